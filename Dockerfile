@@ -1,0 +1,29 @@
+# docker build -t qmgrd . && docker run -p 7470:7470 -v qmgrd:/var/lib/qmgrd qmgrd
+# The volume must be on a local file system: LMDB maps its file into memory.
+
+FROM python:3.11-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+# The same path in both stages: a virtual environment does not move.
+RUN python -m venv /opt/qmgrd
+WORKDIR /src
+COPY requirements-runtime.lock ./
+RUN /opt/qmgrd/bin/pip install --require-hashes -r requirements-runtime.lock
+COPY . ./
+RUN /opt/qmgrd/bin/pip install --no-deps .
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="qmgrd" \
+      org.opencontainers.image.description="A small queue manager" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/qmgrd/bin:$PATH PYTHONUNBUFFERED=1
+RUN groupadd --gid 7470 qmgrd \
+    && useradd --uid 7470 --gid 7470 --home-dir /var/lib/qmgrd --shell /usr/sbin/nologin qmgrd \
+    && install -d -o qmgrd -g qmgrd -m 0700 /var/lib/qmgrd
+COPY --from=build /opt/qmgrd /opt/qmgrd
+COPY config/examples/container.toml /etc/qmgrd/qmgrd.toml
+USER 7470:7470
+VOLUME /var/lib/qmgrd
+EXPOSE 7470
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["qmctl", "status"]
+ENTRYPOINT ["qmgrd", "--config", "/etc/qmgrd/qmgrd.toml"]

@@ -1,0 +1,97 @@
+# What one does with this repository: `make` alone lists it. Everything runs in .venv.
+
+BIN     := .venv/bin
+STAMP   := .venv/.stamp
+PYTHONS := python3.11 python3
+JAVAS   := 17 21 25
+
+SEEDS   ?= 200
+START   ?= 0
+CYCLES  ?= 100
+N       ?= 100000
+MINUTES ?= 60
+FLIGHTS ?= 0
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# As root, installs the first Debian package of $(1) that there is; else says what is missing.
+APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	    echo "setup: apt-get install $(firstword $(1))"; export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq; \
+	    for package in $(1); do \
+	        apt-get install -qq --no-install-recommends $$package > /dev/null && break; \
+	    done; \
+	else echo "setup: please install the Debian package $(firstword $(1))"; fi
+
+.PHONY: help setup test check format demo bench sim crash fuzz soak lock clean
+
+help: ## this list (0 flights are all of them)
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
+
+setup: $(STAMP) ## .venv from the locked requirements, and a Java for Spark
+
+$(STAMP): requirements.lock pyproject.toml
+	@for python in $(PYTHONS); do \
+	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && break; \
+	    python=; \
+	done; \
+	[ "$$python" ] || { echo "setup: Python 3.11 or newer is needed (Debian: python3.11-venv)"; exit 1; }; \
+	$$python -c 'import ensurepip' 2> /dev/null \
+	    || { $(call APT,python3-venv); }; \
+	echo "setup: .venv with $$($$python --version)"; \
+	$$python -m venv .venv
+	@java=$$($${JAVA_HOME:+$$JAVA_HOME/bin/}java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	case " $(JAVAS) " in \
+	    *" $${java:-none} "*) ;; \
+	    *) echo "setup: Spark needs Java 17, 21 or 25"; \
+	       $(call APT,$(JAVAS:%=openjdk-%-jre-headless));; \
+	esac
+	@echo "setup: the locked requirements (one to three minutes at first; PySpark is large)"
+	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "setup: done"
+
+test: setup ## the whole test suite; ARGS="-k queue" narrows it
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
+
+check: setup ## what CI runs: format, lint, types, import contracts, simulator, tests
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory test
+
+format: setup ## put the code into shape
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+demo: setup ## the main job, end to end, on real flights; FLIGHTS=n takes the first n
+	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
+
+bench: setup ## beside the peers that are installed; ROWS=, PEERS=, SECONDS= shorten it
+	@$(BIN)/python -m qmgr_tools.bench_peers \
+	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+sim: setup ## SEEDS=n simulated networks, from seed START=n on
+	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)
+
+crash: setup ## the real daemon killed and checked, CYCLES=n times
+	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES)
+
+fuzz: setup ## N=n damaged inputs
+	@$(BIN)/python -m tests.fuzz --count $(N)
+
+soak: setup ## the simulator for MINUTES=n
+	@$(BIN)/python -m tests.sim.run --minutes $(MINUTES)
+
+lock: ## the locked requirements from pyproject.toml (needs uv); UPGRADE=1 takes the newest
+	@lock() { uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
+	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) pyproject.toml "$$@"; }; \
+	lock --all-extras -o requirements.lock && \
+	lock -c requirements.lock -o requirements-runtime.lock
+
+clean: ## removes .venv, build/ and all caches
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+	    spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

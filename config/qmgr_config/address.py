@@ -1,0 +1,43 @@
+"""Where a TCP listener is: "127.0.0.1:7470", "[::1]:7470", "broker.example:7470"."""
+
+import ipaddress
+import re
+from typing import NamedTuple
+
+_ADDRESS = re.compile(
+    r"(?:\[(?P<ipv6>[0-9a-fA-F:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))"
+    r":(?P<port>[0-9]{1,5})"
+)
+
+
+class Address(NamedTuple):
+    """A host, without the brackets of IPv6, and a port; port 0 lets the system choose one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. A name is not looked up: only localhost is."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def parse_address(text: str) -> Address:
+    """The address that the text stands for.
+
+    Raises: ValueError, if it is none.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not host:port')
+    if (port := int(match["port"])) > 65_535:
+        raise ValueError(f'"{text}" has the port {port}, at most 65535')
+    if match["ipv6"] is not None:
+        return Address(str(ipaddress.IPv6Address(match["ipv6"])), port)
+    return Address(match["name"], port)

@@ -1,0 +1,145 @@
+"""The configuration from its sources: a TOML file, then the environment, then the command line.
+
+The later source wins, option by option. `QMGRD_STORE__MAP_BYTES` is store.map_bytes; names without
+a double underscore are not ours (Kubernetes sets QMGRD_PORT and the like for a service so named).
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+from qmgr_config.model import Config
+from qmgr_config.units import shown
+
+PREFIX = "QMGRD_"
+FILE_MAX_BYTES = 1 << 20
+
+Tree = dict[str, Any]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. The text has one line for each fault, with its path."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The checked configuration.
+
+    path: the file, or None for the defaults. overrides: what the command line says, by dotted path
+    ({"listen.unix": "off"}) or nested as in the file.
+
+    Raises: ConfigError, with every fault that was found.
+    """
+    environment = _from_environment()
+    tree = _from_file(path) if path is not None else {}
+    tree = _merged(_merged(tree, environment), _nested(overrides or {}))
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        faults = [_fault(details, environment) for details in error.errors(include_url=False)]
+        raise ConfigError(faults) from None
+
+
+def _from_file(path: Path) -> Tree:
+    try:
+        with path.open("rb") as file:
+            text = file.read(FILE_MAX_BYTES + 1)
+        if len(text) > FILE_MAX_BYTES:
+            raise ConfigError([f"{path}: over {FILE_MAX_BYTES} bytes long"])
+        return tomllib.loads(text.decode())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: not UTF-8 at byte {error.start}"]) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([f"{path}: not TOML: {error}"]) from None
+
+
+class _Environment(Config, BaseSettings):
+    """Tells pydantic-settings the shape; never made itself, so the model alone judges values."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", enable_decoding=False
+    )
+
+
+def _from_environment() -> Tree:
+    tree: Tree = EnvSettingsSource(_Environment)()
+    for name, value in os.environ.items():
+        section, delimiter, key = name.removeprefix(PREFIX).lower().partition("__")
+        if name.startswith(PREFIX) and delimiter and section not in Config.model_fields:
+            tree = _merged(tree, {section: {key: value}})
+    return tree
+
+
+def _nested(overrides: Mapping[str, Any]) -> Tree:
+    tree: Tree = {}
+    for path, value in overrides.items():
+        for key in reversed(path.split(".")):
+            value = {key: value}
+        tree = _merged(tree, value)
+    return tree
+
+
+def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> Tree:
+    tables = {
+        key: _merged(low[key], high[key])
+        for key in low.keys() & high.keys()
+        if isinstance(low[key], Mapping) and isinstance(high[key], Mapping)
+    }
+    return {**low, **high, **tables}
+
+
+def _fault(details: ErrorDetails, environment: Tree) -> str:
+    path = ".".join(str(part) for part in details["loc"])
+    line = f"{path}: {_reason(path, details)}{_origin(path, details, environment)}"
+    return " ".join(line.removeprefix(": ").split())  # A key in quotes may hold a line's end.
+
+
+def _reason(path: str, details: ErrorDetails) -> str:
+    value = shown(details["input"])
+    match details["type"]:
+        case "extra_forbidden":
+            near = _nearest(path)
+            return f"unknown key, did you mean {near}?" if near else "unknown key"
+        case "value_error":
+            return str(details["ctx"]["error"])
+        case "literal_error":
+            return f"{value} is not {details['ctx']['expected']}"
+        case "model_type" | "model_attributes_type":
+            return f"{value} is not a table"
+        case _:
+            return f"{value}: {details['msg']}"
+
+
+def _nearest(path: str) -> str | None:
+    known = list(_known_paths())
+    elsewhere = [other for other in known if other.endswith("." + path.rpartition(".")[2])]
+    return next(iter(elsewhere + get_close_matches(path, known, n=1)), None)
+
+
+def _known_paths() -> Iterator[str]:
+    for section, field in Config.model_fields.items():
+        yield section
+        for key in type(field.default).model_fields:
+            yield f"{section}.{key}"
+
+
+def _origin(path: str, details: ErrorDetails, environment: Tree) -> str:
+    value: Any = environment
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None or value != details["input"]:
+        return ""
+    name = PREFIX + path.replace(".", "__").upper()
+    return f" (set by {name}__*)" if isinstance(value, dict) else f" (set by {name})"

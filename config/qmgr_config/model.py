@@ -1,0 +1,279 @@
+"""Every option of the daemon: its type, default, bounds and meaning.
+
+The text under a field is its description. Sizes are bytes and times milliseconds here; a file, the
+environment or a caller may say "64 GiB" and "30 s" instead. config/qmgrd.toml shows all of it to
+operators.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from qmgr_config.address import Address, parse_address
+from qmgr_config.quantity import count, in_bytes, in_ms
+from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text, ms_text, shown
+
+LISTEN_TCP_MAX = 16
+FRAME_OVERHEAD_BYTES = 64 * KIB  # kept free in the largest frame beside the largest message
+UNIX_PATH_MAX_BYTES = 107  # of sockaddr_un, less its closing NUL
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def _checked_name(value: str) -> str:
+    if _NAME.fullmatch(value):
+        return value
+    raise ValueError(f"{shown(value)} is not a name (1 to 64 letters, digits, '.', '_' and '-')")
+
+
+def _checked_path(value: Path) -> Path:
+    if value != Path() and "\0" not in str(value):
+        return value
+    raise ValueError(f"{shown(str(value))} is not the path of a directory")
+
+
+def _split_at_commas(value: object) -> object:
+    """A list as it is, and that of a text: the environment has no lists."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",")] if value.strip() else []
+
+
+class Section(BaseModel):
+    """What all tables of the configuration share."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True
+    )
+
+
+class QueueManager(Section):
+    """[queue_manager]"""
+
+    name: Annotated[str, AfterValidator(_checked_name)] = "QM1"
+    """The name that other queue managers know this one by; it stays for good once data is there."""
+
+    data_dir: Annotated[Path, AfterValidator(_checked_path)] = Path("/var/lib/qmgrd")
+    """The directory that holds the store and, by default, the unix socket."""
+
+    downtime_max_ms: Annotated[int, in_ms(0, "3650 d")] = 30 * DAY_MS
+    """The most that the store's clock advances for the time the daemon was down, in ms."""
+
+
+class Listen(Section):
+    """[listen]"""
+
+    insecure_listen: bool = False
+    """Whether tcp may name addresses that other machines can reach: nothing is encrypted yet."""
+
+    tcp: Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)] = ("127.0.0.1:7470",)
+    """The addresses to listen on, each host:port; port 0 takes any free one."""
+
+    unix: str = ""
+    """The path of the unix socket; "" is qmgrd.sock in the data directory, "off" is none."""
+
+    connections_max: Annotated[int, count(1, 100_000)] = 2000
+    """The most connections open at a time, of clients and queue managers together."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """The addresses of tcp, taken apart."""
+        return tuple(parse_address(text) for text in self.tcp)
+
+    @field_validator("tcp")
+    @classmethod
+    def _tcp_is_safe(cls, tcp: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len(tcp) > LISTEN_TCP_MAX:
+            raise ValueError(f"{len(tcp)} addresses, at most {LISTEN_TCP_MAX}")
+        for text in tcp:
+            if not (parse_address(text).is_loopback or info.data.get("insecure_listen", True)):
+                raise ValueError(
+                    f"{text} can be reached from other machines, and nothing is encrypted yet; "
+                    "accept that with listen.insecure_listen = true"
+                )
+        return tcp
+
+
+class Store(Section):
+    """[store]"""
+
+    map_bytes: Annotated[int, in_bytes("1 MiB", "16 TiB")] = 64 * GIB
+    """The most that the store may hold, in bytes; the file grows as it is needed."""
+
+    high_water_percent: Annotated[int, count(1, 95)] = 80
+    """How full the store may be, in percent of map_bytes, before puts are refused."""
+
+    free_disk_min_bytes: Annotated[int, in_bytes(0, "1 TiB")] = 256 * MIB
+    """The free disk space below which puts are refused, in bytes."""
+
+
+class Limits(Section):
+    """[limits]"""
+
+    frame_max_bytes: Annotated[int, in_bytes("128 KiB", "1 GiB")] = 8 * MIB
+    """The largest frame on the wire, in bytes."""
+
+    message_max_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
+    """The largest message with its headers, in bytes; 64 KiB or more below frame_max_bytes."""
+
+    put_window_messages: Annotated[int, count(1, 1_000_000)] = 4096
+    """The most messages that a connection may have put and not been answered for."""
+
+    put_window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
+    """The same in bytes."""
+
+    request_window: Annotated[int, count(1, 1_000_000)] = 1024
+    """The most requests other than puts that a connection may have open."""
+
+    turn_requests: Annotated[int, count(1, 1_000_000)] = 4096
+    """The most requests in one turn (one transaction)."""
+
+    turn_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
+    """The most bytes of requests in one turn."""
+
+    turn_rows: Annotated[int, count(1, 1_000_000)] = 5000
+    """The most rows of the store read and written in one turn, about."""
+
+    heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS
+    """How long a connection is silent before a heartbeat goes out, in ms."""
+
+    liveness_ms: Annotated[int, in_ms("20 ms", "1 d")] = 30 * SECOND_MS
+    """How long a peer may be silent before it counts as lost, in ms; longer than heartbeat_ms."""
+
+    queues_max: Annotated[int, count(1, 1_000_000)] = 10_000
+    """The most queues."""
+
+    links_max: Annotated[int, count(1, 10_000)] = 100
+    """The most links to other queue managers."""
+
+    consumers_per_connection_max: Annotated[int, count(1, 100_000)] = 1000
+    """The most consumers that one connection may have."""
+
+    @field_validator("message_max_bytes")
+    @classmethod
+    def _message_fits_a_frame(cls, message_max_bytes: int, info: ValidationInfo) -> int:
+        frame = info.data.get("frame_max_bytes")
+        if frame is not None and message_max_bytes >= frame - FRAME_OVERHEAD_BYTES:
+            raise ValueError(
+                f"{bytes_text(message_max_bytes)} is not below limits.frame_max_bytes less "
+                f"{bytes_text(FRAME_OVERHEAD_BYTES)} ({bytes_text(frame - FRAME_OVERHEAD_BYTES)})"
+            )
+        return message_max_bytes
+
+    @field_validator("liveness_ms")
+    @classmethod
+    def _liveness_outlasts_the_heartbeat(cls, liveness_ms: int, info: ValidationInfo) -> int:
+        heartbeat_ms = info.data.get("heartbeat_ms")
+        if heartbeat_ms is not None and liveness_ms <= heartbeat_ms:
+            raise ValueError(
+                f"{ms_text(liveness_ms)} is not longer than limits.heartbeat_ms "
+                f"({ms_text(heartbeat_ms)})"
+            )
+        return liveness_ms
+
+
+class QueueDefaults(Section):
+    """[queue_defaults]"""
+
+    depth_max: Annotated[int, count(1, 1_000_000_000_000)] = 100_000_000
+    """The most messages on a queue."""
+
+    bytes_max: Annotated[int, in_bytes("1 KiB", "16 TiB")] = TIB
+    """The most bytes of messages on a queue."""
+
+    lease_ms: Annotated[int, in_ms("100 ms", "1 d")] = 30 * SECOND_MS
+    """How long a consumer may hold a message before it is delivered again, in ms."""
+
+    leases_max: Annotated[int, count(1, 100_000)] = 10_000
+    """The most messages of a queue that consumers hold at a time."""
+
+
+class Producer(Section):
+    """[producer]"""
+
+    retention_ms: Annotated[int, in_ms("1 s", "3650 d")] = 30 * DAY_MS
+    """How long an unused producer is remembered, in ms: a resend after that is refused."""
+
+    producers_max: Annotated[int, count(1, 10_000_000)] = 100_000
+    """The most producers remembered."""
+
+
+class Link(Section):
+    """[link]"""
+
+    window_messages: Annotated[int, count(1, 1_000_000)] = 4096
+    """The most messages in flight on a link."""
+
+    window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 8 * MIB
+    """The same in bytes."""
+
+    commit_messages: Annotated[int, count(1, 1_000_000)] = 500
+    """The most messages received before a commit id is sent."""
+
+    commit_interval_ms: Annotated[int, in_ms(0, "1 min")] = 50
+    """The longest wait before a commit id is sent, in ms; 0 sends one every turn."""
+
+    redial_min_ms: Annotated[int, in_ms("1 ms", "1 h")] = 100
+    """The wait before a lost link is dialled again, in ms; it doubles at each failure."""
+
+    redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
+    """The longest such wait, in ms; not below redial_min_ms."""
+
+    @field_validator("redial_max_ms")
+    @classmethod
+    def _redial_waits_are_in_order(cls, redial_max_ms: int, info: ValidationInfo) -> int:
+        redial_min_ms = info.data.get("redial_min_ms")
+        if redial_min_ms is not None and redial_max_ms < redial_min_ms:
+            raise ValueError(
+                f"{ms_text(redial_max_ms)} is below link.redial_min_ms ({ms_text(redial_min_ms)})"
+            )
+        return redial_max_ms
+
+
+class Log(Section):
+    """[log]"""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe entries that are written."""
+
+    format: Literal["auto", "console", "json"] = "auto"
+    """How entries look: "auto" is console on a terminal, else json."""
+
+
+class Config(Section):
+    """The whole configuration: checked once, at start, and unchangeable after that."""
+
+    queue_manager: QueueManager = QueueManager()
+    listen: Listen = Listen()
+    store: Store = Store()
+    limits: Limits = Limits()
+    queue_defaults: QueueDefaults = QueueDefaults()
+    producer: Producer = Producer()
+    link: Link = Link()
+    log: Log = Log()
+
+    @property
+    def unix_path(self) -> Path | None:
+        """The path of the unix socket, or None if there is none."""
+        if self.listen.unix == "off":
+            return None
+        return Path(self.listen.unix or self.queue_manager.data_dir / "qmgrd.sock")
+
+    @model_validator(mode="after")
+    def _unix_path_fits_a_socket_address(self) -> "Config":
+        path_bytes = len(bytes(self.unix_path or Path()))
+        if path_bytes > UNIX_PATH_MAX_BYTES:
+            raise ValueError(
+                f"listen.unix: {self.unix_path} is {path_bytes} bytes long, "
+                f"at most {UNIX_PATH_MAX_BYTES}"
+            )
+        return self

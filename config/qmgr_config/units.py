@@ -1,0 +1,91 @@
+"""Sizes and times: as people write them ("64 GiB", "30 s"), and as the daemon keeps them (int).
+
+A number without a unit is in the base unit already: bytes, or milliseconds.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+SHOWN_MAX = 60
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+
+_BINARY = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
+_DECIMAL = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BYTES = _BINARY | _DECIMAL
+_MS = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
+_DIGITS_MAX = 32
+_QUANTITY = re.compile(
+    rf"(?P<number>-?[0-9][0-9_]{{0,{_DIGITS_MAX - 1}}}(?:\.[0-9]{{1,6}})?) *(?P<unit>[A-Za-z]*)"
+)
+
+
+def parse_bytes(value: object) -> int:
+    """The size in bytes: of 4096, "4096", "4 KiB", "1.5 GiB" or "10 MB".
+
+    Raises: ValueError, whose text says what is wrong with the value.
+    """
+    return _parse(value, _BYTES, 'bytes, as in 4096 or "4 KiB"')
+
+
+def parse_ms(value: object) -> int:
+    """The time in milliseconds: of 500, "500 ms", "1.5 s", "5 min", "2 h" or "7 d".
+
+    Raises: ValueError, whose text says what is wrong with the value.
+    """
+    return _parse(value, _MS, 'milliseconds, as in 500 or "30 s"')
+
+
+def parse_count(value: object) -> int:
+    """The whole number: of 100_000 or "100000".
+
+    Raises: ValueError, whose text says what is wrong with the value.
+    """
+    return _parse(value, {}, "a whole number")
+
+
+def bytes_text(size_bytes: int) -> str:
+    """The size in the largest binary unit that holds it exactly: "64 GiB", "1000 B"."""
+    return _text(size_bytes, _BINARY)
+
+
+def ms_text(time_ms: int) -> str:
+    """The time in the largest unit that holds it exactly: "30 s", "1500 ms"."""
+    return _text(time_ms, _MS)
+
+
+def count_text(count: int) -> str:
+    """The number with its thousands apart, as TOML takes it: "100_000"."""
+    return f"{count:_}"
+
+
+def shown(value: object) -> str:
+    """The value as TOML would have it, on one line and cut at 60 characters."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:  # Python prints no number of more than 4,300 digits.
+        return "a number too long to show"
+    return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
+
+
+def _parse(value: object, units: Mapping[str, int], wanted: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{shown(value)} is not {wanted}")
+    unit = match["unit"]
+    if unit and unit not in units:
+        known = f"know {', '.join(units)}" if units else "it takes none"
+        raise ValueError(f'{shown(value)} has the unknown unit "{unit}" ({known})')
+    exact = Fraction(match["number"].replace("_", "")) * (units[unit] if unit else 1)
+    if exact.denominator != 1:
+        raise ValueError(f"{shown(value)} is not a whole number of the base unit")
+    return exact.numerator
+
+
+def _text(amount: int, units: Mapping[str, int]) -> str:
+    unit = max((u for u in units if amount % units[u] == 0), key=units.__getitem__)
+    return f"{amount // units[unit]} {unit}" if amount else f"0 {next(iter(units))}"

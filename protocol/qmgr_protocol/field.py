@@ -1,0 +1,116 @@
+"""Checks of the fields of a message. Types are exact: a bool is no integer here."""
+
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[[Any], str]  # What is wrong with a value, or "" where nothing is.
+
+
+def integer(low: int, high: int) -> Check:
+    """Return a check for an integer from *low* to *high*."""
+
+    def check(value: Any) -> str:
+        if type(value) is int and low <= value <= high:
+            return ""
+        return f"{_show(value)} is not an integer from {low} to {high}"
+
+    return check
+
+
+def text(length_max: int) -> Check:
+    """Return a check for text of at most *length_max* characters."""
+
+    def check(value: Any) -> str:
+        if type(value) is str and len(value) <= length_max:
+            return ""
+        return f"{_show(value)} is not text of at most {length_max} characters"
+
+    return check
+
+
+def binary(length_max: int, multiple: int = 1) -> Check:
+    """Return a check for at most *length_max* bytes, a multiple of *multiple* of them."""
+
+    def check(value: Any) -> str:
+        if type(value) is bytes and len(value) <= length_max and len(value) % multiple == 0:
+            return ""
+        return f"{_show(value)} is not binary of at most {length_max} bytes ({multiple} a piece)"
+
+    return check
+
+
+def array(length_max: int, element: Check) -> Check:
+    """Return a check for an array of at most *length_max* elements that all pass *element*."""
+
+    def check(value: Any) -> str:
+        if type(value) is not list or len(value) > length_max:
+            return f"{_show(value)} is not an array of at most {length_max} elements"
+        for item in value:
+            if why := element(item):
+                return why
+        return ""
+
+    return check
+
+
+def row(*columns: Check) -> Check:
+    """Return a check for an array that starts with one element for each of *columns*."""
+
+    def check(value: Any) -> str:
+        if type(value) is not list or len(value) < len(columns):
+            return f"{_show(value)} is not an array of at least {len(columns)} elements"
+        for item, column in zip(value, columns, strict=False):
+            if why := column(item):
+                return why
+        return ""
+
+    return check
+
+
+def mapping(length_max: int) -> Check:
+    """Return a check for a map from text to anything."""
+
+    def check(value: Any) -> str:
+        if type(value) is not dict or len(value) > length_max:
+            return f"{_show(value)} is not a map of at most {length_max} entries"
+        for key in value:
+            if type(key) is not str:
+                return f"key {_show(key)} is not text"
+        return ""
+
+    return check
+
+
+def optional(check_present: Check) -> Check:
+    """Return a check that lets nil pass beside what *check_present* lets pass."""
+
+    def check(value: Any) -> str:
+        return "" if value is None else check_present(value)
+
+    return check
+
+
+def blobs(value: Any) -> str:
+    """Check an array of binaries. Their number and size are bounded by the frame."""
+    if type(value) is list and set(map(type, value)) <= {bytes}:
+        return ""
+    return f"{_show(value)} is not an array of binaries"
+
+
+def anything(value: Any) -> str:
+    """Let every value pass: what a reply carries is described with its request."""
+    del value
+    return ""
+
+
+def _show(value: Any) -> str:
+    shown = repr(value[:40] if isinstance(value, str | bytes | list) else value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+U8 = integer(0, 2**8 - 1)
+U16 = integer(0, 2**16 - 1)
+U32 = integer(0, 2**32 - 1)
+U64 = integer(0, 2**63 - 1)  # What a signed reader can hold too.
+TEXT = text(1_024)
+NAME = text(1_024)  # Long enough to be answered by NAME_INVALID, which says what a name is.

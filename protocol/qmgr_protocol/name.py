@@ -1,0 +1,47 @@
+"""Names of queues, queue managers and links.
+
+A plain name is 1 to 64 of ``A-Z a-z 0-9 . _ -``. A queue on another queue manager is written
+``QUEUE@MANAGER``; ``@MANAGER`` alone is the transmission queue of the link that leads there.
+"""
+
+import re
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+NAME_MAX = 64
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def is_name(text: str) -> bool:
+    """Return whether *text* is a plain name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return the queue and the queue manager that *text* names, either of them maybe empty.
+
+    Raises:
+        RequestError: NAME_INVALID, with the offending text cut to a printable length.
+    """
+    queue, at, manager = text.partition("@")
+    if (is_name(queue) or (at and not queue)) and (is_name(manager) or not at):
+        return queue, manager
+    raise RequestError(
+        ErrorCode.NAME_INVALID,
+        f"{text[:80]!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, "
+        "or QUEUE@MANAGER for a queue elsewhere",
+    )
+
+
+def check(text: str) -> str:
+    """Return *text* if it is a plain name.
+
+    Raises:
+        RequestError: NAME_INVALID.
+    """
+    if not is_name(text):
+        raise RequestError(
+            ErrorCode.NAME_INVALID,
+            f"{text[:80]!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
+        )
+    return text

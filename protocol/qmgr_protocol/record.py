@@ -1,0 +1,242 @@
+"""The record: what a producer made, the same bytes on the wire, on disk and for Spark.
+
+    byte 0    checksum            u32   crc32 of every byte from 5 on
+         4    origin_length       u8    0 = not stamped yet
+         5    version             u8    1
+         6    priority            u8    0-9, 9 first
+         7    flags               u8    bits 4-7 must be understood, bits 0-3 may be ignored
+         8    expiry_ms           u64   0 = never
+        16    correlation_length  u8    at most 64
+        17    group_flags         u8    bit 0 in a group, bit 1 last in its group
+        18    envelope_length     u16
+        20    body_length         u32
+        24    correlation id, then in a group: group id (24) and number (u32),
+              then the envelope (a msgpack map), the body, and, once stamped:
+              origin (text), timestamp (u64, microseconds)
+
+All integers are big-endian. Origin and timestamp are the UID, the identity of the message. They
+come last so that a queue manager that stamps a record only carries the checksum on over them.
+
+To change the format raise VERSION, keep reading the older one, and add a golden vector.
+"""
+
+import struct
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
+
+VERSION = 1
+HEAD = struct.Struct(">IBBBBQBBHI")
+HEAD_BYTES = HEAD.size
+TIMESTAMP = struct.Struct(">Q")
+GROUP = struct.Struct(">24sI")
+CORRELATION_MAX_BYTES = 64
+ENVELOPE_MAX_BYTES = 65_535
+PRIORITY_MAX = 9
+PRIORITY_DEFAULT = 4
+TIMESTAMP_MAX = 2**63 - 1
+FLAGS_MUST_UNDERSTAND = 0xF0
+IN_GROUP, LAST_IN_GROUP = 1, 2
+_CHECK = struct.Struct(">IB")
+
+
+class Uid(NamedTuple):
+    """The identity of a message: who created it, and that creator's tick."""
+
+    origin: str
+    timestamp: int  # microseconds; strictly increasing per origin
+
+    def __str__(self) -> str:
+        return f"{self.origin}.{self.timestamp}"
+
+
+class Head(NamedTuple):
+    """The fixed part of a record, as read."""
+
+    checksum: int
+    origin_length: int
+    version: int
+    priority: int
+    flags: int
+    expiry_ms: int
+    correlation_length: int
+    group_flags: int
+    envelope_length: int
+    body_length: int
+
+
+class Fields(NamedTuple):
+    """A whole record, taken apart."""
+
+    body: bytes
+    priority: int = PRIORITY_DEFAULT
+    correlation_id: bytes = b""
+    envelope: dict[str, Any] = {}
+    uid: Uid | None = None
+    group: tuple[bytes, int, bool] | None = None  # id, number, last
+    expiry_ms: int = 0
+    flags: int = 0
+
+
+def encode(fields: Fields) -> bytes:
+    """Return *fields* as a record, with its checksum.
+
+    Raises:
+        RequestError: VALUE_INVALID, a field beyond its limit.
+    """
+    correlation_id, body = fields.correlation_id, fields.body
+    envelope = pack(fields.envelope) if fields.envelope else b""
+    _check_fields(fields, len(envelope))
+    group, group_flags = b"", 0
+    if fields.group is not None:
+        group_id, number, last = fields.group
+        group = GROUP.pack(group_id, number)
+        group_flags = IN_GROUP | (LAST_IN_GROUP if last else 0)
+    head = HEAD.pack(
+        0, 0, VERSION, fields.priority, fields.flags, fields.expiry_ms,
+        len(correlation_id), group_flags, len(envelope), len(body),
+    )  # fmt: skip
+    rest = b"".join((head[5:], correlation_id, group, envelope, body))
+    record = _CHECK.pack(crc32(rest), 0) + rest
+    return record if fields.uid is None else stamp(record, fields.uid)
+
+
+def _check_fields(fields: Fields, envelope_bytes: int) -> None:
+    if not 0 <= fields.priority <= PRIORITY_MAX:
+        raise _invalid(f"priority {fields.priority} is not 0 to {PRIORITY_MAX}")
+    if len(fields.correlation_id) > CORRELATION_MAX_BYTES:
+        size = len(fields.correlation_id)
+        raise _invalid(f"correlation id of {size} bytes, at most {CORRELATION_MAX_BYTES}")
+    if envelope_bytes > ENVELOPE_MAX_BYTES:
+        raise _invalid(f"headers of {envelope_bytes} bytes, at most {ENVELOPE_MAX_BYTES}")
+    if len(fields.body) > 0xFFFF_FFFF:
+        raise _invalid(f"body of {len(fields.body)} bytes, at most {0xFFFF_FFFF}")
+    if not 0 <= fields.expiry_ms < 2**63:
+        raise _invalid(f"expiry of {fields.expiry_ms} ms is not 0 to 2**63 - 1")
+
+
+def _invalid(text: str) -> RequestError:
+    return RequestError(ErrorCode.VALUE_INVALID, text)
+
+
+def stamp(record: bytes, uid: Uid) -> bytes:
+    """Return *record*, which has no UID yet, with *uid* and the checksum carried on over it."""
+    return stamp_encoded(record, encode_uid(uid))
+
+
+def encode_uid(uid: Uid) -> bytes:
+    """Return the trailer that *uid* becomes in a record."""
+    origin = uid.origin.encode()
+    if not 1 <= len(origin) <= 64 or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
+        raise _invalid(f"{uid} is not a UID: 1 to 64 bytes of origin, a timestamp below 2**63")
+    return origin + TIMESTAMP.pack(uid.timestamp)
+
+
+def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
+    """Return *record* with *trailer*, which :func:`encode_uid` made."""
+    checksum = crc32(trailer, int.from_bytes(record[:4], "big"))
+    return _CHECK.pack(checksum, len(trailer) - 8) + record[5:] + trailer
+
+
+def check(record: bytes) -> Head:
+    """Return the head of *record* once all of it that the daemon relies on is found sound.
+
+    Raises:
+        RequestError: CHECKSUM_MISMATCH or RECORD_MALFORMED, with what and where.
+    """
+    if len(record) < HEAD_BYTES:
+        raise _malformed(f"{len(record)} bytes are no head, which takes {HEAD_BYTES}")
+    head = HEAD.unpack_from(record)
+    checksum, origin, version, priority, flags, expiry, correlation, group, envelope, body = head
+    size = HEAD_BYTES + correlation + envelope + body
+    if origin:
+        size += origin + 8
+    if group:
+        size += GROUP.size
+    if crc32(memoryview(record)[5:]) != checksum:
+        raise RequestError(ErrorCode.CHECKSUM_MISMATCH, "the record's checksum does not match it")
+    if (
+        size != len(record)
+        or version != VERSION
+        or priority > PRIORITY_MAX
+        or flags & FLAGS_MUST_UNDERSTAND
+        or correlation > CORRELATION_MAX_BYTES
+        or origin > 64
+        or group > (IN_GROUP | LAST_IN_GROUP)
+        or group == LAST_IN_GROUP
+        or expiry >= 2**63
+    ):
+        raise _fault(Head._make(head), size, len(record))
+    return Head._make(head)
+
+
+def _fault(head: Head, expected: int, found: int) -> RequestError:
+    """Return what is wrong with a head that :func:`check` found unsound."""
+    if head.version != VERSION:
+        return _malformed(f"version {head.version}, only {VERSION} is known")
+    if head.flags & FLAGS_MUST_UNDERSTAND:
+        return _malformed(f"flags {head.flags:#04x} name an extension that must be understood")
+    if expected != found:
+        return _malformed(f"{found} bytes, but its lengths add up to {expected}")
+    return _malformed(f"a field out of range: {head}")
+
+
+def _malformed(text: str) -> RequestError:
+    return RequestError(ErrorCode.RECORD_MALFORMED, text)
+
+
+def uid_of(record: bytes, origin_length: int) -> Uid:
+    """Return the UID of a stamped *record* whose head gave *origin_length*.
+
+    Raises:
+        RequestError: RECORD_MALFORMED, an origin that is not text or a timestamp out of range.
+    """
+    (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
+    try:
+        origin = record[-8 - origin_length : -8].decode()
+    except UnicodeDecodeError:
+        raise _malformed("the origin is not UTF-8") from None
+    if timestamp > TIMESTAMP_MAX:
+        raise _malformed(f"timestamp {timestamp} is beyond {TIMESTAMP_MAX}")
+    return Uid(origin, timestamp)
+
+
+def decode(record: bytes) -> Fields:
+    """Return *record* taken apart.
+
+    Raises:
+        RequestError: as :func:`check`; RECORD_MALFORMED where the envelope is no map.
+    """
+    head = check(record)
+    start = HEAD_BYTES + head.correlation_length
+    correlation_id = record[HEAD_BYTES:start]
+    group = None
+    if head.group_flags:
+        group_id, number = GROUP.unpack_from(record, start)
+        group = (group_id, number, bool(head.group_flags & LAST_IN_GROUP))
+        start += GROUP.size
+    stop = start + head.envelope_length
+    return Fields(
+        body=record[stop : stop + head.body_length],
+        priority=head.priority,
+        correlation_id=correlation_id,
+        envelope=_envelope(record[start:stop]),
+        uid=uid_of(record, head.origin_length) if head.origin_length else None,
+        group=group,
+        expiry_ms=head.expiry_ms,
+        flags=head.flags,
+    )
+
+
+def _envelope(data: bytes) -> dict[str, Any]:
+    if not data:
+        return {}
+    try:
+        envelope = unpack(data)
+    except FrameMalformed as error:
+        raise _malformed(f"the envelope: {error}") from None
+    if type(envelope) is not dict:
+        raise _malformed(f"the envelope is a {type(envelope).__name__}, not a map")
+    return envelope

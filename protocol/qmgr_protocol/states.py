@@ -1,0 +1,60 @@
+"""The states of a connection, as a table.
+
+                 Hello sent              Welcome
+    dialler   IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway──▶ CLOSED
+                                │ Goaway                                  ▲
+                                └─────────────────────────────────────────┤
+                 Hello received          Welcome sent                     │
+    listener  IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway───────┘
+
+Rule 1: whatever a side may send or receive stands in TRANSITIONS; all else breaks the protocol.
+Rule 2: a broken connection is CLOSED, for good.
+Rule 3: what either side may send when OPEN stands in FROM_DIALLER and FROM_LISTENER.
+"""
+
+from enum import Enum
+from typing import Any
+
+from qmgr_protocol import messages as m
+
+
+class Side(Enum):
+    """Who dialled."""
+
+    DIALLER = "dialler"
+    LISTENER = "listener"
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    IDLE = "idle"
+    GREETING = "greeting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+EITHER = frozenset({m.Ping, m.Pong})
+FROM_DIALLER: frozenset[type[Any]] = EITHER | {
+    m.Cancel, m.ProducerOpen, m.Put, m.Get, m.Consume, m.Credit, m.Settle, m.Browse,
+    m.QueueCreate, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
+    m.LinkOpen, m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
+    m.Status, m.Snapshot,
+}  # fmt: skip
+FROM_LISTENER: frozenset[type[Any]] = EITHER | {
+    m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,
+}  # fmt: skip
+QUEUE_MANAGER_ONLY = frozenset({m.LinkOpen})
+
+# (state, who sends, message) -> next state, the same for both ends
+TRANSITIONS: dict[tuple[State, Side, type[Any]], State] = {
+    (State.IDLE, Side.DIALLER, m.Hello): State.GREETING,
+    (State.IDLE, Side.LISTENER, m.Goaway): State.CLOSED,
+    (State.GREETING, Side.LISTENER, m.Welcome): State.OPEN,
+    (State.GREETING, Side.LISTENER, m.Goaway): State.CLOSED,
+    (State.GREETING, Side.DIALLER, m.Goaway): State.CLOSED,
+    (State.OPEN, Side.DIALLER, m.Goaway): State.CLOSED,
+    (State.OPEN, Side.LISTENER, m.Goaway): State.CLOSED,
+    **{(State.OPEN, Side.DIALLER, kind): State.OPEN for kind in FROM_DIALLER},
+    **{(State.OPEN, Side.LISTENER, kind): State.OPEN for kind in FROM_LISTENER},
+}

@@ -1,0 +1,102 @@
+"""A numbered stream: two small state machines, one at each end.
+
+The sender numbers messages 1, 2, 3, ... when it accepts them. The receiver stores them as they
+come and answers with one number, the *commit id*: the highest id up to which it holds every
+message durably. A field marked "stored" is written in the same turn as the messages it speaks of.
+Links and producers are the same stream (US 6,401,136 B1, claim 1; refusals and resumption are our
+design).
+"""
+
+from dataclasses import dataclass, field
+
+from qmgr_protocol.errors import CommitOutOfRange, WindowExceeded
+
+
+@dataclass(slots=True)
+class Outbox:
+    """The sending end. Ids in (commit_id, next_id) are held here; those up to sent_id are in flight.
+
+    Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window.
+    """
+
+    window: int  # messages
+    commit_id: int = 0  # stored
+    next_id: int = 1  # stored; the next id to assign
+    sent_id: int = 0  # starts at commit_id: what was in flight before a restart is sent again
+
+    def __post_init__(self) -> None:
+        self.sent_id = max(self.sent_id, self.commit_id)
+
+    def assign(self, count: int = 1) -> int:
+        """Return the first id of *count* messages just accepted."""
+        first_id, self.next_id = self.next_id, self.next_id + count
+        return first_id
+
+    def take(self, count: int) -> range:
+        """Return the next ids to send: at most *count*, never past the window."""
+        start = self.sent_id + 1
+        stop = min(start + count, self.next_id, self.commit_id + self.window + 1)
+        self.sent_id = max(self.sent_id, stop - 1)
+        return range(start, stop)
+
+    def commit(self, commit_id: int) -> range:
+        """Return the ids that the peer now holds, and that may be deleted here.
+
+        Raises:
+            CommitOutOfRange: *commit_id* was never assigned.
+        """
+        if commit_id >= self.next_id:
+            raise CommitOutOfRange(commit_id, self.next_id)
+        done = range(self.commit_id + 1, commit_id + 1)  # Empty for a commit id that came late.
+        self.commit_id = max(self.commit_id, commit_id)
+        self.sent_id = max(self.sent_id, self.commit_id)
+        return done
+
+    def resume(self, commit_id: int) -> range:
+        """Start again after a reconnect from the commit id in the peer's hello.
+
+        Returns and raises as :meth:`commit` does.
+        """
+        done = self.commit(commit_id)
+        self.sent_id = self.commit_id  # Whatever was in flight is sent again.
+        return done
+
+
+@dataclass(slots=True)
+class Inbox:
+    """The receiving end.
+
+    Invariant: every id up to ``commit_id`` is held; ``ahead`` starts past a gap, and holds no id
+    beyond ``commit_id + window``.
+    """
+
+    window: int  # messages
+    commit_id: int = 0  # stored
+    ahead: set[int] = field(default_factory=set)  # stored
+
+    def receive(self, seq_id: int) -> bool:
+        """Record *seq_id*; return whether it is new.
+
+        Raises:
+            WindowExceeded: *seq_id* is more than ``window`` past ``commit_id``.
+        """
+        if self.holds(seq_id):
+            return False  # Sent again after a reconnect; the first copy is held.
+        self.check(seq_id)
+        if seq_id == self.commit_id + 1 and not self.ahead:
+            self.commit_id = seq_id
+            return True
+        self.ahead.add(seq_id)
+        while self.commit_id + 1 in self.ahead:
+            self.commit_id += 1
+            self.ahead.remove(self.commit_id)
+        return True
+
+    def holds(self, seq_id: int) -> bool:
+        """Return whether *seq_id* was received before."""
+        return seq_id <= self.commit_id or seq_id in self.ahead
+
+    def check(self, seq_id: int) -> None:
+        """Raise WindowExceeded if *seq_id* is more than ``window`` past ``commit_id``."""
+        if seq_id > self.commit_id + self.window:
+            raise WindowExceeded(seq_id, self.commit_id, self.window)

@@ -1,0 +1,1 @@
+"""What the queue manager decides: pure, in one transaction, without I/O or clocks."""

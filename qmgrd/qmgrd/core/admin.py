@@ -1,0 +1,196 @@
+"""What operators ask: queues, links, status, snapshots."""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import Catalogue, Remote
+from qmgrd.core.context import Context, TakeSnapshot
+from qmgrd.core.delivery import Delivery
+from qmgrd.core.job import Jobs
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+from qmgrd.core.streams import Streams
+
+ORIGINS_SHOWN = 1_000
+
+
+class Admin:
+    """Answers administrative requests. Holds no state of its own."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery,
+        streams: Streams, facts: Callable[[], dict[str, Any]],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._catalogue = catalogue
+        self._jobs = jobs
+        self._delivery = delivery
+        self._streams = streams
+        self._facts = facts  # what only the shell knows: uptime, processor time, connections
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def queue_create(self, session: Session, message: m.QueueCreate) -> None:
+        """Define a queue."""
+        row = self._catalogue.create_queue(message.queue, message.attributes)
+        self._ok(session, message.request_id, row)
+
+    def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
+        """Delete a queue at once; a job removes what was on it."""
+        found = self._catalogue.find(message.queue)
+        if isinstance(found, Remote):
+            self._catalogue.remove_queue(message.queue)
+            self._ok(session, message.request_id, {"messages": 0})
+            return
+        if found.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{message.queue} is deleted with its link: qmctl link delete {message.queue[1:]}",
+            )
+        if found.counters.depth and not message.purge:
+            raise RequestError(
+                ErrorCode.QUEUE_NOT_EMPTY,
+                f"queue {message.queue} holds {found.counters.depth} messages; "
+                "get or purge them, or delete it with them",
+            )
+        self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
+
+    def _drop(self, name: str, queue: Queue) -> int:
+        self._catalogue.remove_queue(name)
+        self._delivery.queue_deleted(queue)
+        self._jobs.start("drop", queue_id=queue.id)
+        return queue.counters.depth
+
+    def queue_list(self, session: Session, message: m.QueueList) -> None:
+        """List queues in order of name, a page at a time."""
+        names = sorted(name for name in self._catalogue.queues if name > message.after)
+        page = names[: message.limit]
+        rows = [self._catalogue.show_queue(name) for name in page]
+        further = page[-1] if len(names) > len(page) else None
+        self._ok(session, message.request_id, {"queues": rows, "next": further})
+
+    def queue_show(self, session: Session, message: m.QueueShow) -> None:
+        """Show a queue with its table of origins."""
+        row = self._catalogue.show_queue(message.queue)
+        found = self._catalogue.find(message.queue)
+        if isinstance(found, Queue):
+            found.origins.flush(self._context.tx)
+            row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
+        self._ok(session, message.request_id, row)
+
+    def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
+        """Remove what is there now and not leased; the answer comes when it is done."""
+        queue = self._catalogue.local(message.queue)
+        if queue.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{message.queue} has numbered its messages: a purge would leave holes; "
+                "delete the link with its messages instead",
+            )
+        job = self._jobs.start("purge", queue_id=queue.id, before=queue.counters.next_arrival)
+        job.waiting = (session.connection, message.request_id)
+
+    def link_create(self, session: Session, message: m.LinkCreate) -> None:
+        """Define a link and start it, unless it is to be stopped."""
+        known = message.link in self._catalogue.links
+        link = self._catalogue.create_link(message.link, message.attributes)
+        if not known and not link.row["stopped"]:
+            link.start()
+        self._ok(session, message.request_id, link.describe())
+
+    def link_delete(self, session: Session, message: m.LinkDelete) -> None:
+        """Delete a link that no remote queue uses."""
+        link = self._catalogue.link(message.link)
+        users = list(self._catalogue.remotes_of(message.link))
+        if users:
+            raise RequestError(
+                ErrorCode.QUEUE_IN_USE,
+                f"link {message.link} is used by {', '.join(users[:5])}: delete these first",
+            )
+        depth = link.queue.counters.depth
+        if depth and not message.purge:
+            raise RequestError(
+                ErrorCode.LINK_NOT_EMPTY,
+                f"{depth} messages wait on link {message.link}; let them go, or purge them too",
+            )
+        link.stop()
+        self._catalogue.remove_link(message.link)
+        self._jobs.start("drop", queue_id=link.queue.id)
+        self._ok(session, message.request_id, {"messages": depth})
+
+    def link_list(self, session: Session, message: m.LinkList) -> None:
+        """List the links of both directions."""
+        links = [link.describe() for _, link in sorted(self._catalogue.links.items())]
+        value = {"links": links, "inbound": self._streams.inbound()}
+        self._ok(session, message.request_id, value)
+
+    def link_show(self, session: Session, message: m.LinkShow) -> None:
+        """Show a link."""
+        self._ok(session, message.request_id, self._catalogue.link(message.link).describe())
+
+    def link_start(self, session: Session, message: m.LinkStart) -> None:
+        """Start a link that is stopped, refused or waiting."""
+        self._switch(session, message, stopped=False)
+
+    def link_stop(self, session: Session, message: m.LinkStop) -> None:
+        """Stop a link until it is started again, over restarts too."""
+        self._switch(session, message, stopped=True)
+
+    def _switch(
+        self, session: Session, message: m.LinkStart | m.LinkStop, *, stopped: bool
+    ) -> None:
+        link = self._catalogue.link(message.link)
+        link.row["stopped"] = stopped
+        self._catalogue.store_link(message.link, link.row)
+        if stopped:
+            link.stop()
+        elif link.connection is None:
+            link.start()
+        self._ok(session, message.request_id, link.describe())
+
+    def status(self, session: Session, message: m.Status) -> None:
+        """Tell how the queue manager is."""
+        queues = self._catalogue.by_id.values()
+        value = {
+            "name": self._context.name,
+            "store_id": self._context.store_id.hex(),
+            "boot": self._context.boot,
+            "turn": self._context.turn_number,
+            "queues": len(self._catalogue.queues),
+            "messages": sum(queue.counters.depth for queue in queues),
+            "leased": sum(len(queue.leases) for queue in queues),
+            "links": len(self._catalogue.links),
+            "links_up": sum(x.state.value == "up" for x in self._catalogue.links.values()),
+            "producers": self._streams.producer_count,
+            "jobs": len(self._jobs.running),
+            "store_full": self._context.store_full,
+        } | self._facts()
+        self._ok(session, message.request_id, value)
+
+    def snapshot(self, session: Session, message: m.Snapshot) -> None:
+        """Have the shell take a snapshot of this very turn; it answers when it is written."""
+        if not message.directory.startswith("/"):
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"{message.directory[:200]!r} is no absolute path on the daemon's host",
+            )
+        context = self._context
+        wanted = TakeSnapshot(
+            session.connection, message.request_id, message.directory, context.turn_number + 1
+        )
+        context.wrote = True  # The snapshot names a turn of its own.
+        context.outcome.effects.append(wanted)
+
+    def browse(self, session: Session, message: m.Browse) -> None:
+        """Read messages without leasing them."""
+        queue = self._catalogue.local(message.queue)
+        after = None if message.after is None else (message.after[0], message.after[1])
+        items, further = queue.browse(
+            self._context.tx, after, message.messages_max, message.bytes_max
+        )
+        self._context.rows += len(items)
+        value = {"items": items, "next": None if further is None else list(further)}
+        self._ok(session, message.request_id, value)

@@ -1,0 +1,301 @@
+"""The queue manager itself: takes events, lets the nouns do the work, returns what to send.
+
+One turn, from the outside:
+
+    begin(tx, now) ─▶ opened, received, closed, dialled ... as they came ─▶ end() ─▶ Outcome
+
+Between begin and end everything is written into the turn's transaction. Nothing of the outcome may
+leave the process before that transaction is durable: see turn.py. Everything in memory is a cache
+of the store, plus what dies with connections; after any failure a new Broker starts from the store.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import refusal
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgrd.core import keys
+from qmgrd.core.admin import Admin
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context, Outcome
+from qmgrd.core.delivery import Delivery
+from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
+from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.rights import allowed
+from qmgrd.core.session import Session
+from qmgrd.core.streams import Streams
+
+TIMERS_PER_TURN = 1_000
+CLOCK = struct.Struct(">QQQQQ")  # store clock ms, wall us, last stamp us, turn number, producers
+BOOT = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
+
+
+class StoreForeign(Exception):
+    """The store belongs to another queue manager, or was written by another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a start reads and raises: see :func:`boot`."""
+
+    store_id: bytes
+    number: int
+    clock_ms: int  # store clock at the last turn
+    wall_us: int  # wall clock at the last turn
+    stamp_us: int
+    turn_number: int
+    producers: int
+    unclean: bool
+
+
+def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
+    """Raise the boot number in *tx* and return how the last run ended.
+
+    Raises:
+        StoreForeign: the store is another queue manager's, or of a newer format.
+    """
+    row = tx.get(keys.STORE)
+    if row is None:
+        if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
+            raise StoreForeign("the store is not empty, yet no store of qmgrd")
+        store_id, number = new_store_id, 0
+    else:
+        store_id, version, number = BOOT.unpack_from(row)
+        owner = row[BOOT.size :].decode()
+        if version != keys.FORMAT:
+            raise StoreForeign(
+                f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
+                "use the version that wrote it"
+            )
+        if owner != name:
+            raise StoreForeign(
+                f"the store belongs to queue manager {owner}, the configuration says {name}: "
+                "correct queue_manager.name or queue_manager.data_dir"
+            )
+    clock = tx.get(keys.CLOCK)
+    clock_ms, wall_us, stamp_us, turn_number, producers = (
+        CLOCK.unpack(clock[: CLOCK.size]) if clock else (0, 0, 0, 0, 0)
+    )
+    unclean = row is not None and tx.get(keys.CLEAN) != number.to_bytes(8, "big")
+    tx.put(keys.STORE, BOOT.pack(store_id, keys.FORMAT, number + 1) + name.encode())
+    return Boot(store_id, number + 1, clock_ms, wall_us, stamp_us, turn_number, producers, unclean)
+
+
+class Broker:
+    """A queue manager on a store. See the top of this file for how a turn goes."""
+
+    def __init__(
+        self, config: Config, boot_: Boot, tx: Transaction, now: Now,
+        facts: Callable[[], dict[str, Any]] = dict,
+    ) -> None:  # fmt: skip
+        self.context = context = Context(
+            config, config.queue_manager.name, boot_.store_id, boot_.number
+        )
+        context.tx, context.now = tx, now
+        context.stamper.last_us = boot_.stamp_us
+        context.turn_number = boot_.turn_number
+        self.sessions: dict[int, Session] = {}
+        self.catalogue = Catalogue(context)
+        self.jobs = Jobs(context, self.catalogue)
+        self.streams = Streams(context, self.catalogue, self.jobs)
+        self.streams.producer_count = boot_.producers
+        self.delivery = Delivery(context, self.catalogue, self.sessions)
+        self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
+        self.catalogue.load(unclean=boot_.unclean)
+        self.jobs.load()
+        self._handlers = self._table()
+        for link in self.catalogue.links.values():
+            if not link.row["stopped"]:
+                link.start()
+        context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
+
+    def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
+        admin, delivery, streams = self.admin, self.delivery, self.streams
+        return {
+            m.Put: streams.put,
+            m.Settle: delivery.settle,
+            m.Credit: delivery.credit,
+            m.Consume: delivery.consume,
+            m.Get: delivery.get,
+            m.Cancel: delivery.cancel,
+            m.ProducerOpen: streams.open_producer,
+            m.LinkOpen: streams.open_link,
+            m.Browse: admin.browse,
+            m.QueueCreate: admin.queue_create,
+            m.QueueDelete: admin.queue_delete,
+            m.QueueList: admin.queue_list,
+            m.QueueShow: admin.queue_show,
+            m.QueuePurge: admin.queue_purge,
+            m.LinkCreate: admin.link_create,
+            m.LinkDelete: admin.link_delete,
+            m.LinkList: admin.link_list,
+            m.LinkShow: admin.link_show,
+            m.LinkStart: admin.link_start,
+            m.LinkStop: admin.link_stop,
+            m.Status: admin.status,
+            m.Snapshot: admin.snapshot,
+        }
+
+    def begin(self, tx: Transaction, now: Now, space: Space) -> None:
+        """Open a turn."""
+        context = self.context
+        context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
+        context.store_full = self._fullness(space)
+
+    def _fullness(self, space: Space) -> str:
+        store = self.context.config.store
+        limit = space.map_bytes * store.high_water_percent // 100
+        if space.used_bytes >= limit:
+            return (
+                f"the store uses {space.used_bytes} bytes of its map, puts stop at {limit}; "
+                "get messages, or raise store.map_bytes"
+            )
+        if space.disk_free_bytes < store.free_disk_min_bytes:
+            return (
+                f"the disk has {space.disk_free_bytes} bytes free, puts stop below "
+                f"{store.free_disk_min_bytes} (store.free_disk_min_bytes)"
+            )
+        return ""
+
+    def opened(self, connection: int, hello: m.Hello) -> None:
+        """Take in a connection that a peer dialled."""
+        self.sessions[connection] = Session(connection, hello.name, hello.store_id)
+
+    def dialled(self, link: str, connection: int, welcome: m.Welcome) -> None:
+        """Take in a connection that a link had dialled."""
+        found = self.catalogue.links.get(link)
+        if found is None:
+            self.context.close(connection, ErrorCode.LINK_UNKNOWN, "the link was deleted")
+            return
+        session = Session(connection, welcome.name, welcome.store_id, link=found)
+        self.sessions[connection] = session
+        found.dialled(connection, welcome)
+
+    def dial_failed(self, link: str, why: str) -> None:
+        """Take note that a link's dial led to no connection."""
+        found = self.catalogue.links.get(link)
+        if found is not None:
+            found.lost(why)
+
+    def closed(self, connection: int, why: str) -> None:
+        """Let go of all that hung on a connection."""
+        session = self.sessions.pop(connection, None)
+        if session is None:
+            return
+        if session.link is not None and session.link.connection == connection:
+            session.link.lost(why)
+        self.delivery.close(session)
+        self.streams.close(session)
+
+    def received(self, connection: int, message: m.Message) -> None:
+        """Do what *message* asks, or answer why not; never raises for a fault of the peer."""
+        session = self.sessions.get(connection)
+        if session is None:
+            return  # Closed earlier in this turn.
+        try:
+            if session.link is not None:
+                session.link.answered(message)
+            else:
+                self._handle(session, message)
+        except RequestError as error:
+            answer = m.Error(
+                message.request_id, error.code, error.error_class, error.retry_after_ms, error.text
+            )
+            self.context.send(connection, answer)
+        except RemoteProtocolError as error:
+            self.context.close(connection, error.code, str(error))
+            self.closed(connection, str(error))
+
+    def _handle(self, session: Session, message: m.Message) -> None:
+        kind = type(message)
+        if kind is m.OperationUnknown:
+            answer = refusal(message)
+            if answer is not None:
+                self.context.send(session.connection, answer)
+            return
+        if not allowed(kind):
+            raise RequestError(ErrorCode.NOT_AUTHORIZED, f"{kind.__name__} is not allowed")
+        self._handlers[kind](session, message)
+
+    def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
+        """Answer a snapshot request: a manifest, or the RequestError that says why not."""
+        if connection not in self.sessions:
+            return
+        if isinstance(result, RequestError):
+            answer: m.Message = m.Error(
+                request_id, result.code, result.error_class, result.retry_after_ms, result.text
+            )
+        else:
+            answer = m.Ok(request_id, result)
+        self.context.send(connection, answer)
+
+    def end(self) -> Outcome:
+        """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
+        context = self.context
+        budget = context.config.limits.turn_rows
+        context.timers.ring(context.now.ms, TIMERS_PER_TURN)
+        self.delivery.return_leases()
+        self.jobs.run()
+        for link in self.catalogue.links.values():
+            if link.queue.id in context.awake_queues:
+                del context.awake_queues[link.queue.id]
+                link.pump()
+        self.delivery.pump(budget)
+        self.streams.producer_count -= self.jobs.producers_gone
+        self.jobs.producers_gone = 0
+        self.streams.end_turn(self.sessions)
+        self._answer_all()
+        self._write()
+        outcome = context.outcome
+        context.outcome = Outcome([], [], [], [])
+        return outcome
+
+    def _answer_all(self) -> None:
+        for session in self.sessions.values():
+            if session.answers:
+                self.streams.answer(session)
+            if session.settled_id:
+                settled = session.settled()
+                self.context.send(session.connection, settled)
+
+    def _write(self) -> None:
+        context = self.context
+        for queue in context.dirty_queues.values():
+            queue.flush(context.tx)
+        if context.dirty_queues or context.wrote:
+            context.dirty_queues.clear()
+            context.turn_number += 1
+            row = CLOCK.pack(
+                context.now.ms, context.now.wall_us, context.stamper.last_us,
+                context.turn_number, self.streams.producer_count,
+            )  # fmt: skip
+            context.tx.put(keys.CLOCK, row)
+
+    @property
+    def busy(self) -> bool:
+        """Whether another turn is wanted at once."""
+        return bool(self.context.awake_queues or self.jobs.running or self.delivery.busy)
+
+    def next_timer_ms(self) -> int | None:
+        """Return when the store clock wants a turn, or None."""
+        return self.context.timers.next_ms()
+
+    def shutdown(self) -> None:
+        """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""
+        for connection in list(self.sessions):
+            self.context.close(
+                connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
+            )
+            self.closed(connection, "shutdown")
+
+    def mark_clean(self) -> None:
+        """Note in this last turn that nothing delivered is open."""
+        self.context.tx.put(keys.CLEAN, self.context.boot.to_bytes(8, "big"))
+
+    def _retention(self) -> None:
+        self.jobs.start("retention")
+        self.context.timers.at(self.context.now.ms + RETENTION_PERIOD_MS, self._retention)

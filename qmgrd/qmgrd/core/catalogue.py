@@ -1,0 +1,254 @@
+"""The queues and links that are defined: stored rows, and the objects made of them.
+
+    ORDERS        a local queue
+    FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
+    @NYC          the transmission queue of link NYC: made and deleted with the link
+
+Queue ids are given once and never used again; names are free again when a queue is deleted.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from qmgr_protocol import name as names
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import attributes, keys
+from qmgrd.core.context import Context
+from qmgrd.core.counters import Counters
+from qmgrd.core.link import Link
+from qmgrd.core.queue import Queue
+
+
+class Remote(NamedTuple):
+    """A remote queue: where its messages go."""
+
+    name: str
+    target: str
+    manager: str
+
+
+class Catalogue:
+    """What is defined. Invariant: ``by_id`` holds each queue of ``queues`` that is not remote."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queues: dict[str, Queue | Remote] = {}
+        self.by_id: dict[int, Queue] = {}
+        self.links: dict[str, Link] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    def load(self, *, unclean: bool) -> None:
+        """Read all rows. After an unclean stop older messages count as maybe delivered."""
+        tx = self._context.tx
+        for key, row in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
+            self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
+        for key, row in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
+            self._add_link(key[1:].decode(), unpack(row))
+
+    def local(self, name: str) -> Queue:
+        """Return the local or transmission queue *name*.
+
+        Raises:
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
+        """
+        found = self.find(name)
+        if isinstance(found, Remote):
+            raise RequestError(
+                ErrorCode.QUEUE_IS_REMOTE,
+                f"{name} is a remote queue: its messages wait on @{found.manager} "
+                f"and are got at {found.manager}",
+            )
+        return found
+
+    def find(self, name: str) -> Queue | Remote:
+        """Return what *name* names.
+
+        Raises:
+            RequestError: NAME_INVALID or QUEUE_UNKNOWN.
+        """
+        found = self.queues.get(name)
+        if found is None:
+            names.split(name)
+            raise RequestError(
+                ErrorCode.QUEUE_UNKNOWN,
+                f"queue {name} does not exist here; create it with: qmctl queue create {name}",
+            )
+        return found
+
+    def destination(self, name: str) -> tuple[Queue, str]:
+        """Return the queue on which a put to *name* is stored, and the target behind a link.
+
+        Raises:
+            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION.
+        """
+        found = self.find(name)
+        if isinstance(found, Remote):
+            return self.links[found.manager].queue, found.target
+        if found.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{name} is filled by puts to remote queues such as QUEUE{name}",
+            )
+        return found, ""
+
+    def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Define a queue and return its row; the same definition again changes nothing.
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, QUEUE_EXISTS with other attributes,
+                LINK_UNKNOWN for a remote queue, QUEUES_EXHAUSTED.
+        """
+        target, manager = names.split(name)
+        if not target:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"{name} comes with the link; create it with: qmctl link create {manager}",
+            )
+        row: dict[str, Any] = attributes.queue_attributes(name, given, bool(manager))
+        if name in self.queues:
+            self._check_same(name, row)
+            return self.show_queue(name)
+        self._check_room()
+        if manager:
+            if manager not in self.links:
+                raise self._no_link(manager)
+            row |= {"kind": "remote", "queue_id": 0}
+        else:
+            row |= {"kind": "local", "queue_id": self._next_queue_id()}
+        self._store_queue(name, row)
+        return self.show_queue(name)
+
+    def _check_same(self, name: str, given: dict[str, Any]) -> None:
+        known = self._rows[name]
+        old = {key: value for key, value in known.items() if key not in ("kind", "queue_id")}
+        if old != given:
+            raise RequestError(
+                ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
+            )
+
+    def _check_room(self) -> None:
+        limit = self._context.config.limits.queues_max
+        if len(self.queues) >= limit:
+            raise RequestError(
+                ErrorCode.QUEUES_EXHAUSTED, f"{len(self.queues)} queues, at most {limit}"
+            )
+
+    def _store_queue(self, name: str, row: dict[str, Any]) -> None:
+        self._context.tx.put(keys.SPACE_QUEUE + name.encode(), pack(row))
+        self._context.wrote = True
+        self._add_queue(name, row, unclean=False)
+
+    def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
+        self._rows[name] = row
+        if row["kind"] == "remote":
+            self.queues[name] = Remote(name, *names.split(name))
+            return
+        queue_id = row["queue_id"]
+        stored = self._context.tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id))
+        queue = Queue(
+            queue_id, name, attributes.bounds(self._context.config, row),
+            Counters.decode(stored or b"\0" * 7 + b"\1"), self._context.ids,
+            is_transmission=row["kind"] == "transmission", unclean=unclean,
+        )  # fmt: skip
+        self.queues[name] = self.by_id[queue_id] = queue
+
+    def remove_queue(self, name: str) -> None:
+        """Forget *name*; what was stored under its id is a job's to remove."""
+        found = self.queues.pop(name)
+        self._rows.pop(name)
+        self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
+        self._context.wrote = True
+        if isinstance(found, Queue):
+            found.deleted = True
+            del self.by_id[found.id]
+            self._context.dirty_queues.pop(found.id, None)
+            self._context.awake_queues.pop(found.id, None)
+
+    def show_queue(self, name: str) -> dict[str, Any]:
+        """Return the row of a queue with its counters."""
+        found = self.find(name)
+        shown: dict[str, Any] = {"queue": name} | self._rows[name]
+        if isinstance(found, Remote):
+            return shown | {"target": found.target, "manager": found.manager}
+        bounds = found.bounds
+        shown |= {
+            "depth_max": bounds.depth_max,
+            "bytes_max": bounds.bytes_max,
+            "lease_ms": bounds.lease_ms,
+        }
+        return shown | found.describe()
+
+    def create_link(self, name: str, given: dict[str, Any]) -> Link:
+        """Define a link and its transmission queue; the same definition again changes nothing.
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
+        """
+        row = attributes.link_attributes(name, given)
+        known = self.links.get(name)
+        if known is not None:
+            if known.addresses != row["addresses"]:
+                raise RequestError(
+                    ErrorCode.LINK_EXISTS, f"link {name} exists, to {', '.join(known.addresses)}"
+                )
+            return known
+        if name == self._context.name:
+            raise RequestError(ErrorCode.PEER_WRONG, f"{name} is this queue manager itself")
+        limit = self._context.config.limits.links_max
+        if len(self.links) >= limit:
+            raise RequestError(
+                ErrorCode.LINKS_EXHAUSTED, f"{len(self.links)} links, at most {limit}"
+            )
+        self._check_room()
+        row["queue_id"] = self._next_queue_id()
+        self._store_queue(f"@{name}", {"kind": "transmission", "queue_id": row["queue_id"]})
+        self.store_link(name, row)
+        return self._add_link(name, row)
+
+    def _add_link(self, name: str, row: dict[str, Any]) -> Link:
+        link = Link(name, row, self.by_id[row["queue_id"]], self._context)
+        self.links[name] = link
+        return link
+
+    def store_link(self, name: str, row: dict[str, Any]) -> None:
+        """Write the row of a link."""
+        self._context.tx.put(keys.SPACE_LINK + name.encode(), pack(row))
+        self._context.wrote = True
+
+    def remove_link(self, name: str) -> None:
+        """Forget a link and its transmission queue."""
+        link = self.links.pop(name)
+        self._context.tx.delete(keys.SPACE_LINK + name.encode())
+        self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
+        self.remove_queue(f"@{name}")
+
+    def link(self, name: str) -> Link:
+        """Return the link *name*.
+
+        Raises:
+            RequestError: LINK_UNKNOWN.
+        """
+        found = self.links.get(name)
+        if found is None:
+            names.check(name)
+            raise self._no_link(name)
+        return found
+
+    def remotes_of(self, manager: str) -> Iterator[str]:
+        """Yield the names of the remote queues that lead over the link to *manager*."""
+        for name, found in self.queues.items():
+            if isinstance(found, Remote) and found.manager == manager:
+                yield name
+
+    def _no_link(self, name: str) -> RequestError:
+        return RequestError(
+            ErrorCode.LINK_UNKNOWN,
+            f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
+        )
+
+    def _next_queue_id(self) -> int:
+        stored = self._context.tx.get(keys.NEXT_QUEUE)
+        queue_id = 1 if stored is None else int.from_bytes(stored, "big")
+        self._context.tx.put(keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
+        return queue_id

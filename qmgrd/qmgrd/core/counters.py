@@ -1,0 +1,44 @@
+"""What a queue counts: one stored row, written once in each turn that touched the queue.
+
+13 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+          delivered returned refused
+"""
+
+import builtins
+import struct
+from dataclasses import astuple, dataclass
+
+_ROW = struct.Struct(">13Q")
+
+
+@dataclass(slots=True)
+class Counters:
+    """The counters of a queue.
+
+    Invariant: depth = puts - acked - purged - damaged, and puts = fast + slow: each message went
+    one of the two ways through the table of origins.
+    """
+
+    next_arrival: int = 1
+    depth: int = 0  # messages that can be got or are leased
+    bytes: int = 0  # of their records
+    puts: int = 0
+    fast: int = 0  # puts that needed no look at any message
+    slow: int = 0  # puts that asked the index in vain
+    duplicates: int = 0  # refused
+    acked: int = 0
+    purged: int = 0
+    damaged: int = 0  # failed their checksum, set aside
+    delivered: int = 0  # deliveries since the counter was last written; none is written for itself
+    returned: int = 0
+    refused: int = 0  # for want of space or for what was wrong with them
+
+    def encode(self) -> builtins.bytes:
+        """Return the stored row."""
+        return _ROW.pack(*astuple(self))
+
+    @classmethod
+    def decode(cls, row: builtins.bytes) -> "Counters":
+        """Return what a stored row holds; counters it does not know yet start at 0."""
+        padded = row[: _ROW.size].ljust(_ROW.size, b"\0")
+        return cls(*_ROW.unpack(padded))

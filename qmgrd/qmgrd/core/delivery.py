@@ -1,0 +1,228 @@
+"""Consumers, gets and what they settle: who is handed which message, and when it comes back."""
+
+from collections import deque
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+
+CREDIT_MAX = 2**62
+SHARE_MESSAGES = 256  # at most so many to one consumer before the next has its turn
+RETURNS_PER_TURN = 500
+
+
+class Delivery:
+    """The consumers of all connections.
+
+    Invariant: each open consumer stands in its queue's rotation once; leases of a connection that
+    is gone wait in ``_returns`` until they have come back.
+    """
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, sessions: dict[int, Session]
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._sessions = sessions
+        self._returns: deque[Lease] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether leases wait to come back."""
+        return bool(self._returns)
+
+    def consume(self, session: Session, message: m.Consume) -> None:
+        """Open a consumer."""
+        limit = self._context.config.limits.consumers_per_connection_max
+        if len(session.consumers) >= limit:
+            raise RequestError(
+                ErrorCode.CONSUMERS_EXHAUSTED,
+                f"{len(session.consumers)} consumers on this connection, at most {limit}",
+            )
+        self._check_free(session, message.request_id)
+        queue = self._readable(message.queue)
+        lease_ms = message.lease_ms or queue.bounds.lease_ms
+        consumer = Consumer(
+            session.connection, message.request_id, queue, message.messages, message.bytes, lease_ms
+        )
+        self._context.send(session.connection, m.Ok(message.request_id, [queue.id, lease_ms]))
+        self._join(session, consumer)
+
+    def get(self, session: Session, message: m.Get) -> None:
+        """Lease what is there, or wait for the first."""
+        self._check_free(session, message.request_id)
+        queue = self._readable(message.queue)
+        deadline_ms = self._context.now.ms + message.wait_ms
+        consumer = Consumer(
+            session.connection, message.request_id, queue, message.messages_max, message.bytes_max,
+            message.lease_ms or queue.bounds.lease_ms, deadline_ms,
+        )  # fmt: skip
+        self._join(session, consumer)
+        # Set even for a wait of nothing: the pump at the end of this turn comes first.
+        self._context.timers.at(deadline_ms, lambda: self._wait_is_over(session, consumer))
+
+    def _check_free(self, session: Session, request_id: int) -> None:
+        if request_id in session.consumers:
+            raise RequestError(
+                ErrorCode.CONSUMER_EXISTS, f"request {request_id} is a consumer or a waiting get"
+            )
+
+    def _readable(self, name: str) -> Queue:
+        queue = self._catalogue.local(name)
+        if queue.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied by its link; it can be browsed"
+            )
+        return queue
+
+    def _join(self, session: Session, consumer: Consumer) -> None:
+        session.add_consumer(consumer)
+        consumer.queue.consumers.append(consumer)
+        self._context.awake_queues[consumer.queue.id] = consumer.queue
+
+    def _leave(self, session: Session, consumer: Consumer) -> None:
+        consumer.open = False
+        session.consumers.pop(consumer.request_id, None)
+        if consumer in consumer.queue.consumers:
+            consumer.queue.consumers.remove(consumer)
+
+    def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
+        if not consumer.open:
+            return
+        self.pump_queue(consumer.queue)  # What this very turn put there is in time.
+        if consumer.open:
+            self._leave(session, consumer)
+            self._context.send(session.connection, m.Ok(consumer.request_id))
+
+    def credit(self, session: Session, message: m.Credit) -> None:
+        """Let a consumer have more; credit for one that has ended is late, not wrong."""
+        consumer = session.consumers.get(message.request_id)
+        if consumer is None:
+            return
+        consumer.credit_messages = min(consumer.credit_messages + message.messages, CREDIT_MAX)
+        consumer.credit_bytes = min(consumer.credit_bytes + message.bytes, CREDIT_MAX)
+        self._context.awake_queues[consumer.queue.id] = consumer.queue
+
+    def cancel(self, session: Session, message: m.Cancel) -> None:
+        """End a consumer or a get; what it has leased it may still settle."""
+        consumer = session.consumers.get(message.request_id)
+        if consumer is None:
+            return  # It ended while the cancellation was under way: its answer is out.
+        self._leave(session, consumer)
+        ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
+        self._context.send(session.connection, ended)
+
+    def settle(self, session: Session, message: m.Settle) -> None:
+        """Acknowledge or release what the handles name."""
+        session.settled_id = message.settle_id
+        queue = self._catalogue.by_id.get(message.queue_id)
+        if queue is None:
+            return  # The queue is deleted, and the message with it: settled or gone.
+        tx = self._context.tx
+        count = 0
+        for index, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(message.handles)):
+            if message.action == m.ACK:
+                code = queue.ack(tx, priority, arrival, number)
+            else:
+                code = queue.release(tx, arrival, number)
+            count += 1
+            if code:
+                session.exceptions.append([message.settle_id, index, int(code)])
+        self._context.rows += 2 * count
+        self._context.touch(queue)
+
+    def pump(self, budget_rows: int) -> None:
+        """Hand out what is ready to those with credit, until the turn has had its rows."""
+        context = self._context
+        for queue in list(context.awake_queues.values()):
+            if context.rows > budget_rows:
+                return
+            del context.awake_queues[queue.id]
+            if not queue.is_transmission:
+                self.pump_queue(queue)
+
+    def pump_queue(self, queue: Queue) -> None:
+        """Give the consumers of *queue* a share each, in rotation."""
+        for _ in range(len(queue.consumers)):
+            if queue.ready <= 0:
+                return
+            consumer = queue.consumers[0]
+            queue.consumers.rotate(-1)
+            if consumer.wants:
+                self._hand(queue, consumer)
+        if queue.ready > 0 and any(consumer.wants for consumer in queue.consumers):
+            self._context.awake_queues[queue.id] = queue
+
+    def _hand(self, queue: Queue, consumer: Consumer) -> None:
+        context = self._context
+        share = max(1, queue.ready // len(queue.consumers))
+        damaged_before = queue.counters.damaged
+        items = queue.take(context.tx, context.now, consumer, min(share, SHARE_MESSAGES))
+        if queue.counters.damaged != damaged_before:
+            context.dirty_queues[queue.id] = queue
+            context.note("error", "damaged message set aside", queue=queue.name)
+        if not items:
+            return
+        context.rows += len(items)
+        deliver = m.Deliver(consumer.request_id, queue.id, items)
+        context.send(consumer.connection, deliver)
+        self._watch(consumer)
+        if consumer.is_get:
+            self._leave(self._sessions[consumer.connection], consumer)
+
+    def _watch(self, consumer: Consumer) -> None:
+        """Have the timer ring at the end of the consumer's oldest lease."""
+        deadline_ms = consumer.first_deadline_ms()
+        if deadline_ms is None or (
+            consumer.timer_ms is not None and consumer.timer_ms <= deadline_ms
+        ):
+            return
+        consumer.timer_ms = deadline_ms
+        self._context.timers.at(deadline_ms, lambda: self._expire(consumer))
+
+    def _expire(self, consumer: Consumer) -> None:
+        consumer.timer_ms = None
+        due: list[Lease] = []
+        for lease in consumer.leases.values():
+            if lease.deadline_ms > self._context.now.ms or len(due) == RETURNS_PER_TURN:
+                break
+            due.append(lease)
+        for lease in due:
+            consumer.queue.come_back(self._context.tx, lease, failed=True)
+        if due:
+            self._context.rows += 2 * len(due)
+            self._context.touch(consumer.queue)
+        self._watch(consumer)
+
+    def queue_deleted(self, queue: Queue) -> None:
+        """End everything that hangs on a queue that is gone."""
+        for consumer in list(queue.consumers):
+            self._leave(self._sessions[consumer.connection], consumer)
+            text = f"queue {queue.name} was deleted"
+            ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)
+            self._context.send(consumer.connection, ended)
+        for lease in list(queue.leases.values()):
+            lease.consumer.leases.pop(lease.arrival, None)
+        queue.leases.clear()
+
+    def close(self, session: Session) -> None:
+        """Let what a connection that is gone had leased come back, in slices."""
+        for consumer in list(session.consumers.values()):
+            self._leave(session, consumer)
+        for consumer in session.lessees:
+            self._returns.extend(consumer.leases.values())
+
+    def return_leases(self) -> None:
+        """Bring back a slice of what lost connections held."""
+        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
+            lease = self._returns.popleft()
+            queue = lease.consumer.queue
+            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
+                continue  # It was settled, or ended, in the meantime.
+            queue.come_back(self._context.tx, lease, failed=False)
+            self._context.rows += 2
+            self._context.touch(queue)

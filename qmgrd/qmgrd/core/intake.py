@@ -1,0 +1,94 @@
+"""What has arrived and waits for its turn: a queue per connection, taken in rotation."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol import messages as m
+
+if TYPE_CHECKING:
+    from qmgrd.core.broker import Broker
+
+SHELL = 0  # the connection number of events that come from no connection
+
+
+class Arrival(NamedTuple):
+    """A message of a peer, or something that the shell wants the broker to know."""
+
+    message: m.Message  # None where ``event`` is set
+    event: "Callable[[Broker], None] | None"
+    size_bytes: int
+
+
+class Pending:
+    """What one connection has waiting. The counts are what its credit is held against."""
+
+    __slots__ = ("arrivals", "messages", "put_bytes", "put_messages")
+
+    def __init__(self) -> None:
+        self.arrivals: deque[Arrival] = deque()
+        self.messages = 0  # of any kind but puts
+        self.put_messages = 0
+        self.put_bytes = 0
+
+
+class Intake:
+    """All that waits. Invariant: ``_rotation`` names each connection with arrivals once."""
+
+    def __init__(self) -> None:
+        self._pending: dict[int, Pending] = {}
+        self._rotation: deque[int] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._rotation)
+
+    def of(self, connection: int) -> Pending:
+        """Return what *connection* has waiting."""
+        found = self._pending.get(connection)
+        if found is None:
+            found = self._pending[connection] = Pending()
+        return found
+
+    def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
+        """Add a message of a peer."""
+        pending = self.of(connection)
+        if type(message) is m.Put:
+            pending.put_messages += len(message.records)
+            pending.put_bytes += size_bytes
+        else:
+            pending.messages += 1
+        self._add(connection, pending, Arrival(message, None, size_bytes))
+
+    def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
+        """Add an event, behind what the connection sent before it."""
+        self._add(connection, self.of(connection), Arrival(None, event, 0))
+
+    def _add(self, connection: int, pending: Pending, arrival: Arrival) -> None:
+        if not pending.arrivals:
+            self._rotation.append(connection)
+        pending.arrivals.append(arrival)
+
+    def forget(self, connection: int) -> None:
+        """Drop the counts of a connection that is gone and has nothing waiting."""
+        pending = self._pending.get(connection)
+        if pending is not None and not pending.arrivals:
+            del self._pending[connection]
+
+    def take(self, requests_max: int, bytes_max: int) -> Iterator[tuple[int, Arrival]]:
+        """Yield arrivals, one of each connection in rotation, until a bound is reached."""
+        for _ in range(requests_max):
+            if not self._rotation or bytes_max <= 0:
+                return
+            connection = self._rotation.popleft()
+            pending = self._pending[connection]
+            arrival = pending.arrivals.popleft()
+            if pending.arrivals:
+                self._rotation.append(connection)
+            if arrival.event is None:
+                if type(arrival.message) is m.Put:
+                    pending.put_messages -= len(arrival.message.records)
+                    pending.put_bytes -= arrival.size_bytes
+                else:
+                    pending.messages -= 1
+            bytes_max -= arrival.size_bytes
+            yield connection, arrival

@@ -1,0 +1,126 @@
+"""Jobs: work that may exceed a turn, done a slice per turn, resumed after a restart.
+
+A job is a stored row with a cursor. Each turn gives every job a share of rows; what it does in a
+turn is durable together with its new cursor.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.messages import Ok
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+
+SLICE_ROWS = 500
+RETENTION_PERIOD_MS = 3_600_000
+
+
+class Job:
+    """One job. Invariant: everything before ``row["cursor"]`` is done."""
+
+    def __init__(self, job_id: int, row: dict[str, Any]) -> None:
+        self.id = job_id
+        self.row = row
+        self.waiting: tuple[int, int] | None = None  # connection and request to answer at its end
+
+
+class Jobs:
+    """All jobs that are not done."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self.running: dict[int, Job] = {}
+        self.producers_in_use: dict[bytes, int] = {}  # kept whatever their age
+        self.producers_gone = 0  # rows that retention removed in this turn
+
+    def load(self) -> None:
+        """Read what a stop left undone."""
+        space = keys.SPACE_JOB
+        for key, row in self._context.tx.scan(space, keys.after(space)):
+            job_id = int.from_bytes(key[1:], "big")
+            self.running[job_id] = Job(job_id, unpack(row))
+
+    def start(self, kind: str, **facts: Any) -> Job:
+        """Begin a job in this turn: ``purge``, ``drop`` or ``retention``."""
+        job = Job(self._context.ids.next(), {"kind": kind, "cursor": b"", "done": 0, **facts})
+        self._store(job)
+        self.running[job.id] = job
+        return job
+
+    def run(self) -> None:
+        """Give each job its slice."""
+        for job in list(self.running.values()):
+            finished = getattr(self, f"_{job.row['kind']}")(job)
+            if not finished:
+                self._store(job)
+                continue
+            self._context.tx.delete(keys.job(job.id))
+            self._context.wrote = True
+            del self.running[job.id]
+            if job.waiting is not None:
+                self._answer(job, *job.waiting)
+
+    def _answer(self, job: Job, connection: int, request_id: int) -> None:
+        self._context.send(connection, Ok(request_id, {"messages": job.row["done"]}))
+
+    def _store(self, job: Job) -> None:
+        self._context.tx.put(keys.job(job.id), pack(job.row))
+        self._context.wrote = True
+
+    def _slice(self, job: Job, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Return the next rows under *prefix*, and move the cursor behind them."""
+        rows: list[tuple[bytes, bytes]] = []
+        start = max(job.row["cursor"], prefix)
+        for pair in self._context.tx.scan(start, keys.after(prefix)):
+            rows.append(pair)
+            if len(rows) == SLICE_ROWS:
+                break
+        self._context.rows += 2 * len(rows)
+        if rows:
+            job.row["cursor"] = rows[-1][0] + b"\0"
+        return iter(rows)
+
+    def _purge(self, job: Job) -> bool:
+        """Remove what arrived before the purge and is not leased."""
+        queue = self._catalogue.by_id.get(job.row["queue_id"])
+        if queue is None:
+            return True
+        seen = 0
+        for key, value in self._slice(job, keys.lane(queue.id, keys.LANE_READY)):
+            seen += 1
+            priority, arrival = keys.place(key)
+            if arrival < job.row["before"] and arrival not in queue.leases:
+                queue.remove_entry(self._context.tx, priority, arrival, value)
+                queue.counters.purged += 1
+                job.row["done"] += 1
+        self._context.touch(queue)
+        return seen < SLICE_ROWS
+
+    def _drop(self, job: Job) -> bool:
+        """Remove all that a deleted queue left, in the order of keys, as the cursor goes."""
+        queue_id, tx = job.row["queue_id"], self._context.tx
+        for space in (keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN):
+            rows = list(self._slice(job, keys.of_queue(space, queue_id)))
+            for key, value in rows:
+                if space == keys.SPACE_MESSAGE:
+                    entries.delete_rows(tx, entries.decode(value))
+                tx.delete(key)
+            if rows:
+                return False
+        return True
+
+    def _retention(self, job: Job) -> bool:
+        """Remove producers that nobody used for long."""
+        now_ms = self._context.now.ms
+        limit_ms = self._context.config.producer.retention_ms
+        seen = 0
+        for key, row in self._slice(job, keys.SPACE_PRODUCER):
+            seen += 1
+            if unpack(row)[1] + limit_ms < now_ms and key[1:] not in self.producers_in_use:
+                self._context.tx.delete(key)
+                self.producers_gone += 1
+        return seen < SLICE_ROWS

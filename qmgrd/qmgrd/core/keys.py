@@ -1,0 +1,75 @@
+"""Every key of the store. One key space, big-endian, so that the order of bytes is the order asked.
+
+    space  rest                                           value
+    00     what (u8)                                      store row, clock row, clean mark
+    01     queue name                                     queue row (msgpack map)
+    02     link name                                      link row (msgpack map)
+    03     queue manager name                             store id pinned to it (16 bytes)
+    04     queue id (u32)                                 counters row
+    10     queue id, lane (u8), 9 - priority, arrival     entry
+    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index
+    12     queue id, origin                               highest timestamp of that origin (u64)
+    20     producer id (16)                               producer row (msgpack)
+    21     stream id (24)                                 receiving window of a link (msgpack)
+    22     queue id of the transmission queue             sending window of a link (msgpack)
+    30     body id (u64), chunk (u32)                     a piece of a long record
+    40     job id (u64)                                   job row (msgpack map)
+
+To change a layout raise FORMAT and refuse older stores or migrate them by a job.
+"""
+
+import struct
+
+FORMAT = 1
+
+STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
+SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
+SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
+SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
+SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
+
+LANE_READY = 0
+LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
+
+_QUEUE = struct.Struct(">cI")
+_LANE = struct.Struct(">cIB")
+_MESSAGE = struct.Struct(">cIBBQ")
+_BODY = struct.Struct(">cQI")
+_JOB = struct.Struct(">cQ")
+POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
+PRIORITY_TOP = 9
+
+
+def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
+    """Return the key of an entry."""
+    return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
+
+
+def lane(queue_id: int, lane_: int) -> bytes:
+    """Return what the keys of a lane start with."""
+    return _LANE.pack(SPACE_MESSAGE, queue_id, lane_)
+
+
+def place(key: bytes) -> tuple[int, int]:
+    """Return the priority and the arrival that the key of an entry holds."""
+    return PRIORITY_TOP - key[6], int.from_bytes(key[7:], "big")
+
+
+def of_queue(space: bytes, queue_id: int) -> bytes:
+    """Return what the keys of a queue in *space* start with."""
+    return _QUEUE.pack(space, queue_id)
+
+
+def body(body_id: int, chunk: int) -> bytes:
+    """Return the key of a piece of a long record."""
+    return _BODY.pack(SPACE_BODY, body_id, chunk)
+
+
+def job(job_id: int) -> bytes:
+    """Return the key of a job."""
+    return _JOB.pack(SPACE_JOB, job_id)
+
+
+def after(prefix: bytes) -> bytes:
+    """Return the first key behind all that start with *prefix*, which is not all 0xff."""
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")

@@ -1,0 +1,57 @@
+"""What the core asks of a store: an ordered map of bytes, changed by one transaction at a time.
+
+Two implementations: ``qmgrd.store.lmdb_store`` and ``qmgrd.store.memory``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+
+class Transaction(Protocol):
+    """The open write transaction of a turn. Sees its own writes."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of *key*, or None."""
+
+    def put(self, key: bytes, value: bytes) -> object:
+        """Store *value* under *key*, whatever was there."""
+
+    def delete(self, key: bytes) -> object:
+        """Remove *key*, if it is there."""
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield pairs from *start* up to but not including *stop*, in order.
+
+        Nothing may be written until the iterator is exhausted or dropped.
+        """
+
+
+class Space(NamedTuple):
+    """How full a store is."""
+
+    used_bytes: int
+    map_bytes: int
+    disk_free_bytes: int
+
+
+class Store(Protocol):
+    """A place that makes turns durable."""
+
+    def begin(self) -> Transaction:
+        """Open the write transaction; there is one at a time."""
+
+    def commit(self) -> None:
+        """Return once all written since :meth:`begin` is durable; at no cost if nothing was."""
+
+    def abort(self) -> None:
+        """Forget all written since :meth:`begin`; without one, do nothing."""
+
+    def space(self) -> Space:
+        """Return how full the store is, as of the last commit."""
+
+
+class Now(NamedTuple):
+    """The two clocks that a turn is given."""
+
+    ms: int  # the store's own clock: never goes back, keys every deadline
+    wall_us: int  # what people call the time: may jump, keys nothing

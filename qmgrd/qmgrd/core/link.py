@@ -1,0 +1,346 @@
+"""The sending end of a link to another queue manager (US 6,401,136 B1; see link_inbox.py).
+
+                 start              dialled            Ok            Blocked
+    stopped ──────────▶ waiting ───▶ dialling ──▶ opening ──▶ up ◀──────────▶ blocked
+                           ▲  redial     │           │         │
+                           └─────────────┴───────────┴─────────┘  connection lost, try again later
+                                                     └──▶ refused: an operator must look
+
+The transmission queue keeps each message under its sequence id, which is its arrival number: given
+in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
+After a reconnect the peer's commit id says where to go on, so nothing is ever in doubt.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+from zlib import crc32
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import (
+    CommitOutOfRange,
+    ErrorClass,
+    ErrorCode,
+    RequestError,
+    class_of,
+    name_of,
+)
+from qmgr_protocol.window import Outbox
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core.context import Context, Dial
+from qmgrd.core.link_inbox import pin_peer
+from qmgrd.core.queue import Queue
+
+OPEN_REQUEST = 1  # the id of the one request that a link makes
+PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
+PUMP_BYTES = 1024 * 1024
+
+
+class LinkState(Enum):
+    """Where a link stands."""
+
+    STOPPED = "stopped"
+    WAITING = "waiting"
+    DIALLING = "dialling"
+    OPENING = "opening"
+    UP = "up"
+    BLOCKED = "blocked"
+    REFUSED = "refused"
+
+
+class Link:
+    """A link. Invariant: what lies on ``queue`` are the ids from outbox.commit_id + 1 on."""
+
+    def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
+        self.name = name
+        self.row = row  # as stored: addresses, stopped, queue_id, and what a newer version knows
+        self.queue = queue
+        self.state = LinkState.STOPPED if row["stopped"] else LinkState.WAITING
+        self.error = ""
+        self.attempts = 0  # dials in a row that led nowhere
+        self.connection: int | None = None
+        self.resent = 0
+        self._context = context
+        self._stream = 0
+        self._commit_trailer: bytes | None = None
+        self._in_flight: deque[tuple[int, int]] = deque()  # last id and bytes of each put
+        self._in_flight_bytes = 0
+        self._epoch = 0  # makes timers of an earlier state fall flat
+        self.outbox = self._load()
+        self._highest_sent = self.outbox.commit_id
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the peer listens."""
+        found: list[str] = self.row["addresses"]
+        return found
+
+    @property
+    def stream_id(self) -> bytes:
+        """The identity of the stream, never used for another one."""
+        return self._context.store_id + self.queue.id.to_bytes(8, "big")
+
+    def _load(self) -> Outbox:
+        row = self._context.tx.get(keys.of_queue(keys.SPACE_LINK_OUTBOX, self.queue.id))
+        commit_id = 0
+        if row is not None:
+            commit_id, self._commit_trailer = unpack(row)[:2]
+        window = self._context.config.link.window_messages
+        return Outbox(window, commit_id, self.queue.counters.next_arrival)
+
+    def _save(self) -> None:
+        key = keys.of_queue(keys.SPACE_LINK_OUTBOX, self.queue.id)
+        self._context.tx.put(key, pack([self.outbox.commit_id, self._commit_trailer]))
+        self._context.touch(self.queue)
+
+    def start(self) -> None:
+        """Dial now."""
+        self._enter(LinkState.WAITING)
+        self.attempts, self.error = 0, ""
+        self._dial()
+
+    def stop(self) -> None:
+        """Hang up and stay so."""
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
+        self._enter(LinkState.STOPPED)
+
+    def dialled(self, connection: int, welcome: m.Welcome) -> None:
+        """Go on over a new connection whose handshake is done."""
+        if self.state is not LinkState.DIALLING:
+            self._context.close(connection, ErrorCode.CANCELLED, "the link is not dialling")
+            return
+        self.connection = connection
+        try:
+            if welcome.name != self.name:
+                raise RequestError(
+                    ErrorCode.PEER_WRONG,
+                    f"the queue manager that answered is {welcome.name}, not {self.name}",
+                )
+            pin_peer(self._context, welcome.name, welcome.store_id)
+        except RequestError as error:
+            self.refuse(error)
+            return
+        self._enter(LinkState.OPENING)
+        first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
+        self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, first, next_id))
+
+    def answered(self, message: m.Message) -> None:
+        """Take what the peer sends on this link's connection."""
+        kind = type(message)
+        if kind is m.Committed and message.stream == self._stream:
+            self._committed(message.commit_id)
+        elif kind is m.Blocked and message.stream == self._stream:
+            self._blocked(message)
+        elif kind is m.Ok and self.state is LinkState.OPENING:
+            self._opened(message.value)
+        elif kind is m.Error and message.request_id == OPEN_REQUEST:
+            self.refuse(RequestError(message.code, message.text))
+
+    def _opened(self, value: Any) -> None:
+        try:
+            stream, commit_id, ahead, trailer, window = value[:5]
+            assert all(type(i) is int for i in (stream, commit_id, window, *ahead))
+        except (TypeError, ValueError, AssertionError):
+            self.refuse(
+                RequestError(ErrorCode.FIELD_INVALID, f"not an answer to LinkOpen: {value}")
+            )
+            return
+        try:
+            self._check_continuation(commit_id, trailer)
+        except RequestError as error:
+            self.refuse(error)
+            return
+        self._stream = stream
+        self.attempts, self.error = 0, ""
+        self.outbox.window = min(window, self._context.config.link.window_messages)
+        self._in_flight.clear()
+        self._in_flight_bytes = 0
+        self._delete(self.outbox.resume(commit_id))
+        self._highest_sent = max(self._highest_sent, commit_id)
+        self._enter(LinkState.UP)
+        self._context.note("info", "link up", link=self.name, commit_id=commit_id)
+        self._context.awake_queues[self.queue.id] = self.queue
+
+    def _check_continuation(self, commit_id: int, trailer: bytes | None) -> None:
+        """Raise RequestError where the peer's window does not belong to what is held here."""
+        self.outbox.next_id = self.queue.counters.next_arrival
+        if commit_id >= self.outbox.next_id:
+            raise RequestError(
+                ErrorCode.RESTORED,
+                f"{self.name} holds up to id {commit_id}, but the next id to assign here is "
+                f"{self.outbox.next_id}: this store was restored from an older state",
+            )
+        if commit_id < self.outbox.commit_id:
+            raise RequestError(
+                ErrorCode.PEER_RESTORED,
+                f"{self.name} holds up to id {commit_id}, but had committed "
+                f"{self.outbox.commit_id}: its store was restored, what lies between is lost there",
+            )
+        own = self._trailer_at(commit_id)
+        if commit_id and own != trailer:
+            raise RequestError(
+                ErrorCode.RESTORED,
+                f"{self.name} holds another message than this store under id {commit_id}: "
+                "one of the two was restored from an older state",
+            )
+
+    def _trailer_at(self, seq_id: int) -> bytes | None:
+        if seq_id == self.outbox.commit_id:
+            return self._commit_trailer
+        value = self._context.tx.get(self._key(seq_id))
+        return None if value is None else entries.uid_trailer(entries.decode(value))
+
+    def _committed(self, commit_id: int) -> None:
+        self.outbox.next_id = self.queue.counters.next_arrival
+        if commit_id > self._highest_sent:
+            raise CommitOutOfRange(commit_id, self._highest_sent + 1)
+        self._delete(self.outbox.commit(commit_id))
+        while self._in_flight and self._in_flight[0][0] <= commit_id:
+            self._in_flight_bytes -= self._in_flight.popleft()[1]
+
+    def _delete(self, done: range) -> None:
+        """Delete what the peer holds, in one turn."""
+        if not done:
+            return
+        tx, queue = self._context.tx, self.queue
+        rows = list(tx.scan(self._key(done.start), self._key(done.stop)))
+        for key, value in rows:
+            queue.remove_entry(tx, *keys.place(key), value)
+        queue.counters.acked += len(rows)
+        if rows:
+            self._commit_trailer = entries.uid_trailer(entries.decode(rows[-1][1]))
+        self._context.rows += 3 * len(rows)
+        self._save()
+
+    def _key(self, seq_id: int) -> bytes:
+        return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
+
+    def _blocked(self, message: m.Blocked) -> None:
+        if self.state is LinkState.BLOCKED:
+            return
+        self.error = f"{name_of(message.code)}: {message.text}"
+        self._enter(LinkState.BLOCKED)
+        self._context.note("warning", "link blocked", link=self.name, why=self.error)
+        self._later(max(message.retry_after_ms, 1), self._unblock)
+
+    def _unblock(self) -> None:
+        """Send again from the commit id on; what the peer holds it discards."""
+        self._in_flight.clear()
+        self._in_flight_bytes = 0
+        self.outbox.resume(self.outbox.commit_id)
+        self._enter(LinkState.UP)
+        self._context.awake_queues[self.queue.id] = self.queue
+
+    def pump(self) -> None:
+        """Send what the window allows."""
+        if self.state is not LinkState.UP:
+            return
+        assert self.connection is not None
+        self.outbox.next_id = self.queue.counters.next_arrival
+        room = self._context.config.link.window_bytes - self._in_flight_bytes
+        if room <= 0:
+            return
+        sent_before = self.outbox.sent_id
+        for put in self._puts(min(room, PUMP_BYTES)):
+            self._context.send(self.connection, put)
+            size = sum(map(len, put.records))
+            last_id = put.first_id + len(put.records) - 1
+            self._in_flight.append((last_id, size))
+            self._in_flight_bytes += size
+            self._context.rows += len(put.records)
+        sent = self.outbox.sent_id - sent_before
+        self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
+        self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
+        if sent and self.outbox.sent_id + 1 < self.outbox.next_id:
+            self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
+
+    def _puts(self, bytes_max: int) -> Iterator[m.Put]:
+        """Yield what to send: runs of consecutive ids that are bound for one queue."""
+        outbox = self.outbox
+        last = min(outbox.sent_id + PUMP_MESSAGES, outbox.commit_id + outbox.window)
+        first_id, target, batch = outbox.sent_id + 1, "", list[bytes]()
+        for _, value in self._context.tx.scan(self._key(first_id), self._key(last + 1)):
+            entry = entries.decode(value)
+            if batch and entry.target != target:
+                yield m.Put(self._stream, first_id, 0, target, batch)
+                first_id, batch = first_id + len(batch), []
+            target = entry.target
+            batch.append(entries.record(self._context.tx, entry))
+            outbox.take(1)
+            bytes_max -= len(batch[-1])
+            if bytes_max <= 0:
+                break
+        if batch:
+            yield m.Put(self._stream, first_id, 0, target, batch)
+
+    def refuse(self, error: RequestError) -> None:
+        """Give the connection up: for a while, or, where only people can help, until started."""
+        self._hang_up(error.code, error.text)
+        self.error = str(error)
+        if class_of(error.code) is ErrorClass.NEVER:
+            self._enter(LinkState.REFUSED)
+            self._context.note("error", "link refused", link=self.name, why=self.error)
+        else:
+            self._redial()
+
+    def lost(self, why: str) -> None:
+        """Take note that the connection, or the attempt at one, is gone."""
+        self.connection = None
+        if self.state in (LinkState.STOPPED, LinkState.REFUSED):
+            return
+        if self.state in (LinkState.UP, LinkState.BLOCKED):
+            self._context.note("warning", "link lost", link=self.name, why=why)
+        self.error = why
+        self._redial()
+
+    def _redial(self) -> None:
+        self._enter(LinkState.WAITING)
+        limits = self._context.config.link
+        ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
+        # Chance is not the core's: a hash spreads the dials of many links as well.
+        seed = self._context.store_id + f"{self.name}:{self.attempts}".encode()
+        jitter_ms = ceiling_ms * (crc32(seed) % 1000) // 2000
+        self._later(ceiling_ms - jitter_ms, self._dial)
+
+    def _dial(self) -> None:
+        if self.state is not LinkState.WAITING:
+            return
+        self._enter(LinkState.DIALLING)
+        address = self.addresses[self.attempts % len(self.addresses)]
+        self.attempts += 1
+        self._context.outcome.effects.append(Dial(self.name, address))
+
+    def _hang_up(self, code: int, text: str) -> None:
+        if self.connection is not None:
+            self._context.close(self.connection, code, text)
+            self.connection = None
+
+    def _enter(self, state: LinkState) -> None:
+        self.state = state
+        self._epoch += 1
+
+    def _later(self, wait_ms: int, call: Any) -> None:
+        epoch = self._epoch
+        due_ms = self._context.now.ms + wait_ms
+        self._context.timers.at(due_ms, lambda: call() if self._epoch == epoch else None)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the link for people and scripts."""
+        outbox = self.outbox
+        return {
+            "link": self.name,
+            "state": self.state.value,
+            "addresses": self.addresses,
+            "error": self.error,
+            "waiting": self.queue.counters.depth,
+            "waiting_bytes": self.queue.counters.bytes,
+            "in_flight": outbox.sent_id - outbox.commit_id,
+            "commit_id": outbox.commit_id,
+            "next_id": self.queue.counters.next_arrival,
+            "transferred": self.queue.counters.acked,
+            "resent": self.resent,
+            "attempts": self.attempts,
+        }

@@ -1,0 +1,168 @@
+"""The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
+
+A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
+consecutive run, is told occasionally: after ``commit_messages`` of them or ``commit_interval_ms``
+after the first. The window row is written in the turn of the messages that it speaks of, and
+outlives them: a message may be consumed before its commit id is told.
+"""
+
+from dataclasses import dataclass, field
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
+from qmgr_protocol.record import HEAD_BYTES
+from qmgr_protocol.window import Inbox
+from qmgrd.core import keys
+from qmgrd.core.context import Context
+from qmgrd.core.kv import Transaction
+from qmgrd.core.queue import Put, Queue
+
+BLOCKED_RETRY_MS = 1_000
+
+
+@dataclass(slots=True)
+class LinkInbox:
+    """A link's stream, as stored here.
+
+    Invariant: ``trailers`` names the UID of the message at ``inbox.commit_id`` and of all ahead.
+    """
+
+    stream_id: bytes
+    peer: str
+    inbox: Inbox
+    trailers: dict[int, bytes] = field(default_factory=dict)
+    duplicates: int = 0  # discarded since the stream was opened
+    told_id: int = 0  # the last commit id that was sent
+    timer_set: bool = False
+
+    @property
+    def identity(self) -> bytes:
+        """What one connection at a time may hold."""
+        return self.stream_id
+
+    @property
+    def key(self) -> bytes:
+        """The key of the stored row."""
+        return keys.SPACE_LINK_INBOX + self.stream_id
+
+    @property
+    def commit_trailer(self) -> bytes | None:
+        """The encoded UID of the message at the commit id."""
+        return self.trailers.get(self.inbox.commit_id)
+
+    def encode(self) -> bytes:
+        """Return the stored row."""
+        ahead = [[seq_id, self.trailers[seq_id]] for seq_id in sorted(self.inbox.ahead)]
+        row: bytes = pack([self.peer, self.inbox.commit_id, self.commit_trailer, ahead])
+        return row
+
+    def opened(self, stream: int, window: int) -> list[object]:
+        """Return the value that answers a LinkOpen."""
+        self.told_id = self.inbox.commit_id
+        ahead = sorted(self.inbox.ahead)
+        return [stream, self.inbox.commit_id, ahead, self.commit_trailer, window]
+
+    def receive(self, context: Context, queue: Queue, put: m.Put) -> Put:
+        """Store what of *put* is new, and return what became of that.
+
+        Raises:
+            WindowExceeded: before anything is stored.
+        """
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        numbered = [
+            (seq_id, record)
+            for seq_id, record in enumerate(put.records, put.first_id)
+            if not self.inbox.holds(seq_id)
+        ]
+        self.duplicates += len(put.records) - len(numbered)
+        batch = [record for _, record in numbered]
+        limit = context.config.limits.message_max_bytes
+        done = queue.put(context.tx, context.now, context.stamper, batch, limit)
+        kept_out = {
+            index: error
+            for index, error in done.refused
+            if error.code != ErrorCode.DUPLICATE_MESSAGE  # It came another way: stored.
+        }
+        self.duplicates += len(done.refused) - len(kept_out)
+        for index, (seq_id, record) in enumerate(numbered):
+            if index not in kept_out:
+                self._hold(seq_id, record)
+        refused = [(numbered[index][0], error) for index, error in kept_out.items()]
+        return Put(refused, [], done.rows)
+
+    def _hold(self, seq_id: int, record: bytes) -> None:
+        before = self.inbox.commit_id
+        self.trailers[seq_id] = record[-8 - record[4] :]
+        self.inbox.receive(seq_id)
+        for passed in range(before, self.inbox.commit_id):
+            self.trailers.pop(passed, None)
+
+    def due(self, context: Context, connection: int, stream: int) -> m.Committed | None:
+        """Return the commit to send now, or None; where it can wait, set the timer for it."""
+        fresh = self.inbox.commit_id - self.told_id
+        if fresh >= context.config.link.commit_messages:
+            return self.tell(stream)
+        if fresh and not self.timer_set:
+            self.timer_set = True
+            due_ms = context.now.ms + context.config.link.commit_interval_ms
+            context.timers.at(due_ms, lambda: self._ring(context, connection, stream))
+        return None
+
+    def tell(self, stream: int) -> m.Committed:
+        """Return the commit message, whatever was told before."""
+        self.told_id = self.inbox.commit_id
+        return m.Committed(stream, self.inbox.commit_id)
+
+    def _ring(self, context: Context, connection: int, stream: int) -> None:
+        self.timer_set = False
+        if self.inbox.commit_id > self.told_id:
+            context.send(connection, self.tell(stream))
+
+
+def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
+    """Return the stored window of that stream, or None."""
+    row = tx.get(keys.SPACE_LINK_INBOX + stream_id)
+    if row is None:
+        return None
+    peer, commit_id, trailer, ahead = unpack(row)[:4]
+    trailers = dict(ahead)
+    inbox = Inbox(window, commit_id, set(trailers))
+    if trailer is not None:
+        trailers[commit_id] = trailer
+    return LinkInbox(stream_id, peer, inbox, trailers)
+
+
+def pin_peer(context: Context, name: str, store_id: bytes) -> None:
+    """Bind the name of a peer to its store at the first contact.
+
+    Raises:
+        RequestError: PEER_STORE_CHANGED, another store uses that name.
+    """
+    key = keys.SPACE_PEER + name.encode()
+    known = context.tx.get(key)
+    if known is None:
+        context.tx.put(key, store_id)
+        context.wrote = True
+    elif known != store_id:
+        raise RequestError(
+            ErrorCode.PEER_STORE_CHANGED,
+            f"queue manager {name} was store {known.hex()}, now it says {store_id.hex()}: "
+            "two queue managers of one name, or its store was made anew",
+        )
+
+
+def check_stamped(put: m.Put) -> None:
+    """Raise RequestError where a record has no UID: a link moves messages, it creates none."""
+    for record in put.records:
+        if len(record) < HEAD_BYTES or not record[4]:
+            raise RequestError(
+                ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link"
+            )
+
+
+def blocked(stream: int, seq_id: int, error: RequestError) -> m.Blocked:
+    """Return the message that tells the sender that an id cannot be stored now."""
+    known_class = class_of(error.code)
+    retry_ms = BLOCKED_RETRY_MS if known_class is ErrorClass.RETRY_LATER else 10_000
+    return m.Blocked(stream, seq_id, error.code, error.retry_after_ms or retry_ms, error.text)

@@ -1,0 +1,163 @@
+"""The daemon's side of one connection, without I/O: handshake, heartbeats, credit.
+
+What it answers at once (a welcome, a pong) stems from nothing that has to be durable. All else goes
+into the intake, and is answered by the turn.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from qmgr_config.model import Limits
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import CreditExceeded, LocalProtocolError, RemoteProtocolError
+from qmgr_protocol.states import Side, State
+from qmgrd.core.intake import Intake
+
+if TYPE_CHECKING:
+    from qmgrd.core.broker import Broker
+
+Event: TypeAlias = "Callable[[Broker], None]"
+Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
+
+UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
+
+
+class Peer:
+    """One connection that a peer dialled, or that a link dialled.
+
+    Invariant: the broker is told ``opened`` (or ``dialled``) once, before any message, and
+    ``closed`` once, after the last; of a connection that never opened it hears nothing.
+    """
+
+    def __init__(
+        self, number: int, intake: Intake, limits: Limits, welcome: m.Welcome, now_ms: int,
+        *, link: str = "", admit: Admit = lambda hello: None,
+    ) -> None:  # fmt: skip
+        """Take over a new connection.
+
+        Args:
+            number: of the connection, never used again in this process.
+            welcome: what a peer is answered; a link says hello with the same name and store.
+            link: the link that dialled, or nothing where the peer did.
+            admit: returns why a peer that says this hello is sent away, or None.
+        """
+        self.number = number
+        self.link = link
+        self.goaway: m.Goaway | None = None  # what ended the connection, whoever said it
+        self.peer_name = ""
+        self._admit = admit
+        self._intake = intake
+        self._limits = limits
+        self._welcome = welcome
+        self._side = Side.DIALLER if link else Side.LISTENER
+        self._connection = Connection(self._side, now_ms=now_ms)
+        self._told = False
+        self._pending = intake.of(number)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done."""
+        return self._connection.state is State.OPEN
+
+    def hello(self) -> bytes:
+        """Return the first bytes that a link sends."""
+        own = self._welcome
+        return self._connection.send(
+            m.Hello(
+                m.MAGIC, m.VERSION, m.VERSION, "queue-manager", own.name, own.features,
+                own.store_id, own.boot, own.software, own.frame_max_bytes,
+            )
+        )  # fmt: skip
+
+    def receive(self, data: bytes, now_ms: int) -> bytes:
+        """Take what the peer sent; return what to write at once.
+
+        Raises:
+            RemoteProtocolError: the peer broke the protocol; what came before that counts.
+        """
+        answers = b""
+        connection = self._connection
+        for message, size_bytes in connection.receive(data, now_ms):
+            kind = type(message)
+            if kind is m.Put:
+                self._intake.message(self.number, message, size_bytes)
+            elif kind is m.Ping:
+                answers += self._pong(message)
+            elif kind is m.Hello:
+                answers += self._greet(message)
+            elif kind is m.Welcome:
+                self._tell(self._dialled(message))
+            elif kind is m.Goaway:
+                self.goaway = message
+            elif kind is not m.Pong:
+                self._intake.message(self.number, message, size_bytes)
+        if connection.error is not None:
+            raise connection.error
+        self._check_credit()
+        return answers
+
+    def _pong(self, ping: m.Ping) -> bytes:
+        try:
+            return self._connection.send(m.Pong(ping.number))
+        except LocalProtocolError:
+            return b""  # A goodbye stood behind the ping.
+
+    def _greet(self, hello: m.Hello) -> bytes:
+        self.peer_name = hello.name
+        self.goaway = self._admit(hello)
+        if self.goaway is not None:
+            return self._connection.send(self.goaway)
+        self._tell(lambda broker: broker.opened(self.number, hello))
+        return self._connection.send(self._welcome)
+
+    def _dialled(self, welcome: m.Welcome) -> Event:
+        link = self.link
+        self.peer_name = welcome.name
+        return lambda broker: broker.dialled(link, self.number, welcome)
+
+    def _tell(self, event: Event) -> None:
+        self._told = True
+        self._intake.event(self.number, event)
+
+    def _check_credit(self) -> None:
+        pending, limits = self._pending, self._limits
+        if self.link:
+            return  # Our own dial: it is sent answers, and its window bounds these.
+        if pending.put_messages > limits.put_window_messages:
+            raise CreditExceeded("puts", pending.put_messages, limits.put_window_messages)
+        if pending.put_bytes > limits.put_window_bytes + limits.frame_max_bytes:
+            raise CreditExceeded("bytes of puts", pending.put_bytes, limits.put_window_bytes)
+        limit = limits.request_window * UNANSWERED_FACTOR
+        if pending.messages > limit:
+            raise CreditExceeded("requests", pending.messages, limit)
+
+    def encode(self, message: m.Message) -> bytes:
+        """Return *message* as bytes; nothing where the connection is closing already."""
+        try:
+            return self._connection.send(message)
+        except LocalProtocolError:
+            return b""
+
+    def poll(self, now_ms: int) -> bytes:
+        """Return a ping if one is due.
+
+        Raises:
+            LivenessExpired: the peer has been silent for too long.
+        """
+        limits = self._limits
+        return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+
+    def closed(self, why: str) -> None:
+        """Tell the broker, once, that the connection is gone."""
+        number, link = self.number, self.link
+        if self._told:
+            self._intake.event(number, lambda broker: broker.closed(number, why))
+        elif link:
+            self._intake.event(number, lambda broker: broker.dial_failed(link, why))
+        self._told, self.link = False, ""
+
+
+def goodbye(error: RemoteProtocolError) -> m.Goaway:
+    """Return what to say to a peer that broke the protocol."""
+    return m.Goaway(int(error.code), str(error)[:1000])

@@ -1,0 +1,109 @@
+"""Sequenced producers: puts that may be sent again without ever being stored twice.
+
+A producer has a stable id and numbers its puts. The queue manager keeps its window: the commit id,
+what is held above it, and which ids were refused and why, until the producer has seen that. A
+refused id enters the window like a stored one, so that a put sent again is answered as the first
+time. The row is written in the same turn as the messages it speaks of.
+"""
+
+from dataclasses import dataclass, field
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
+from qmgr_protocol.window import Inbox
+from qmgrd.core import keys
+from qmgrd.core.context import Context
+from qmgrd.core.kv import Transaction
+
+
+@dataclass(slots=True)
+class Producer:
+    """The receiving end of a producer's stream.
+
+    Invariant: ``refused`` holds ids above ``seen`` only, all of them received.
+    """
+
+    producer_id: bytes
+    inbox: Inbox
+    used_ms: int = 0  # store clock of the last turn that moved it
+    seen: int = 0  # the producer has all answers up to here
+    refused: dict[int, int] = field(default_factory=dict)  # id to code
+
+    @property
+    def identity(self) -> bytes:
+        """What one connection at a time may hold."""
+        return self.producer_id
+
+    @property
+    def key(self) -> bytes:
+        """The key of the stored row."""
+        return keys.SPACE_PRODUCER + self.producer_id
+
+    def encode(self) -> bytes:
+        """Return the stored row."""
+        ahead = sorted(self.inbox.ahead)
+        refused = [[seq_id, code] for seq_id, code in self.refused.items()]
+        row: bytes = pack([self.inbox.commit_id, self.used_ms, self.seen, ahead, refused])
+        return row
+
+    def note_seen(self, seen: int) -> None:
+        """Forget refusals whose answers have arrived."""
+        if seen <= self.seen:
+            return
+        self.seen = min(seen, self.inbox.commit_id)
+        if self.refused:
+            self.refused = {i: code for i, code in self.refused.items() if i > self.seen}
+
+    def check(self, first_id: int, count: int) -> None:
+        """Raise if the ids from *first_id* on go beyond what a producer may have in flight."""
+        last_id = first_id + count - 1
+        self.inbox.check(last_id)
+        unseen = last_id - self.seen
+        limit = 2 * self.inbox.window
+        if unseen > limit:
+            raise CreditExceeded("puts not marked as seen", unseen, limit)
+
+    def answers(self, first_id: int, last_id: int) -> list[list[object]]:
+        """Return the refusals from *first_id* to *last_id*, as in Committed."""
+        if not self.refused:
+            return []
+        return [
+            [seq_id, code, f"refused when it came first: {name_of(code)}"]
+            for seq_id, code in self.refused.items()
+            if first_id <= seq_id <= last_id
+        ]
+
+
+def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
+    """Return the stored producer of that id, or None."""
+    row = tx.get(keys.SPACE_PRODUCER + producer_id)
+    if row is None:
+        return None
+    commit_id, used_ms, seen, ahead, refused = unpack(row)[:5]
+    inbox = Inbox(window, commit_id, set(ahead))
+    return Producer(producer_id, inbox, used_ms, seen, dict(refused))
+
+
+def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:
+    """Return the producer of that id, new unless *resume* is asked.
+
+    Raises:
+        RequestError: PRODUCER_UNKNOWN, there is nothing to resume: the row is past its retention,
+            or the store is another. PRODUCERS_EXHAUSTED.
+    """
+    window = context.config.limits.put_window_messages
+    found = load(context.tx, producer_id, window)
+    if found is not None:
+        return found
+    if resume:
+        raise RequestError(
+            ErrorCode.PRODUCER_UNKNOWN,
+            f"producer {producer_id.hex()} is not known here: its last use is longer ago than "
+            f"{context.config.producer.retention_ms} ms, or this is another store",
+        )
+    if count >= context.config.producer.producers_max:
+        raise RequestError(
+            ErrorCode.PRODUCERS_EXHAUSTED,
+            f"{count} producers are kept, at most {context.config.producer.producers_max}",
+        )
+    return Producer(producer_id, Inbox(window), context.now.ms)

@@ -1,0 +1,53 @@
+"""Which right an operation needs. No operation without an entry: a test holds the table to that."""
+
+from enum import Enum
+from typing import Any
+
+from qmgr_protocol import messages as m
+
+
+class Right(Enum):
+    """What one may be allowed to do."""
+
+    CONNECT = "connect"  # whatever every connection may
+    PUT = "put"
+    GET = "get"
+    BROWSE = "browse"
+    SHOW = "show"
+    ADMIN = "admin"
+    LINK = "link"
+
+
+RIGHTS: dict[type[Any], Right] = {
+    m.Cancel: Right.CONNECT,
+    m.ProducerOpen: Right.CONNECT,
+    m.Put: Right.PUT,
+    m.Get: Right.GET,
+    m.Consume: Right.GET,
+    m.Credit: Right.CONNECT,
+    m.Settle: Right.GET,
+    m.Browse: Right.BROWSE,
+    m.QueueCreate: Right.ADMIN,
+    m.QueueDelete: Right.ADMIN,
+    m.QueueList: Right.SHOW,
+    m.QueueShow: Right.SHOW,
+    m.QueuePurge: Right.ADMIN,
+    m.LinkOpen: Right.LINK,
+    m.LinkCreate: Right.ADMIN,
+    m.LinkDelete: Right.ADMIN,
+    m.LinkList: Right.SHOW,
+    m.LinkShow: Right.SHOW,
+    m.LinkStart: Right.ADMIN,
+    m.LinkStop: Right.ADMIN,
+    m.Status: Right.SHOW,
+    m.Snapshot: Right.ADMIN,
+}
+
+
+def allowed(kind: type[Any]) -> bool:
+    """Return whether a peer may do what *kind* asks: all, until authentication exists.
+
+    Raises:
+        KeyError: an operation without a right is a bug.
+    """
+    return RIGHTS[kind] in Right

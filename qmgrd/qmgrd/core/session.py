@@ -1,0 +1,60 @@
+"""What the core remembers of a connection. It dies with the connection."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import messages as m
+from qmgrd.core.lease import Consumer
+from qmgrd.core.producer import Producer
+
+if TYPE_CHECKING:
+    from qmgrd.core.link import Link
+    from qmgrd.core.link_inbox import LinkInbox
+
+
+@dataclass(slots=True)
+class Answers:
+    """What a stream is answered at the end of the turn."""
+
+    refused: list[list[object]] = field(default_factory=list)
+    stamped: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection, as the core sees it."""
+
+    connection: int
+    name: str  # of the peer, as it says
+    store_id: bytes  # of a queue manager; empty for a client
+    link: "Link | None" = None  # the link that dialled it, if one of ours did
+    next_stream: int = 1
+    streams: dict[int, "Producer | LinkInbox"] = field(default_factory=dict)
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    lessees: dict[Consumer, None] = field(default_factory=dict)  # all that may hold leases
+    lessees_max: int = 64  # beyond it those without leases are dropped
+    answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
+    settled_id: int = 0
+    exceptions: list[list[int]] = field(default_factory=list)  # of this turn
+
+    def add_stream(self, stream: "Producer | LinkInbox") -> int:
+        """Return the number under which *stream* is known on this connection."""
+        number, self.next_stream = self.next_stream, self.next_stream + 1
+        self.streams[number] = stream
+        return number
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
+        self.consumers[consumer.request_id] = consumer
+        self.lessees[consumer] = None
+        if len(self.lessees) > self.lessees_max:
+            self.lessees = {known: None for known in self.lessees if known.open or known.leases}
+            self.lessees_max = 64 + 2 * len(self.lessees)
+
+    def settled(self) -> m.Settled | None:
+        """Return the answer to this turn's settles, or None, and start anew."""
+        if not self.settled_id:
+            return None
+        answer = m.Settled(self.settled_id, self.exceptions)
+        self.settled_id, self.exceptions = 0, []
+        return answer

@@ -1,0 +1,218 @@
+"""Puts over numbered streams: those of producers and those of links that lead here."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import (
+    ErrorCode,
+    FieldInvalid,
+    RemoteProtocolError,
+    RequestError,
+)
+from qmgr_protocol.window import Inbox
+from qmgrd.core import link_inbox, producer
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.job import Jobs
+from qmgrd.core.link_inbox import LinkInbox
+from qmgrd.core.producer import Producer
+from qmgrd.core.session import Answers, Session
+
+
+class StreamUnknown(RemoteProtocolError):
+    """A put on a stream that this connection did not open."""
+
+    code = ErrorCode.STREAM_UNKNOWN
+
+    def __init__(self, stream: int) -> None:
+        super().__init__(f"stream {stream} is not open on this connection")
+
+
+class Streams:
+    """Everything that numbers its puts.
+
+    Invariant: a producer or a link's stream is open on one connection at most; the newest has it.
+    """
+
+    def __init__(self, context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._jobs = jobs
+        self._holders: dict[bytes, Session] = {}  # producer id or stream id
+        self._dirty: dict[bytes, Producer | LinkInbox] = {}  # by key of the row
+        self._moved: dict[tuple[int, int], LinkInbox] = {}  # connection and stream, in this turn
+        self.producer_count = 0
+
+    def open_producer(self, session: Session, message: m.ProducerOpen) -> None:
+        """Answer with the stream's number and how far it got; fence whoever had it."""
+        if len(message.producer_id) != 16:
+            raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
+        found = self._dirty.get(b"\x20" + message.producer_id)
+        if not isinstance(found, Producer):
+            found = producer.open_producer(
+                self._context, message.producer_id, message.resume, self.producer_count
+            )
+        self._fence(message.producer_id, session, ErrorCode.PRODUCER_FENCED)
+        if self._context.tx.get(found.key) is None and found.key not in self._dirty:
+            self.producer_count += 1
+        self._dirty[found.key] = found
+        self._jobs.producers_in_use[message.producer_id] = session.connection
+        stream = session.add_stream(found)
+        inbox = found.inbox
+        answers = found.answers(1, inbox.commit_id + inbox.window)
+        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers]
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def open_link(self, session: Session, message: m.LinkOpen) -> None:
+        """Answer a link's sender with what is held of its stream; fence an older connection."""
+        if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
+            raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
+        link_inbox.pin_peer(self._context, session.name, session.store_id)
+        self._fence(message.stream_id, session, ErrorCode.LINK_FENCED)
+        window = self._context.config.link.window_messages
+        key = b"\x21" + message.stream_id
+        found = self._dirty.get(key) or link_inbox.load(self._context.tx, message.stream_id, window)
+        if not isinstance(found, LinkInbox):
+            found = LinkInbox(message.stream_id, session.name, Inbox(window))
+        stream = session.add_stream(found)
+        value = found.opened(stream, window)
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def _fence(self, identity: bytes, session: Session, code: ErrorCode) -> None:
+        older = self._holders.get(identity)
+        self._holders[identity] = session
+        if older is None:
+            return
+        older.streams = {
+            number: stream
+            for number, stream in older.streams.items()
+            if stream.identity != identity
+        }
+        if older is not session:
+            text = "a newer connection took over this stream"
+            self._context.close(older.connection, code, text)
+
+    def put(self, session: Session, message: m.Put) -> None:
+        """Store the records, or refuse them one by one; the answer goes out with the turn."""
+        stream = session.streams.get(message.stream)
+        if stream is None:
+            raise StreamUnknown(message.stream)
+        if isinstance(stream, Producer):
+            self._put_of_producer(session, stream, message)
+        else:
+            self._put_of_link(session, stream, message)
+        self._dirty[stream.key] = stream
+
+    def _put_of_producer(self, session: Session, sender: Producer, put: m.Put) -> None:
+        count = len(put.records)
+        sender.note_seen(put.seen)
+        sender.check(put.first_id, count)
+        answers = session.answers.setdefault(put.stream, Answers())
+        last_id = put.first_id + count - 1
+        fresh = [i for i in range(count) if not sender.inbox.holds(put.first_id + i)]
+        if len(fresh) < count:
+            answers.refused += sender.answers(put.first_id, last_id)
+        if not fresh:
+            return
+        batch = put.records if len(fresh) == count else [put.records[i] for i in fresh]
+        for index, error in self._store(put.queue, batch, answers, put.first_id, fresh):
+            seq_id = put.first_id + fresh[index]
+            sender.refused[seq_id] = error.code
+            answers.refused.append([seq_id, int(error.code), error.text])
+        for i in fresh:
+            sender.inbox.receive(put.first_id + i)
+        sender.used_ms = self._context.now.ms
+
+    def _store(
+        self, name: str, batch: list[bytes], answers: Answers, first_id: int, fresh: list[int]
+    ) -> list[tuple[int, RequestError]]:
+        """Put *batch* on the queue of that name; return which records were refused, and why."""
+        context = self._context
+        try:
+            if context.store_full:
+                raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
+            queue, target = self._catalogue.destination(name)
+        except RequestError as error:
+            return [(index, error) for index in range(len(batch))]
+        limit = context.config.limits.message_max_bytes
+        done = queue.put(context.tx, context.now, context.stamper, batch, limit, target)
+        context.rows += done.rows
+        context.touch(queue)
+        for index, timestamp, count in done.stamped:
+            _add_stamps(answers.stamped, [first_id + i for i in fresh[index : index + count]],
+                        timestamp)  # fmt: skip
+        return done.refused
+
+    def _put_of_link(self, session: Session, stream: LinkInbox, put: m.Put) -> None:
+        context = self._context
+        try:
+            if context.store_full:
+                raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
+            link_inbox.check_stamped(put)
+            queue, target = self._catalogue.destination(put.queue)
+            if target:
+                raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
+            done = stream.receive(context, queue, put)
+        except RequestError as error:
+            stream.inbox.check(put.first_id + len(put.records) - 1)
+            if not stream.inbox.holds(put.first_id):
+                refusal = link_inbox.blocked(put.stream, put.first_id, error)
+                context.send(session.connection, refusal)
+            return
+        context.rows += done.rows
+        context.touch(queue)
+        self._moved[session.connection, put.stream] = stream
+        if done.refused:
+            seq_id, refused = done.refused[0]
+            context.send(session.connection, link_inbox.blocked(put.stream, seq_id, refused))
+
+    def end_turn(self, sessions: dict[int, Session]) -> None:
+        """Write the rows of all that moved, and answer it."""
+        for key, stream in self._dirty.items():
+            self._context.tx.put(key, stream.encode())
+            self._context.wrote = True
+        self._dirty.clear()
+        for (connection, number), inbox in self._moved.items():
+            commit = inbox.due(self._context, connection, number)
+            if commit is not None and connection in sessions:
+                self._context.send(connection, commit)
+        self._moved.clear()
+
+    def answer(self, session: Session) -> None:
+        """Answer the puts of *session* in this turn: one message for each stream."""
+        for number, answers in session.answers.items():
+            stream = session.streams.get(number)
+            if stream is not None:
+                commit_id = stream.inbox.commit_id
+                committed = m.Committed(number, commit_id, answers.refused, answers.stamped)
+                self._context.send(session.connection, committed)
+        session.answers.clear()
+
+    def close(self, session: Session) -> None:
+        """Let go of the streams of a connection that is gone."""
+        for identity in [i for i, holder in self._holders.items() if holder is session]:
+            del self._holders[identity]
+            self._jobs.producers_in_use.pop(identity, None)
+
+    def inbound(self) -> list[dict[str, object]]:
+        """Return the links that lead here and are connected."""
+        return [
+            {
+                "peer": stream.peer,
+                "stream": stream.stream_id.hex(),
+                "commit_id": stream.inbox.commit_id,
+                "ahead": len(stream.inbox.ahead),
+                "duplicates": stream.duplicates,
+            }
+            for session in self._holders.values()
+            for stream in session.streams.values()
+            if isinstance(stream, LinkInbox)
+        ]
+
+
+def _add_stamps(runs: list[list[int]], ids: list[int], timestamp: int) -> None:
+    """Add the stamps of *ids*, which are consecutive timestamps, to *runs*."""
+    for seq_id in ids:
+        if runs and runs[-1][0] + runs[-1][2] == seq_id and runs[-1][1] + runs[-1][2] == timestamp:
+            runs[-1][2] += 1
+        else:
+            runs.append([seq_id, timestamp, 1])
+        timestamp += 1

@@ -1,0 +1,104 @@
+"""The turn: everything that has arrived becomes one transaction, then the answers leave.
+
+    intake ──▶ broker, in order, inside ONE write transaction ──▶ store.commit() ──▶ Outcome
+
+This is the one place where the rule of the house holds: nothing of an outcome is handed to anybody
+before the commit that it stems from has returned. Group commit, batching and order follow from it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_config.model import Config
+from qmgrd.core.broker import Boot, Broker, boot
+from qmgrd.core.context import Outcome
+from qmgrd.core.intake import Intake
+from qmgrd.core.kv import Now, Store
+
+
+class TurnFailed(Exception):
+    """A bug met while a turn was open. The turn is undone, the broker is spent."""
+
+    def __init__(self, connection: int, cause: Exception) -> None:
+        super().__init__(f"{type(cause).__name__} while serving connection {connection}: {cause}")
+        self.connection = connection
+
+
+class Turns:
+    """A broker on a store, driven turn by turn.
+
+    Invariant: between two calls of :meth:`run` no transaction is open, and what the store holds is
+    what the broker says. After TurnFailed, or whatever a commit raises, make a new one from the
+    store: recovery is always the start-up path.
+    """
+
+    def __init__(
+        self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_store_id: bytes,
+        facts: Callable[[], dict[str, Any]] = dict,
+    ) -> None:  # fmt: skip
+        """Start a queue manager from *store*, which gets a new boot number.
+
+        Args:
+            now_of: returns the time of the start, given what the store knows of the last run.
+            new_store_id: 16 bytes, used if the store is new.
+            facts: what a status adds.
+
+        Raises:
+            StoreForeign: the store is not this queue manager's.
+        """
+        self._limits = config.limits
+        self._store = store
+        self.intake = Intake()
+        tx = store.begin()
+        try:
+            self.boot = boot(tx, config.queue_manager.name, new_store_id)
+            self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts)
+        except BaseException:
+            store.abort()
+            raise
+        store.commit()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is work for a turn right now."""
+        return bool(self.intake) or self.broker.busy
+
+    def run(self, now: Now) -> Outcome:
+        """Run one turn; return what may leave the process, now that the turn is durable.
+
+        Raises:
+            TurnFailed: a bug; nothing of this turn happened.
+            Exception: what the store's commit raises: whether the turn happened is not known.
+        """
+        outcome = self._apply(now)
+        self._store.commit()
+        return outcome
+
+    def _apply(self, now: Now) -> Outcome:
+        broker, connection = self.broker, 0
+        tx = self._store.begin()
+        limits = self._limits
+        try:
+            broker.begin(tx, now, self._store.space())
+            for connection, arrival in self.intake.take(limits.turn_requests, limits.turn_bytes):
+                if arrival.event is None:
+                    broker.received(connection, arrival.message)
+                else:
+                    arrival.event(broker)
+                if broker.context.rows > limits.turn_rows:
+                    break
+            connection = 0
+            return broker.end()
+        except Exception as error:
+            self._store.abort()
+            raise TurnFailed(connection, error) from error
+
+    def stop(self, now: Now) -> list[Outcome]:
+        """Run the last turns: say goodbye, bring leases back, mark the store as cleanly left."""
+        self.intake.event(0, lambda broker: broker.shutdown())
+        outcomes = [self.run(now)]
+        while self.broker.delivery.busy:
+            outcomes.append(self.run(now))
+        self.intake.event(0, lambda broker: broker.mark_clean())
+        outcomes.append(self.run(now))
+        return outcomes

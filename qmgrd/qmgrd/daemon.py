@@ -1,0 +1,297 @@
+"""The daemon: sockets and clock on one side, turns on the other, all on one thread.
+
+What arrives before the loop comes round is one turn. Its outcome goes to the sockets after the
+store has made it durable, which :meth:`Turns.run` alone decides.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.broker import Boot
+from qmgrd.core.clock import StoreClock
+from qmgrd.core.context import Dial, Outcome, TakeSnapshot
+from qmgrd.core.kv import Now
+from qmgrd.core.peer import Peer
+from qmgrd.core.turn import TurnFailed, Turns
+from qmgrd.net.dialler import dial
+from qmgrd.net.listener import listen
+from qmgrd.net.session import Session
+from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+
+SOFTWARE = "qmgrd/0.1.0"
+KEEP_OUT_MS = 60_000
+RECOVERIES_MAX = 5  # within KEEP_OUT_MS; then the process ends and its supervisor decides
+DRAIN_MAX_S = 2.0
+LISTENING_FILE = "listening.json"
+
+log = structlog.get_logger()
+
+
+class Daemon:
+    """A queue manager that serves its sockets.
+
+    Invariant: ``_sessions`` names each open connection once; a turn is scheduled at most once.
+    """
+
+    def __init__(self, config: Config, store: LmdbStore) -> None:
+        self.config = config
+        self.addresses: list[str] = []
+        self._store = store
+        self._sessions: dict[int, Session] = {}
+        self._connections = 0
+        self._kept_out: dict[tuple[str, str], int] = {}
+        self._recoveries: list[int] = []
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._started_ms = self.now_ms()
+        self._turns = self._start_turns()
+
+    def now_ms(self) -> int:
+        """Return the monotonic clock in milliseconds."""
+        return time.monotonic_ns() // 1_000_000
+
+    def _start_turns(self) -> Turns:
+        return Turns(self.config, self._store, self._set_clock, os.urandom(16), self._facts)
+
+    def _set_clock(self, boot: Boot) -> Now:
+        mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000
+        downtime_max_ms = self.config.queue_manager.downtime_max_ms
+        self._clock = StoreClock(boot.clock_ms, boot.wall_us, downtime_max_ms, mono_ms, wall_us)
+        limits = self.config.limits
+        self._welcome = m.Welcome(
+            m.VERSION, self.config.queue_manager.name, boot.store_id, boot.number, [], SOFTWARE,
+            limits.frame_max_bytes, limits.message_max_bytes, limits.put_window_messages,
+            limits.put_window_bytes, limits.request_window, limits.heartbeat_ms,
+            limits.liveness_ms,
+        )  # fmt: skip
+        return self._now()
+
+    def _now(self) -> Now:
+        return self._clock.now(self.now_ms(), time.time_ns() // 1000)
+
+    def _facts(self) -> dict[str, Any]:
+        times = os.times()
+        space = self._store.space()
+        return {
+            "software": SOFTWARE,
+            "pid": os.getpid(),
+            "uptime_ms": self.now_ms() - self._started_ms,
+            "cpu_ms": round((times.user + times.system) * 1000),
+            "connections": len(self._sessions),
+            "store_used_bytes": space.used_bytes,
+            "store_map_bytes": space.map_bytes,
+            "disk_free_bytes": space.disk_free_bytes,
+            "listening": self.addresses,
+        }
+
+    async def run(self) -> None:
+        """Serve until :meth:`stop`.
+
+        Raises:
+            ListenFailed: an address cannot be listened on.
+            StoreFailed: the store failed; what it holds is sound, start anew.
+        """
+        data_dir = self.config.queue_manager.data_dir
+        servers, self.addresses = await listen(
+            self.config.listen, data_dir, lambda: Session(self, self._make_peer)
+        )
+        _write_listening(data_dir, self.addresses)
+        log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
+                 name=self.config.queue_manager.name)  # fmt: skip
+        for address in self.config.listen.addresses:
+            if not address.is_loopback:
+                log.warning("insecure listen: anybody who reaches it may do anything",
+                            address=f"{address.host}:{address.port}")  # fmt: skip
+        gc.collect()
+        gc.freeze()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            heartbeat = tasks.create_task(self._heartbeat())
+            self.want_turn()
+            await self._stopped.wait()
+            for server in servers:
+                server.close()
+            if self._failure is None:
+                await self._finish()
+            heartbeat.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Have :meth:`run` end in good order."""
+        self._stopped.set()
+
+    def want_turn(self) -> None:
+        """Have a turn run when the loop comes round."""
+        if not self._turn_scheduled and self._failure is None:
+            self._turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_scheduled = False
+        if self._failure is not None or self._stopped.is_set():
+            return
+        self._run_turn()
+        if self._turns.wanted:
+            self.want_turn()
+        else:
+            self._set_timer()
+
+    def _run_turn(self) -> None:
+        try:
+            self._release(self._turns.run(self._now()))
+        except TurnFailed as failed:
+            self._recover(failed)
+        except StoreFailed as failed:
+            log.error("the store failed; stopping", error=str(failed))
+            self._fail(failed)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self._stopped.set()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._turns.broker.next_timer_ms()
+        if due_ms is not None:
+            wait_s = max(due_ms - self._now().ms, 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self.want_turn)
+
+    def _release(self, outcome: Outcome) -> None:
+        """Let out what a durable turn wants sent."""
+        writes: dict[int, list[bytes]] = defaultdict(list)
+        for number, message in outcome.sends:
+            session = self._sessions.get(number)
+            if session is not None:
+                writes[number].append(session.peer.encode(message))
+        for number, parts in writes.items():
+            self._sessions[number].write(parts[0] if len(parts) == 1 else b"".join(parts))
+        for number, goaway in outcome.closes:
+            session = self._sessions.get(number)
+            if session is not None:
+                session.say_goodbye(goaway)
+        for note in outcome.notes:
+            getattr(log, note.level)(note.event, **note.facts)
+        for effect in outcome.effects:
+            if isinstance(effect, Dial):
+                self._tasks.create_task(self._dial(effect))
+            else:
+                self._take_snapshot(effect)
+
+    def _make_peer(self, link: str = "") -> Peer:
+        self._connections += 1
+        return Peer(
+            self._connections, self._turns.intake, self.config.limits, self._welcome,
+            self.now_ms(), link=link, admit=self._admit,
+        )  # fmt: skip
+
+    def session_opened(self, session: Session) -> bool:
+        """Take in a connection, if there is room."""
+        limit = self.config.listen.connections_max
+        self._sessions[session.peer.number] = session
+        if len(self._sessions) <= limit:
+            return True
+        session.say_goodbye(
+            m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, f"{limit} connections are open", 1_000)
+        )
+        return False
+
+    def session_closed(self, session: Session, why: str) -> None:
+        """Forget a connection."""
+        self._sessions.pop(session.peer.number, None)
+        if session.peer.goaway is not None and session.peer.goaway.code not in _ORDERLY:
+            log.warning("connection closed", peer=session.peer.peer_name, why=why,
+                        address=session.address)  # fmt: skip
+        self.want_turn()
+
+    def _admit(self, hello: m.Hello) -> m.Goaway | None:
+        until_ms = self._kept_out.get(("", hello.name), 0)
+        wait_ms = until_ms - self.now_ms()
+        if wait_ms <= 0:
+            return None
+        return m.Goaway(
+            ErrorCode.PEER_KEPT_OUT, "a request of this peer met a bug here; see the log", wait_ms
+        )
+
+    async def _dial(self, effect: Dial) -> None:
+        why = await dial(
+            effect.address, lambda: Session(self, lambda: self._make_peer(effect.link))
+        )
+        if why:
+            self._turns.intake.event(0, lambda broker: broker.dial_failed(effect.link, why))
+            self.want_turn()
+
+    def _take_snapshot(self, wanted: TakeSnapshot) -> None:
+        refusal = RequestError(ErrorCode.SNAPSHOT_FAILED, "not wired yet")
+        self._turns.intake.event(
+            0,
+            lambda broker: broker.answer_snapshot(wanted.connection, wanted.request_id, refusal),
+        )
+        self.want_turn()
+
+    def _recover(self, failed: TurnFailed) -> None:
+        """Start the core anew from the store, without the connection that met a bug."""
+        log.error("a turn failed and was undone; starting anew from the store", exc_info=failed)
+        now_ms = self.now_ms()
+        self._recoveries = [t for t in self._recoveries if t > now_ms - KEEP_OUT_MS] + [now_ms]
+        guilty = self._sessions.get(failed.connection)
+        if guilty is not None:
+            self._kept_out["", guilty.peer.peer_name] = now_ms + KEEP_OUT_MS
+        goaway = m.Goaway(
+            ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and starts anew", 100
+        )
+        for session in list(self._sessions.values()):
+            session.say_goodbye(goaway)
+        if len(self._recoveries) > RECOVERIES_MAX:
+            self._fail(failed)
+            return
+        self._turns = self._start_turns()
+        self.want_turn()
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.limits.heartbeat_ms / 4000)
+            now_ms = self.now_ms()
+            for session in list(self._sessions.values()):
+                session.poll(now_ms)
+
+    async def _finish(self) -> None:
+        """Finish what has arrived, say goodbye, wait a little for it to be fetched."""
+        for session in self._sessions.values():
+            session.pause_reading()
+        while self._turns.intake and self._failure is None:
+            self._run_turn()
+        if self._failure is not None:
+            return
+        for outcome in self._turns.stop(self._now()):
+            self._release(outcome)
+        deadline_ms = self.now_ms() + int(DRAIN_MAX_S * 1000)
+        while any(s.unwritten_bytes() for s in self._sessions.values()):
+            if self.now_ms() > deadline_ms:
+                break
+            await asyncio.sleep(0.01)
+
+
+_ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
+
+
+def _write_listening(data_dir: Path, addresses: list[str]) -> None:
+    """Tell local tools where this daemon listens."""
+    temporary = data_dir / f"{LISTENING_FILE}.new"
+    temporary.write_text(json.dumps(addresses) + "\n")
+    temporary.replace(data_dir / LISTENING_FILE)

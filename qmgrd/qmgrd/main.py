@@ -1,0 +1,111 @@
+"""The command ``qmgrd``: reads the configuration, opens the store, serves until told to stop."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvloop
+
+from qmgr_config.load import ConfigError, load
+from qmgr_config.model import Config
+from qmgrd.core.broker import StoreForeign
+from qmgrd.daemon import SOFTWARE, Daemon
+from qmgrd.net.listener import ListenFailed
+from qmgrd.ops import log as logs
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import LmdbStore, StoreFailed, StoreLocked
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
+
+log = structlog.get_logger()
+
+
+def main() -> None:
+    """Run the daemon and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the daemon with *arguments* and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        config = load(options.config, _overrides(options))
+    except ConfigError as error:
+        print(f"qmgrd: configuration:\n{error}", file=sys.stderr)
+        return EXIT_CONFIG
+    if options.check:
+        print("the configuration is sound")
+        return EXIT_OK
+    logs.configure(config.log)
+    try:
+        store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
+    except (StoreLocked, StoreUnreadable) as error:
+        log.error("cannot open the store", why=str(error))
+        return EXIT_STORE
+    except OSError as error:
+        log.error("cannot open the store", why=f"{error.filename}: {error.strerror}")
+        return EXIT_STORE
+    try:
+        return _serve(config, store, uvloop.new_event_loop if options.loop == "uvloop" else None)
+    finally:
+        store.close()
+
+
+def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(_until_signal(config, store))
+    except StoreForeign as error:
+        log.error("cannot use the store", why=str(error))
+        return EXIT_STORE
+    except ListenFailed as error:
+        log.error("cannot listen", why=str(error))
+        return EXIT_LISTEN
+    except StoreFailed:
+        return EXIT_STORE
+    log.info("stopped")
+    return EXIT_OK
+
+
+async def _until_signal(config: Config, store: LmdbStore) -> None:
+    daemon = Daemon(config, store)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        log.info("stopping")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, lambda *_: os._exit(EXIT_FAILED))  # Asked twice: at once.
+        daemon.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await daemon.run()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="qmgrd", description="A queue manager daemon.",
+        epilog="Every option of the file: config/qmgrd.toml",
+    )  # fmt: skip
+    parser.add_argument("--config", type=Path, help="configuration file (TOML)")
+    parser.add_argument("--name", help="queue_manager.name")
+    parser.add_argument("--data-dir", help="queue_manager.data_dir")
+    parser.add_argument("--tcp", action="append", metavar="HOST:PORT", help="listen.tcp")
+    parser.add_argument("--check", action="store_true", help="check the configuration and exit")
+    parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop")
+    parser.add_argument("--version", action="version", version=SOFTWARE)
+    return parser
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    manager = {"name": options.name, "data_dir": options.data_dir}
+    found = {"queue_manager": {key: value for key, value in manager.items() if value is not None}}
+    if options.tcp is not None:
+        return found | {"listen": {"tcp": options.tcp}}
+    return found

@@ -1,0 +1,1 @@
+"""The daemon's sockets: sessions, listeners and links on the event loop."""

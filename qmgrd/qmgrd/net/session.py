@@ -1,0 +1,117 @@
+"""One connection on the event loop: bytes to the peer's core, bytes from it to the socket."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RemoteProtocolError
+from qmgrd.core.peer import Peer, goodbye
+
+# uvloop's own low-water mark is 16 bytes, which makes for stop and go.
+WRITE_HIGH_BYTES = 1024 * 1024
+WRITE_LOW_BYTES = 256 * 1024
+UNREAD_MAX_BYTES = 128 * 1024 * 1024  # of answers that a peer does not fetch; then it is cut off
+
+
+class Host(Protocol):
+    """What a session needs of the daemon."""
+
+    def now_ms(self) -> int:
+        """Return the monotonic clock."""
+
+    def want_turn(self) -> None:
+        """Have a turn run soon."""
+
+    def session_opened(self, session: "Session") -> bool:
+        """Take note of a session; return whether there is room for it."""
+
+    def session_closed(self, session: "Session", why: str) -> None:
+        """Take note that a session is gone."""
+
+
+class Session(asyncio.Protocol):
+    """The shell around a :class:`Peer`."""
+
+    def __init__(self, host: Host, make_peer: Callable[[], Peer]) -> None:
+        self.peer = make_peer()
+        self.address = ""
+        self._host = host
+        self._transport: asyncio.Transport | None = None
+        self._why = "the peer closed the connection"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin: a link says hello, a listener waits for it."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        peername = transport.get_extra_info("peername")
+        self.address = peername[0] if isinstance(peername, tuple) else "unix"
+        if not self._host.session_opened(self):
+            return
+        if self.peer.link:
+            self._transport.write(self.peer.hello())
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into messages; the turn does the rest."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        try:
+            answers = self.peer.receive(data, self._host.now_ms())
+        except RemoteProtocolError as error:
+            self.say_goodbye(goodbye(error))
+        else:
+            if answers:
+                transport.write(answers)
+            if self.peer.goaway is not None:
+                self._why = f"the peer left: {self.peer.goaway.text}"
+                transport.close()
+        self._host.want_turn()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell the core."""
+        why = self._why if error is None else f"{self._why}: {error}"
+        self.peer.closed(why)
+        self._transport = None
+        self._host.session_closed(self, why)
+
+    def write(self, data: bytes) -> None:
+        """Send *data*, unless the peer leaves too much unread."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
+            self._why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
+            transport.abort()
+            return
+        transport.write(data)
+
+    def say_goodbye(self, goaway: m.Goaway) -> None:
+        """Say why, and close once that is written."""
+        self._why = goaway.text
+        self.peer.goaway = goaway
+        data = self.peer.encode(goaway)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+            self._transport.close()
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the peer: the daemon stops."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def unwritten_bytes(self) -> int:
+        """Return how much the peer has still to fetch."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def poll(self, now_ms: int) -> None:
+        """Send a heartbeat if one is due; cut off a peer that is silent."""
+        try:
+            ping = self.peer.poll(now_ms)
+        except RemoteProtocolError as error:
+            self.say_goodbye(goodbye(error))
+            if self._transport is not None:
+                self._transport.abort()  # Nobody is there to fetch the goodbye.
+        else:
+            if ping:
+                self.write(ping)

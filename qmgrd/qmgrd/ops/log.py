@@ -1,0 +1,32 @@
+"""Logs, as lines for people on a terminal or as JSON for machines."""
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+
+from qmgr_config.model import Log
+
+
+def configure(log: Log, stream: TextIO = sys.stderr) -> None:
+    """Send structlog's events to *stream*, as the configuration says."""
+    as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
+    renderer: structlog.types.Processor = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    )
+    tail = [structlog.processors.format_exc_info, renderer] if as_json else [renderer]
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *tail,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[log.level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )

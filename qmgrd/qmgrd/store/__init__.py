@@ -1,0 +1,1 @@
+"""The LMDB store: ordered bytes, made durable once per turn."""

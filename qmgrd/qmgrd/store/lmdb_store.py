@@ -1,0 +1,199 @@
+"""The store on disk: one LMDB environment in its default, durable mode. Alone imports lmdb.
+
+    data directory
+      qmgrd.lock    held while a daemon runs: one daemon per directory
+      store/        data.mdb, lock.mdb
+
+Everything happens on the thread of the event loop: a transaction committed on another thread hangs
+the next writer for ever, and a writer thread gained nothing (DESIGN, section 2).
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import lmdb
+
+from qmgrd.core.kv import Space
+from qmgrd.store.inspect import check_data_file
+
+READERS_MAX = 1024
+
+
+class StoreLocked(Exception):
+    """Another daemon works on this directory."""
+
+
+class StoreFailed(Exception):
+    """The store failed in a way that leaves the last turn unknown: stop, and start anew."""
+
+
+class LmdbTransaction:
+    """The write transaction of a turn. The methods are LMDB's own, bound, for speed."""
+
+    __slots__ = ("_txn", "delete", "get", "put")
+
+    def __init__(self, txn: lmdb.Transaction) -> None:
+        self._txn = txn
+        self.get: Callable[[bytes], Any] = txn.get
+        self.put: Callable[[bytes, bytes], object] = txn.put
+        self.delete: Callable[[bytes], object] = txn.delete
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield pairs from *start* up to but not including *stop*."""
+        with self._txn.cursor() as cursor:
+            if not cursor.set_range(start):
+                return
+            # The environment hands out bytes, not the buffers that its stubs allow for.
+            pairs = cast("Iterator[tuple[bytes, bytes]]", cursor.iternext(keys=True, values=True))
+            for pair in pairs:
+                if pair[0] >= stop:
+                    return
+                yield pair
+
+    def __enter__(self) -> "LmdbTransaction":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._txn.abort()
+
+
+class LmdbStore:
+    """An LMDB environment and its one write transaction."""
+
+    def __init__(self, directory: Path, map_bytes: int) -> None:
+        """Open or create the store in *directory*, which only this process may use.
+
+        Raises:
+            StoreLocked: another daemon holds the directory.
+            StoreUnreadable: what is there is foreign or damaged; it was not touched.
+            OSError: the directory cannot be made or written.
+        """
+        self.directory = directory
+        self.map_bytes = map_bytes
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock_fd = _lock(directory)
+        try:
+            self._env = _open(directory / "store", map_bytes)
+        except BaseException:
+            os.close(self._lock_fd)
+            raise
+        self._txn: lmdb.Transaction | None = None
+
+    @property
+    def environment(self) -> lmdb.Environment:
+        """The environment, for the snapshot's read transaction."""
+        return self._env
+
+    def begin(self) -> LmdbTransaction:
+        """Open the write transaction."""
+        try:
+            self._txn = self._env.begin(write=True)
+        except lmdb.Error as error:
+            raise StoreFailed(f"cannot begin a transaction: {error}") from error
+        return LmdbTransaction(self._txn)
+
+    def commit(self) -> None:
+        """Return once the transaction is on disk.
+
+        Raises:
+            StoreFailed: it may or may not be there.
+        """
+        txn, self._txn = self._txn, None
+        assert txn is not None, "commit without begin"
+        try:
+            txn.commit()
+        except lmdb.Error as error:
+            raise StoreFailed(f"the outcome of a commit is unknown: {error}") from error
+
+    def abort(self) -> None:
+        """Forget the transaction."""
+        txn, self._txn = self._txn, None
+        if txn is not None:
+            txn.abort()
+
+    def space(self) -> Space:
+        """Return how full map and disk are. The file never shrinks, so pages in use count."""
+        stat = self._env.stat()
+        pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        disk = os.statvfs(self.directory)
+        return Space(pages * stat["psize"], self.map_bytes, disk.f_bavail * disk.f_frsize)
+
+    def close(self) -> None:
+        """Close the store and let go of the directory."""
+        self.abort()
+        self._env.close()
+        os.close(self._lock_fd)
+
+
+def open_image(path: Path) -> "ImageReader":
+    """Open a snapshot, which nobody writes, for reading.
+
+    Raises:
+        StoreUnreadable: *path* is no such file, or damaged.
+    """
+    return ImageReader(path)
+
+
+class ImageReader:
+    """A read-only look at a data file that nobody writes."""
+
+    def __init__(self, path: Path) -> None:
+        check_data_file(path)
+        self._env = lmdb.open(
+            str(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
+            lib_version=0,
+        )  # fmt: skip
+
+    def transaction(self) -> LmdbTransaction:
+        """Return a read transaction; leave it by its ``with``."""
+        return LmdbTransaction(self._env.begin())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._env.close()
+
+
+def _open(path: Path, map_bytes: int) -> lmdb.Environment:
+    new = not path.exists()
+    if not new:
+        check_data_file(path / "data.mdb")
+    path.mkdir(exist_ok=True)
+    env = lmdb.open(
+        str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
+        mode=0o600,
+    )  # fmt: skip
+    if new:  # LMDB syncs its file, not the directories that name it.
+        for folder in (path, path.parent, path.parent.parent):
+            _sync_directory(folder)
+    return env
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _lock(directory: Path) -> int:
+    fd = os.open(directory / "qmgrd.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        os.close(fd)
+        raise StoreLocked(
+            f"{directory} is in use by another qmgrd (process {owner or 'unknown'}): "
+            "stop it, or give this one a data_dir of its own"
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

@@ -1,0 +1,75 @@
+"""A store in memory, for tests and the simulator: same interface, same order, faults on request."""
+
+from collections.abc import Callable, Iterator
+
+from sortedcontainers import SortedDict
+
+from qmgrd.core.kv import Space
+
+
+class MemoryStore:
+    """An ordered map whose write transaction can be undone.
+
+    Invariant: outside of a transaction ``rows`` is what a restart would find. ``before_commit`` and
+    ``after_commit`` are hooks for faults: what the first raises leaves the store as it was, what
+    the second raises comes when all is durable already.
+    """
+
+    def __init__(self) -> None:
+        self.rows: SortedDict[bytes, bytes] = SortedDict()
+        self.flushes = 0
+        self.map_bytes = 1 << 40
+        self.disk_free_bytes = 1 << 40
+        self.before_commit: Callable[[], None] | None = None
+        self.after_commit: Callable[[], None] | None = None
+        self._undo: dict[bytes, bytes | None] = {}
+
+    def begin(self) -> "MemoryStore":
+        """Open the write transaction, which is the store itself."""
+        assert not self._undo, "a transaction is open"
+        return self
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        if self.before_commit is not None:
+            self.before_commit()
+        self.flushes += bool(self._undo)
+        self._undo = {}
+        if self.after_commit is not None:
+            self.after_commit()
+
+    def abort(self) -> None:
+        """Put back what the transaction changed."""
+        for key, value in self._undo.items():
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
+        self._undo = {}
+
+    def space(self) -> Space:
+        """Return sizes that a test may set."""
+        used = sum(map(len, self.rows.values())) if self.map_bytes < 1 << 40 else 0
+        return Space(used, self.map_bytes, self.disk_free_bytes)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of *key*, or None."""
+        value: bytes | None = self.rows.get(key)
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Store *value* under *key*."""
+        assert 0 < len(key) <= 511, f"key of {len(key)} bytes"
+        self._undo.setdefault(key, self.rows.get(key))
+        self.rows[key] = value
+
+    def delete(self, key: bytes) -> None:
+        """Remove *key*, if it is there."""
+        if key in self.rows:
+            self._undo.setdefault(key, self.rows[key])
+            del self.rows[key]
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield pairs from *start* up to but not including *stop*."""
+        for key in self.rows.irange(start, stop, inclusive=(True, False)):
+            yield key, self.rows[key]
