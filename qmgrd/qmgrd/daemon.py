@@ -50,7 +50,7 @@ class Daemon:
         self._store = store
         self._sessions: dict[int, Session] = {}
         self._connections = 0
-        self._kept_out: dict[tuple[str, str], int] = {}
+        self._kept_out: dict[str, int] = {}
         self._recoveries: list[int] = []
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -220,7 +220,7 @@ class Daemon:
         self.want_turn()
 
     def _admit(self, hello: m.Hello) -> m.Goaway | None:
-        until_ms = self._kept_out.get(("", hello.name), 0)
+        until_ms = self._kept_out.get(hello.name, 0)
         wait_ms = until_ms - self.now_ms()
         if wait_ms <= 0:
             return None
@@ -251,7 +251,7 @@ class Daemon:
         self._recoveries = [t for t in self._recoveries if t > now_ms - KEEP_OUT_MS] + [now_ms]
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
-            self._kept_out["", guilty.peer.peer_name] = now_ms + KEEP_OUT_MS
+            self._kept_out[guilty.peer.peer_name] = now_ms + KEEP_OUT_MS
         goaway = m.Goaway(
             ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and starts anew", 100
         )

@@ -10,7 +10,8 @@ from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
 
-CREDIT_MAX = 2**62
+CREDIT_MAX_MESSAGES = 2**32
+CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
 SHARE_MESSAGES = 256  # at most so many to one consumer before the next has its turn
 RETURNS_PER_TURN = 500
 
@@ -47,8 +48,9 @@ class Delivery:
         queue = self._readable(message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
         consumer = Consumer(
-            session.connection, message.request_id, queue, message.messages, message.bytes, lease_ms
-        )
+            session.connection, message.request_id, queue, message.messages,
+            min(message.bytes, CREDIT_MAX_BYTES), lease_ms,
+        )  # fmt: skip
         self._context.send(session.connection, m.Ok(message.request_id, [queue.id, lease_ms]))
         self._join(session, consumer)
 
@@ -103,8 +105,9 @@ class Delivery:
         consumer = session.consumers.get(message.request_id)
         if consumer is None:
             return
-        consumer.credit_messages = min(consumer.credit_messages + message.messages, CREDIT_MAX)
-        consumer.credit_bytes = min(consumer.credit_bytes + message.bytes, CREDIT_MAX)
+        messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
+        consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
+        consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
         self._context.awake_queues[consumer.queue.id] = consumer.queue
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
@@ -147,32 +150,36 @@ class Delivery:
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* a share each, in rotation."""
+        moved = False
         for _ in range(len(queue.consumers)):
             if queue.ready <= 0:
                 return
             consumer = queue.consumers[0]
             queue.consumers.rotate(-1)
             if consumer.wants:
-                self._hand(queue, consumer)
-        if queue.ready > 0 and any(consumer.wants for consumer in queue.consumers):
+                moved |= self._hand(queue, consumer)
+        if moved:  # Else there is nothing to be had until something changes.
             self._context.awake_queues[queue.id] = queue
 
-    def _hand(self, queue: Queue, consumer: Consumer) -> None:
+    def _hand(self, queue: Queue, consumer: Consumer) -> bool:
+        """Lease a share to *consumer*; return whether that changed anything."""
         context = self._context
         share = max(1, queue.ready // len(queue.consumers))
         damaged_before = queue.counters.damaged
         items = queue.take(context.tx, context.now, consumer, min(share, SHARE_MESSAGES))
-        if queue.counters.damaged != damaged_before:
+        damaged = queue.counters.damaged - damaged_before
+        if damaged:
             context.dirty_queues[queue.id] = queue
-            context.note("error", "damaged message set aside", queue=queue.name)
+            context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
         if not items:
-            return
+            return bool(damaged)
         context.rows += len(items)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         self._watch(consumer)
         if consumer.is_get:
             self._leave(self._sessions[consumer.connection], consumer)
+        return True
 
     def _watch(self, consumer: Consumer) -> None:
         """Have the timer ring at the end of the consumer's oldest lease."""

@@ -23,10 +23,11 @@ class Arrival(NamedTuple):
 class Pending:
     """What one connection has waiting. The counts are what its credit is held against."""
 
-    __slots__ = ("arrivals", "messages", "put_bytes", "put_messages")
+    __slots__ = ("arrivals", "closed", "messages", "put_bytes", "put_messages")
 
     def __init__(self) -> None:
         self.arrivals: deque[Arrival] = deque()
+        self.closed = False
         self.messages = 0  # of any kind but puts
         self.put_messages = 0
         self.put_bytes = 0
@@ -68,11 +69,13 @@ class Intake:
             self._rotation.append(connection)
         pending.arrivals.append(arrival)
 
-    def forget(self, connection: int) -> None:
-        """Drop the counts of a connection that is gone and has nothing waiting."""
+    def close(self, connection: int) -> None:
+        """Forget a connection that is gone, once what it left is taken."""
         pending = self._pending.get(connection)
-        if pending is not None and not pending.arrivals:
-            del self._pending[connection]
+        if pending is not None:
+            pending.closed = True
+            if not pending.arrivals:
+                del self._pending[connection]
 
     def take(self, requests_max: int, bytes_max: int) -> Iterator[tuple[int, Arrival]]:
         """Yield arrivals, one of each connection in rotation, until a bound is reached."""
@@ -84,6 +87,8 @@ class Intake:
             arrival = pending.arrivals.popleft()
             if pending.arrivals:
                 self._rotation.append(connection)
+            elif pending.closed:
+                del self._pending[connection]
             if arrival.event is None:
                 if type(arrival.message) is m.Put:
                     pending.put_messages -= len(arrival.message.records)

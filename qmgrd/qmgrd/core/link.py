@@ -68,6 +68,7 @@ class Link:
         self._commit_trailer: bytes | None = None
         self._in_flight: deque[tuple[int, int]] = deque()  # last id and bytes of each put
         self._in_flight_bytes = 0
+        self._frame_bytes = PUMP_BYTES  # what one put may hold
         self._epoch = 0  # makes timers of an earlier state fall flat
         self.outbox = self._load()
         self._highest_sent = self.outbox.commit_id
@@ -123,6 +124,7 @@ class Link:
         except RequestError as error:
             self.refuse(error)
             return
+        self._frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
         self._enter(LinkState.OPENING)
         first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
         self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, first, next_id))
@@ -261,16 +263,18 @@ class Link:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
         outbox = self.outbox
         last = min(outbox.sent_id + PUMP_MESSAGES, outbox.commit_id + outbox.window)
-        first_id, target, batch = outbox.sent_id + 1, "", list[bytes]()
+        first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
         for _, value in self._context.tx.scan(self._key(first_id), self._key(last + 1)):
             entry = entries.decode(value)
-            if batch and entry.target != target:
+            size = entries.record_bytes(entry)
+            if batch and (entry.target != target or batch_bytes + size > self._frame_bytes):
                 yield m.Put(self._stream, first_id, 0, target, batch)
-                first_id, batch = first_id + len(batch), []
+                first_id, batch, batch_bytes = first_id + len(batch), [], 0
             target = entry.target
             batch.append(entries.record(self._context.tx, entry))
             outbox.take(1)
-            bytes_max -= len(batch[-1])
+            batch_bytes += size
+            bytes_max -= size
             if bytes_max <= 0:
                 break
         if batch:

@@ -7,10 +7,15 @@ into the intake, and is answered by the turn.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from qmgr_config.model import Limits
+from qmgr_config.model import FRAME_OVERHEAD_BYTES, Limits
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
-from qmgr_protocol.errors import CreditExceeded, LocalProtocolError, RemoteProtocolError
+from qmgr_protocol.errors import (
+    CreditExceeded,
+    ErrorCode,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from qmgr_protocol.states import Side, State
 from qmgrd.core.intake import Intake
 
@@ -105,11 +110,21 @@ class Peer:
 
     def _greet(self, hello: m.Hello) -> bytes:
         self.peer_name = hello.name
-        self.goaway = self._admit(hello)
+        self.goaway = self._admit(hello) or self._refuse_frames(hello)
         if self.goaway is not None:
             return self._connection.send(self.goaway)
         self._tell(lambda broker: broker.opened(self.number, hello))
         return self._connection.send(self._welcome)
+
+    def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
+        """Return why a peer is sent away that could not be sent the longest message."""
+        needed = self._limits.message_max_bytes + FRAME_OVERHEAD_BYTES
+        if hello.frame_max_bytes >= needed:
+            return None
+        return m.Goaway(
+            ErrorCode.FIELD_INVALID,
+            f"Hello.frame_max_bytes: {hello.frame_max_bytes}, but messages here need {needed}",
+        )
 
     def _dialled(self, welcome: m.Welcome) -> Event:
         link = self.link
@@ -156,6 +171,7 @@ class Peer:
         elif link:
             self._intake.event(number, lambda broker: broker.dial_failed(link, why))
         self._told, self.link = False, ""
+        self._intake.close(number)
 
 
 def goodbye(error: RemoteProtocolError) -> m.Goaway:

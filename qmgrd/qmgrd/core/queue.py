@@ -33,6 +33,7 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.stamp import Stamper
 
+DELIVER_MAX_BYTES = 1024 * 1024
 ROWS_OF_A_PUT = 2  # the entry and its UID
 
 
@@ -181,7 +182,8 @@ class Queue:
     def take(self, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
         """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
 
-        Stops at the consumer's credit and at the queue's limit of leases.
+        Stops at the consumer's credit, at the queue's limit of leases, and before a second
+        message that would make a frame of over DELIVER_MAX_BYTES.
         """
         count = min(count, consumer.credit_messages, self.bounds.leases_max - len(self.leases))
         items: list[bytes] = []
@@ -189,24 +191,27 @@ class Queue:
         if count <= 0:
             return items
         deadline_ms = now.ms + consumer.lease_ms
-        credit_bytes = consumer.credit_bytes
+        size = 0
         for priority, arrival, value in self._ready(tx):
             entry = entries.decode(value)
             record = entries.record(tx, entry)
             if not _sound(record):
                 damaged.append((keys.message(self.id, keys.LANE_READY, priority, arrival), value))
                 continue
+            if items and size + len(record) > DELIVER_MAX_BYTES:
+                self._heads[priority] = arrival  # It is the first of the next frame.
+                break
             lease = Lease(
                 self._ids.next(), consumer, deadline_ms, priority, arrival, len(record),
                 entries.uid_trailer(entry), entry.kind == entries.IN_ROWS,
             )  # fmt: skip
             self.leases[arrival] = consumer.leases[arrival] = lease
             items.append(self._item(priority, arrival, lease.number, entry) + record)
-            credit_bytes -= len(record)
-            if len(items) == count or credit_bytes <= 0:
+            size += len(record)
+            if len(items) == count or size >= consumer.credit_bytes:
                 break
         consumer.credit_messages -= len(items)
-        consumer.credit_bytes = credit_bytes
+        consumer.credit_bytes -= size
         self.counters.delivered += len(items)
         for key, value in damaged:
             self._set_aside(tx, key, value)
@@ -323,17 +328,18 @@ class Queue:
         start = keys.message(self.id, keys.LANE_READY, min(priority, 9), arrival + 1)
         items: list[bytes] = []
         size = 0
+        bytes_max = min(bytes_max, DELIVER_MAX_BYTES)
         for key, value in tx.scan(start, self._lane_end):
-            if len(items) == count or size >= bytes_max:
+            entry = entries.decode(value)
+            size += entries.record_bytes(entry)
+            if len(items) == count or (items and size > bytes_max):
                 return items, (priority, arrival)
             priority, arrival = keys.place(key)
-            entry = entries.decode(value)
             lease = self.leases.get(arrival)
             item = bytearray(self._item(priority, arrival, lease.number if lease else 0, entry))
             if lease is not None:
                 item[DELIVERY.size - 9] |= STATE_LEASED
             items.append(bytes(item) + entries.record(tx, entry))
-            size += len(items[-1])
         return items, None
 
     def flush(self, tx: Transaction) -> None:

@@ -1,5 +1,7 @@
 """Puts over numbered streams: those of producers and those of links that lead here."""
 
+from collections.abc import Sequence
+
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import (
     ErrorCode,
@@ -107,22 +109,21 @@ class Streams:
         sender.check(put.first_id, count)
         answers = session.answers.setdefault(put.stream, Answers())
         last_id = put.first_id + count - 1
-        fresh = [i for i in range(count) if not sender.inbox.holds(put.first_id + i)]
+        fresh: Sequence[int] = sender.inbox.missing(put.first_id, count)
+        batch = put.records
         if len(fresh) < count:
             answers.refused += sender.answers(put.first_id, last_id)
-        if not fresh:
+            batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
+        if not batch:
             return
-        batch = put.records if len(fresh) == count else [put.records[i] for i in fresh]
-        for index, error in self._store(put.queue, batch, answers, put.first_id, fresh):
-            seq_id = put.first_id + fresh[index]
-            sender.refused[seq_id] = error.code
-            answers.refused.append([seq_id, int(error.code), error.text])
-        for i in fresh:
-            sender.inbox.receive(put.first_id + i)
+        for index, error in self._store(put.queue, batch, answers, fresh):
+            sender.refused[fresh[index]] = error.code
+            answers.refused.append([fresh[index], int(error.code), error.text])
+        sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
 
     def _store(
-        self, name: str, batch: list[bytes], answers: Answers, first_id: int, fresh: list[int]
+        self, name: str, batch: list[bytes], answers: Answers, ids: Sequence[int]
     ) -> list[tuple[int, RequestError]]:
         """Put *batch* on the queue of that name; return which records were refused, and why."""
         context = self._context
@@ -137,8 +138,11 @@ class Streams:
         context.rows += done.rows
         context.touch(queue)
         for index, timestamp, count in done.stamped:
-            _add_stamps(answers.stamped, [first_id + i for i in fresh[index : index + count]],
-                        timestamp)  # fmt: skip
+            if ids[index + count - 1] == ids[index] + count - 1:
+                _add_stamps(answers.stamped, ids[index], timestamp, count)
+                continue
+            for offset in range(count):  # The ids have holes, the stamps have none.
+                _add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
 
     def _put_of_link(self, session: Session, stream: LinkInbox, put: m.Put) -> None:
@@ -152,10 +156,10 @@ class Streams:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
             done = stream.receive(context, queue, put)
         except RequestError as error:
-            stream.inbox.check(put.first_id + len(put.records) - 1)
-            if not stream.inbox.holds(put.first_id):
-                refusal = link_inbox.blocked(put.stream, put.first_id, error)
-                context.send(session.connection, refusal)
+            count = len(put.records)
+            stream.inbox.check(put.first_id + count - 1)
+            for seq_id in stream.inbox.missing(put.first_id, count)[:1]:
+                context.send(session.connection, link_inbox.blocked(put.stream, seq_id, error))
             return
         context.rows += done.rows
         context.touch(queue)
@@ -208,11 +212,11 @@ class Streams:
         ]
 
 
-def _add_stamps(runs: list[list[int]], ids: list[int], timestamp: int) -> None:
-    """Add the stamps of *ids*, which are consecutive timestamps, to *runs*."""
-    for seq_id in ids:
-        if runs and runs[-1][0] + runs[-1][2] == seq_id and runs[-1][1] + runs[-1][2] == timestamp:
-            runs[-1][2] += 1
-        else:
-            runs.append([seq_id, timestamp, 1])
-        timestamp += 1
+def _add_stamps(runs: list[list[int]], first_id: int, timestamp: int, count: int) -> None:
+    """Add to *runs* that *count* ids from *first_id* on have timestamps from *timestamp* on."""
+    if runs:
+        run = runs[-1]
+        if run[0] + run[2] == first_id and run[1] + run[2] == timestamp:
+            run[2] += count
+            return
+    runs.append([first_id, timestamp, count])

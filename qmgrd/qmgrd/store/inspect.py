@@ -1,64 +1,161 @@
-"""Looks at a data file before LMDB maps it: a truncated file would kill the process by SIGBUS."""
+"""Looks at a data file before LMDB maps it: a truncated file would kill the process by SIGBUS.
 
+    meta page, LMDB format 1, 64 bit      page head    0  page number u64, pad u16, flags u16, ...
+    (pages 0 and 1; the one of the                16  magic u32, version u32, address, map size
+     higher transaction id counts)                40  free database:  48 bytes
+                                                  88  main database:  48 bytes
+                                                 136  last page u64, transaction id u64
+
+    database   page size u32 (free database only), flags u16, depth u16, three counts u64, entries
+               u64, root page u64
+
+A file may end before its last page and be whole: pages that were taken and freed again in one
+transaction are never written. Then each page behind the end must be in the free database, whose
+values are a count and that many page numbers. That is looked up only for such a file.
+"""
+
+import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-# MDB_meta of format 1 on 64-bit machines, behind a page head of 16 bytes: magic, version, address,
-# map size, two databases of 48 bytes, last page, transaction id. The page size is the first
-# database's pad field.
-_HEAD = struct.Struct("<IIQQI")
-_TAIL = struct.Struct("<QQ")
 _MAGIC = 0xBEEFC0DE
 _FORMAT = 1
-_PAGE_HEAD = 16
-_TAIL_AT = _PAGE_HEAD + 24 + 96
+_PAGE_SIZES = {1 << bits for bits in range(9, 16)}
+_META_BYTES = 152
+_HEAD_BYTES = 16
+_MAGIC_AT_IN_FORMAT_3 = 24  # its page heads are longer
+_WORDS = struct.Struct("<II")
+_PAGE_HEAD = struct.Struct("<QHHHH")  # number, pad, flags, lower, upper
+_TAIL = struct.Struct("<QQ")
+_NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
+_NUMBER = struct.Struct("<Q")
+_BRANCH, _LEAF, _META = 1, 2, 8  # page flags
+_BIG = 1  # node flag: the value is on pages of its own
+_NO_PAGE = 2**64 - 1
 
 
 class StoreUnreadable(Exception):
     """A store that is foreign, newer or damaged. It was not touched."""
 
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}; it was not touched")
+
+
+class _Unsound(Exception):
+    """What is wrong with a file."""
+
+
+class _MetaPage(NamedTuple):
+    page_bytes: int
+    free_root: int
+    last_page: int
+    transaction: int
+
 
 def check_data_file(path: Path) -> None:
-    """Return if LMDB may map *path*.
+    """Return if LMDB may map *path*, which nobody has open.
 
     Raises:
         StoreUnreadable: it is missing, no LMDB file, of another format, or cut short.
     """
     try:
         with path.open("rb") as file:
-            first = file.read(4096)
-            size = file.seek(0, 2)
-            page, last_page = _meta(path, first)
-            file.seek(page)
-            second = file.read(4096)
+            _check(file, os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise StoreUnreadable(f"{path}: {error.strerror}") from error
-    if len(second) >= _TAIL_AT + 16:
-        page, last_page_second = _meta(path, second)
-        newest = max((_tail(first), _tail(second)), key=lambda tail: tail[1])
-        last_page = newest[0] if newest[1] else max(last_page, last_page_second)
-    if (last_page + 1) * page > size:
-        raise StoreUnreadable(
-            f"{path}: damaged: {size} bytes, but its pages reach to {(last_page + 1) * page}; "
-            "restore it from a snapshot, the file was not touched"
+        raise StoreUnreadable(path, error.strerror or str(error)) from error
+    except _Unsound as error:
+        raise StoreUnreadable(path, str(error)) from None
+
+
+def _check(file: BinaryIO, size: int) -> None:
+    meta = _newest_meta(file, size)
+    pages = size // meta.page_bytes
+    missing = meta.last_page + 1 - pages
+    if missing > 0 and sum(page >= pages for page in _free_pages(file, meta, pages)) < missing:
+        raise _Unsound(
+            f"damaged: {size} bytes, but its pages reach to "
+            f"{(meta.last_page + 1) * meta.page_bytes}; restore it from a snapshot"
         )
 
 
-def _meta(path: Path, data: bytes) -> tuple[int, int]:
-    if len(data) < _TAIL_AT + 16:
-        raise StoreUnreadable(f"{path}: damaged: only {len(data)} bytes; it was not touched")
-    magic, version, _, _, page = _HEAD.unpack_from(data, _PAGE_HEAD)
+def _newest_meta(file: BinaryIO, size: int) -> _MetaPage:
+    if size == 0:
+        raise _Unsound("damaged: it is empty; restore it from a snapshot")
+    first = _meta(file, 0, 0)
+    second = _meta(file, 1, first.page_bytes)
+    if first.page_bytes != second.page_bytes:
+        raise _Unsound(f"damaged: page sizes {first.page_bytes} and {second.page_bytes}")
+    return max(first, second, key=lambda meta: meta.transaction)
+
+
+def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
+    file.seek(offset)
+    data = file.read(_META_BYTES)
+    if len(data) < _META_BYTES:
+        raise _Unsound(f"damaged: it ends within meta page {number}; restore it from a snapshot")
+    magic, version = _WORDS.unpack_from(data, _HEAD_BYTES)
     if magic != _MAGIC:
-        raise StoreUnreadable(f"{path}: not a qmgrd store: no LMDB file; it was not touched")
+        magic, version = _WORDS.unpack_from(data, _MAGIC_AT_IN_FORMAT_3)
+        if magic != _MAGIC:
+            why = f"damaged: meta page {number} is none" if number else "not a qmgrd store"
+            raise _Unsound(f"{why}: no LMDB magic number in it")
     if version != _FORMAT:
-        raise StoreUnreadable(
-            f"{path}: LMDB format {version}, only {_FORMAT} is read here; it was not touched"
+        raise _Unsound(f"LMDB format {version}, this qmgrd reads {_FORMAT}")
+    _, _, flags, _, _ = _PAGE_HEAD.unpack_from(data)
+    (page_bytes, _) = _WORDS.unpack_from(data, 40)
+    last_page, transaction = _TAIL.unpack_from(data, 136)
+    if not flags & _META or page_bytes not in _PAGE_SIZES or last_page < 1:
+        raise _Unsound(
+            f"damaged: meta page {number} has flags {flags:#x}, page size {page_bytes}, "
+            f"last page {last_page}"
         )
-    if page not in (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536):
-        raise StoreUnreadable(f"{path}: damaged: a page size of {page}; it was not touched")
-    return page, _tail(data)[0]
+    return _MetaPage(page_bytes, _NUMBER.unpack_from(data, 80)[0], last_page, transaction)
 
 
-def _tail(data: bytes) -> tuple[int, int]:
-    last_page, transaction = _TAIL.unpack_from(data, _TAIL_AT)
-    return last_page, transaction
+def _free_pages(file: BinaryIO, meta: _MetaPage, pages: int) -> Iterator[int]:
+    """Yield the page numbers in the free database. Its own pages must lie within the file."""
+    todo = [] if meta.free_root == _NO_PAGE else [meta.free_root]
+    seen = 0
+    while todo:
+        data = _page(file, meta, pages, todo.pop())
+        seen += 1
+        _, _, flags, lower, _ = _PAGE_HEAD.unpack_from(data)
+        if seen > pages or not flags & (_BRANCH | _LEAF) or lower > meta.page_bytes:
+            raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+        for at in struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES):
+            if at + _NODE.size > meta.page_bytes:
+                raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+            low, high, node_flags, key_bytes = _NODE.unpack_from(data, at)
+            if flags & _BRANCH:
+                todo.append(low | high << 16 | node_flags << 32)
+                continue
+            value_at = at + _NODE.size + key_bytes
+            value = data[value_at : value_at + (low | high << 16)]
+            if node_flags & _BIG:
+                value = _big_value(file, meta, pages, value, low | high << 16)
+            yield from _numbers(value)
+
+
+def _page(file: BinaryIO, meta: _MetaPage, pages: int, number: int) -> bytes:
+    if number >= pages:
+        raise _Unsound(
+            f"damaged: it ends before page {number}, which is in use; restore it from a snapshot"
+        )
+    file.seek(number * meta.page_bytes)
+    return file.read(meta.page_bytes)
+
+
+def _big_value(file: BinaryIO, meta: _MetaPage, pages: int, node: bytes, size: int) -> bytes:
+    (number,) = _NUMBER.unpack_from(node.ljust(_NUMBER.size, b"\xff"))
+    _page(file, meta, pages, number + (_HEAD_BYTES + size - 1) // meta.page_bytes)
+    file.seek(number * meta.page_bytes + _HEAD_BYTES)
+    return file.read(size)
+
+
+def _numbers(value: bytes) -> tuple[int, ...]:
+    count = _NUMBER.unpack_from(value)[0] if len(value) >= _NUMBER.size else 0
+    if len(value) != (count + 1) * _NUMBER.size:
+        raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+    return struct.unpack_from(f"<{count}Q", value, _NUMBER.size)

@@ -10,6 +10,7 @@ the next writer for ever, and a writer thread gained nothing (DESIGN, section 2)
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from typing import Any, cast
 import lmdb
 
 from qmgrd.core.kv import Space
-from qmgrd.store.inspect import check_data_file
+from qmgrd.store.inspect import StoreUnreadable, check_data_file
 
 READERS_MAX = 1024
 
@@ -29,6 +30,10 @@ class StoreLocked(Exception):
 
 class StoreFailed(Exception):
     """The store failed in a way that leaves the last turn unknown: stop, and start anew."""
+
+
+class CopyFailed(Exception):
+    """A turn that could not be copied."""
 
 
 class LmdbTransaction:
@@ -86,13 +91,20 @@ class LmdbStore:
             raise
         self._txn: lmdb.Transaction | None = None
 
-    @property
-    def environment(self) -> lmdb.Environment:
-        """The environment, for the snapshot's read transaction."""
-        return self._env
+    def pin(self) -> "Pin":
+        """Hold on to the turn committed last, for a copy.
+
+        Raises:
+            CopyFailed: LMDB has no room for another reader.
+        """
+        try:
+            return Pin(self._env, self._env.begin())
+        except lmdb.Error as error:
+            raise CopyFailed(str(error)) from error
 
     def begin(self) -> LmdbTransaction:
         """Open the write transaction."""
+        assert self._txn is None, "a transaction is open"  # LMDB would wait for ever.
         try:
             self._txn = self._env.begin(write=True)
         except lmdb.Error as error:
@@ -132,6 +144,32 @@ class LmdbStore:
         os.close(self._lock_fd)
 
 
+class Pin:
+    """A turn that stays as it was while later ones are committed; the file grows meanwhile.
+
+    One thread may pin it, another copy and release it, but not two at once.
+    """
+
+    def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction) -> None:
+        self._env = env
+        self._txn = txn
+
+    def copy_to(self, fd: int) -> None:
+        """Write a data file of the turn, without what is free in it, to *fd*.
+
+        Raises:
+            CopyFailed: *fd* does not take it, or the store is damaged.
+        """
+        try:
+            self._env.copyfd(fd, compact=True, txn=self._txn)
+        except lmdb.Error as error:
+            raise CopyFailed(str(error)) from error
+
+    def release(self) -> None:
+        """Let go of the turn; again does nothing. Before the store is closed."""
+        self._txn.abort()
+
+
 def open_image(path: Path) -> "ImageReader":
     """Open a snapshot, which nobody writes, for reading.
 
@@ -146,10 +184,13 @@ class ImageReader:
 
     def __init__(self, path: Path) -> None:
         check_data_file(path)
-        self._env = lmdb.open(
-            str(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
-            lib_version=0,
-        )  # fmt: skip
+        try:
+            self._env = lmdb.open(
+                str(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
+                lib_version=0,
+            )  # fmt: skip
+        except lmdb.Error as error:
+            raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
     def transaction(self) -> LmdbTransaction:
         """Return a read transaction; leave it by its ``with``."""
@@ -161,22 +202,40 @@ class ImageReader:
 
 
 def _open(path: Path, map_bytes: int) -> lmdb.Environment:
-    new = not path.exists()
-    if not new:
-        check_data_file(path / "data.mdb")
-    path.mkdir(exist_ok=True)
-    env = lmdb.open(
-        str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
-        mode=0o600,
-    )  # fmt: skip
-    if new:  # LMDB syncs its file, not the directories that name it.
-        for folder in (path, path.parent, path.parent.parent):
-            _sync_directory(folder)
-    return env
+    if not path.exists():
+        _create(path, map_bytes)
+    for folder in (path, *path.absolute().parents):  # LMDB syncs its file, not what names it.
+        _sync(folder)
+    check_data_file(path / "data.mdb")
+    return _environment(path, map_bytes)
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _create(path: Path, map_bytes: int) -> None:
+    """Make an empty store. A kill on the way leaves none: LMDB's own first steps leave half a one."""
+    new = path.with_name(f"{path.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(0o700)
+    _environment(new, map_bytes).close()
+    _sync(new / "data.mdb")
+    _sync(new)
+    new.rename(path)
+
+
+def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
+    try:
+        return lmdb.open(
+            str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
+            mode=0o600,
+        )  # fmt: skip
+    except lmdb.Error as error:
+        raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
+
+
+def _sync(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except PermissionError:  # A directory above ours that we may only pass through.
+        return
     try:
         os.fsync(fd)
     finally:

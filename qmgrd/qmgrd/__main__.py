@@ -1,0 +1,5 @@
+"""``python -m qmgrd``."""
+
+from qmgrd.main import main
+
+main()

@@ -1,0 +1,170 @@
+"""Snapshots: a consistent, compact copy of one turn, made while the daemon works.
+
+    event loop        start() opens the read transaction, which pins the turn, and returns at once
+    snapshot thread   LMDB copies the pages of that turn into a pipe, without Python's lock
+    child process     drains the pipe at a bounded rate, syncs, counts, names: snapshot_writer.py
+
+Measured: turns kept their median; their 99th percentile went from 2.4 to 3.2 ms, that of a plain
+copy to 5.9. While a copy runs, pages that are freed cannot be used again: hence the time limit.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Thread, Timer
+from typing import Any
+from uuid import uuid4
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.ops.snapshot_writer import TRAILER, Order
+from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, Pin
+
+RATE_BYTES = 128 << 20  # a second
+TIME_MAX_S = 3_600.0
+
+
+class SnapshotFailed(RequestError):
+    """A snapshot that was not made: what, where, what to try. Nothing is left of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.SNAPSHOT_FAILED, text, retry_after_ms=1_000)
+
+
+Done = Callable[[dict[str, Any] | SnapshotFailed], object]
+
+
+class Snapshotter:
+    """Makes snapshots of a store, one at a time.
+
+    Invariant: the read transaction of a copy is closed when its thread ends, however it ends.
+    """
+
+    def __init__(
+        self, store: LmdbStore, call_on_loop: Callable[[Callable[[], None]], object],
+        *, reserve_bytes: int = 0, rate_bytes: int = RATE_BYTES, time_max_s: float = TIME_MAX_S,
+    ) -> None:  # fmt: skip
+        """Make snapshots of *store*.
+
+        Args:
+            call_on_loop: has a call made on the thread of the event loop, from any thread.
+            reserve_bytes: what must stay free on the disk that a snapshot is written to.
+        """
+        self._store = store
+        self._call_on_loop = call_on_loop
+        self._reserve_bytes = reserve_bytes
+        self._rate_bytes = rate_bytes
+        self._time_max_s = time_max_s
+        self._directory: str | None = None
+        self._thread: Thread | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    @property
+    def running(self) -> bool:
+        """Whether a snapshot is being made."""
+        return self._directory is not None
+
+    def start(self, directory: str, turn_number: int, done: Done) -> None:
+        """Begin a snapshot of the turn that was committed last; return at once.
+
+        *done* is called on the event loop's thread, once.
+
+        Raises:
+            RequestError: SNAPSHOT_RUNNING, SNAPSHOT_FAILED.
+        """
+        if self._directory is not None:
+            raise RequestError(
+                ErrorCode.SNAPSHOT_RUNNING,
+                f"a snapshot is being written to {self._directory}: ask again when it is done",
+                retry_after_ms=1_000,
+            )
+        order = Order(
+            directory, f"{Path(directory).name}.partial-{uuid4().hex[:12]}", turn_number,
+            self._store.space().used_bytes, self._rate_bytes, self._reserve_bytes,
+        )  # fmt: skip
+        try:
+            pin = self._store.pin()
+        except CopyFailed as error:
+            raise SnapshotFailed(f"{directory}: the store cannot be read: {error}") from error
+        self._directory = directory
+        self._thread = Thread(target=self._run, args=(order, pin, done), name="snapshot")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give up a snapshot that is being made; to be called before the store is closed."""
+        self._closed = True
+        if self._child is not None:
+            self._child.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, order: Order, pin: Pin, done: Done) -> None:
+        result: dict[str, Any] | SnapshotFailed
+        try:
+            result = self._take(order, pin)
+        except SnapshotFailed as error:
+            result = error
+        except Exception as error:  # The edge of the thread: somebody waits for an answer.
+            result = SnapshotFailed(f"{order.directory}: {type(error).__name__}: {error}")
+        finally:
+            pin.release()
+        self._call_on_loop(partial(self._finish, done, result))
+
+    def _finish(self, done: Done, result: dict[str, Any] | SnapshotFailed) -> None:
+        self._directory = self._thread = self._child = None
+        done(result)
+
+    def _take(self, order: Order, pin: Pin) -> dict[str, Any]:
+        """Have a child write the copy; return its manifest."""
+        source, pipe = os.pipe()
+        with open(pipe, "wb", buffering=0) as to_child:
+            with open(source, "rb", buffering=0) as from_daemon:
+                child = self._child = _spawn(order, from_daemon.fileno())
+            if self._closed:
+                child.kill()
+            limit = Timer(self._time_max_s, child.kill)
+            limit.start()
+            trouble = ""
+            try:
+                pin.copy_to(to_child.fileno())
+                to_child.write(TRAILER)
+            except (CopyFailed, BrokenPipeError) as error:
+                trouble = str(error)  # The child, where it went first, knows better why.
+        pin.release()
+        answer, complaint = child.communicate()
+        late = limit.finished.is_set()
+        limit.cancel()
+        if answer:
+            found = json.loads(answer)
+            if "manifest" in found:
+                return dict(found["manifest"])
+            raise SnapshotFailed(found["error"])
+        shutil.rmtree(Path(order.directory).with_name(order.partial), ignore_errors=True)
+        raise SnapshotFailed(f"{order.directory}: {self._why(late, child, complaint, trouble)}")
+
+    def _why(
+        self, late: bool, child: subprocess.Popen[bytes], complaint: bytes, trouble: str
+    ) -> str:
+        """Return why the child said nothing."""
+        if self._closed:
+            return "the queue manager stops: ask again when it is up"
+        if late:
+            return f"it took more than {self._time_max_s:.0f} s: choose a faster disk"
+        if child.returncode < 0:
+            return f"the process that wrote it was killed by signal {-child.returncode}: ask again"
+        last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        return f"the process that wrote it failed: {last or trouble or child.returncode}"
+
+
+def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:
+    # -P: a folder named qmgrd where the daemon was started must not be taken for the package.
+    command = [sys.executable, "-P", "-m", "qmgrd.ops.snapshot_writer"]
+    return subprocess.Popen(
+        [*command, json.dumps(order._asdict())],
+        stdin=source_fd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""The process that writes a snapshot: `python -m qmgrd.ops.snapshot_writer ORDER < pipe`.
+
+    DIR.partial-ID/     made first, locked while this process lives
+      data.mdb          what came through the pipe, synced as it grows
+      manifest.json     what data.mdb holds, counted in data.mdb itself
+    DIR/                the same, renamed once all of it is on disk
+
+Whole or not at all: the pipe must end in TRAILER, so a daemon that dies on the way leaves nothing.
+It prints one line of JSON, {"manifest": {...}} or {"error": "..."}, and exits 0 or 1.
+"""
+
+import errno
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import shutil
+import struct
+import sys
+import time
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qmgr_protocol.codec import unpack
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core.broker import BOOT, CLOCK
+from qmgrd.core.kv import Transaction
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import open_image
+
+FORMAT = 1  # of the manifest and of the directory
+LMDB_FORMAT = 1
+TRAILER = b"\0whole\0\xff"  # behind the last page
+PIECE_BYTES = 1 << 20
+SYNC_BYTES = 8 << 20  # Much unsynced data would make the daemon's own syncs wait.
+DIRECTORY_MODE, FILE_MODE = 0o750, 0o640
+NICENESS = 10
+_HINTS = {
+    errno.ENOENT: "create the directory that is to hold it",
+    errno.ENOTDIR: "choose a path below a directory",
+    errno.EACCES: "let the daemon's user write there, or choose another place",
+    errno.EPERM: "let the daemon's user write there, or choose another place",
+    errno.EROFS: "choose a place where the daemon may write (a service unit may forbid this one)",
+    errno.ENOSPC: "free some space, or choose another disk",
+    errno.EDQUOT: "free some space, or choose another disk",
+}
+
+
+class Order(NamedTuple):
+    """What a writer is asked to do; travels as JSON in its command line."""
+
+    directory: str
+    partial: str  # the name to write under, beside *directory*
+    turn: int
+    expected_bytes: int  # about what will come
+    rate_bytes: int  # the most to write in a second
+    reserve_bytes: int  # what must stay free on the disk
+
+
+class WriteFailed(Exception):
+    """A snapshot that cannot be: what, where, what to try."""
+
+
+def write(order: Order, source_fd: int) -> dict[str, Any]:
+    """Write the snapshot whose data comes out of *source_fd*; return its manifest.
+
+    Raises:
+        WriteFailed: nothing is left of it.
+    """
+    target = Path(order.directory)
+    try:
+        if b"\0" in os.fsencode(target) or os.path.lexists(target):
+            raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
+        remove_leftovers(target)
+        return _write_beside(target, order, source_fd)
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "choose another place")
+        raise WriteFailed(f"{error.filename or target}: {error.strerror}: {hint}") from error
+    except UnicodeEncodeError as error:
+        raise WriteFailed(f"{order.directory!r} is no path: {error.reason}") from error
+
+
+def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
+    partial = target.with_name(order.partial)
+    partial.mkdir(DIRECTORY_MODE)
+    lock_fd = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX)
+        manifest = _fill(order, partial, source_fd)
+        os.fsync(lock_fd)
+        partial.rename(target)
+        _sync(target.parent)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock_fd)
+    return manifest
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed runs left of *target*: partial directories that no process holds."""
+    for leftover in target.parent.glob(f"{glob.escape(target.name)}.partial-*"):
+        fd = os.open(leftover, os.O_RDONLY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(leftover, ignore_errors=True)
+        except BlockingIOError:
+            continue  # Another daemon writes it; the first to rename wins.
+        finally:
+            os.close(fd)
+
+
+def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
+    data = partial / "data.mdb"
+    free_bytes = _free(partial)
+    if free_bytes - order.expected_bytes < order.reserve_bytes:
+        raise WriteFailed(
+            f"{partial.parent}: the disk has {free_bytes} bytes free, about "
+            f"{order.expected_bytes} are needed and {order.reserve_bytes} must stay: "
+            "free some space, or choose another disk"
+        )
+    size, digest = _receive(order, data, source_fd)
+    try:
+        manifest = describe(data)
+    except (StoreUnreadable, struct.error) as error:
+        raise WriteFailed(f"the copy cannot be read: {error}") from error
+    if manifest["turn"] != order.turn:
+        raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
+    manifest |= {"data_bytes": size, "data_sha256": digest}
+    fd = os.open(partial / "manifest.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(fd, "w") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(fd)
+    return manifest
+
+
+def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
+    """Write what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
+    digest = hashlib.sha256()
+    size = synced = 0
+    tail = b""
+    started = time.monotonic()
+    fd = os.open(data, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with open(fd, "wb", buffering=0) as file:
+        while piece := os.read(source_fd, PIECE_BYTES):
+            piece = tail + piece
+            piece, tail = piece[: -len(TRAILER)], piece[-len(TRAILER) :]
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+            if size - synced >= SYNC_BYTES:
+                os.fdatasync(fd)
+                synced = size
+                _check_reserve(order, data)
+            time.sleep(max(0.0, started + size / order.rate_bytes - time.monotonic()))
+        os.fsync(fd)
+    if tail != TRAILER:
+        raise WriteFailed(f"the daemon stopped the copy after {size} bytes: ask again")
+    return size, digest.hexdigest()
+
+
+def _check_reserve(order: Order, path: Path) -> None:
+    free_bytes = _free(path)
+    if free_bytes < order.reserve_bytes:
+        raise WriteFailed(
+            f"{path}: the disk has {free_bytes} bytes free, {order.reserve_bytes} must stay: "
+            "free some space, or choose another disk"
+        )
+
+
+def _free(path: Path) -> int:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def describe(data: Path) -> dict[str, Any]:
+    """Return what *data* holds: whose it is, which turn, and what lies on each queue.
+
+    Raises:
+        StoreUnreadable: it is no data file, or damaged.
+        struct.error: it is no store of qmgrd.
+    """
+    image = open_image(data)
+    try:
+        with image.transaction() as tx:
+            store = tx.get(keys.STORE) or b""
+            store_id, store_format, boot = BOOT.unpack_from(store)
+            name = store[BOOT.size :].decode()
+            clock = tx.get(keys.CLOCK) or b"\0" * CLOCK.size
+            _, wall_us, _, turn, _ = CLOCK.unpack_from(clock)
+            ranges = _ranges(tx)
+            found = tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE))
+            rows = [(key[1:].decode(), unpack(row)) for key, row in found]
+    finally:
+        image.close()
+    queues = [_queue(name, row, ranges.get(row["queue_id"], [])) for name, row in rows]
+    return {
+        "format": FORMAT,
+        "snapshot_id": f"{name}-{store_id.hex()[:8]}-{boot}-{turn}",
+        "queue_manager": name,
+        "store_id": store_id.hex(),
+        "boot": boot,
+        "turn": turn,
+        "created": datetime.fromtimestamp(wall_us // 1_000_000, UTC).isoformat(),
+        "store_format": store_format,
+        "lmdb_format": LMDB_FORMAT,
+        "messages": sum(queue["depth"] for queue in queues),
+        "queues": [queue for queue in queues if queue["kind"] != "remote"],
+    }
+
+
+def _ranges(tx: Transaction) -> dict[int, list[dict[str, int]]]:
+    """Return by queue id what lies in each of its (lane, priority): how much, from where to where."""
+    found: dict[int, list[dict[str, int]]] = {}
+    pairs = tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE))
+    for start, group in groupby(pairs, key=lambda pair: pair[0][:7]):
+        messages = size = first = last = 0
+        for key, value in group:
+            last = keys.place(key)[1]
+            first = first or last
+            messages += 1
+            size += entries.record_bytes(entries.decode(value))
+        found.setdefault(int.from_bytes(start[1:5], "big"), []).append({
+            "lane": start[5],
+            "priority": keys.PRIORITY_TOP - start[6],
+            "messages": messages,
+            "bytes": size,
+            "first_arrival": first,
+            "last_arrival": last,
+        })
+    return found
+
+
+def _queue(name: str, row: dict[str, Any], ranges: list[dict[str, int]]) -> dict[str, Any]:
+    ready = [found for found in ranges if found["lane"] == keys.LANE_READY]
+    return {
+        "queue": name,
+        "queue_id": row["queue_id"],
+        "kind": row["kind"],
+        "depth": sum(found["messages"] for found in ready),
+        "bytes": sum(found["bytes"] for found in ready),
+        "first_arrival": min((found["first_arrival"] for found in ready), default=None),
+        "last_arrival": max((found["last_arrival"] for found in ready), default=None),
+        "ranges": ranges,
+    }
+
+
+def main() -> int:
+    """Do what the command line asks; return the exit code."""
+    os.nice(NICENESS)
+    order = Order(**json.loads(sys.argv[1]))
+    try:
+        answer = {"manifest": write(order, sys.stdin.fileno())}
+    except WriteFailed as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer))
+    return 0 if "manifest" in answer else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Daemons as processes."""
+
+import asyncio
+
+import pytest
+
+from qmgr_client.aio import connect
+from qmgr_tools.demo.cluster import Node
+
+pytestmark = pytest.mark.process
+
+
+async def test_a_node_is_killed_and_starts_again_with_what_it_had(tmp_path):
+    node = Node("QM", tmp_path)
+    node.start()
+    try:
+        async with connect(node.address, wait_ms=30_000) as manager:
+            await manager.queue_create("Q")
+            await manager.put("Q", b"kept")
+        await asyncio.to_thread(node.kill)
+        assert not node.is_running()
+        node.start()
+        async with connect(node.address, wait_ms=30_000) as manager:
+            assert (await manager.queue_show("Q"))["depth"] == 1
+    finally:
+        assert await asyncio.to_thread(node.stop) == 0
+    assert node.starts == 2
+    assert "listening" in node.log_tail()

@@ -1,0 +1,214 @@
+"""The bench's side of the wire to qmgrd: records encoded beforehand, lists in every frame.
+
+Leaner than qmgr_client, so that the daemon is what is measured: nothing is kept to be sent again.
+"""
+
+import os
+import random
+import socket
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import RemoteProtocolError, RequestError
+from qmgr_protocol.record import Fields, encode
+from qmgr_protocol.states import Side
+from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
+
+POOL = 4_096  # different messages
+BYTES_UNLIMITED = 2**60
+ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
+    """Return POOL bodies, the same at each call; all the same one unless they *vary*."""
+    die = random.Random(7)
+    count = POOL if vary else 1
+    return [bytes(die.choices(ALPHABET, k=size_bytes)) for _ in range(count)] * (POOL // count)
+
+
+def records(size_bytes: int, *, vary: bool, priority: int) -> list[bytes]:
+    """Return the bodies of :func:`bodies` as records."""
+    return [encode(Fields(body, priority)) for body in bodies(size_bytes, vary=vary)]
+
+
+class Wire:
+    """A blocking connection to a queue manager: a handshake, then one request at a time."""
+
+    def __init__(self, address: str, name: str) -> None:
+        """Connect.
+
+        Raises:
+            OSError: nobody listens there.
+            LoadFailed: who listens is no queue manager, or sends us away.
+        """
+        self.sock: socket.socket = dial(address)
+        self.connection = Connection(Side.DIALLER)
+        self._requests = 0
+        self._heard: deque[m.Message] = deque()
+        self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name))
+        welcome = self.next()
+        if type(welcome) is not m.Welcome:
+            raise LoadFailed(f"the queue manager sent us away: {welcome}")
+        self.welcome: m.Welcome = welcome
+
+    def send(self, message: m.Message) -> None:
+        """Send *message*."""
+        self.sock.sendall(self.connection.send(message))
+
+    def next(self) -> m.Message:
+        """Return the next message from the queue manager."""
+        while not self._heard:
+            data = self.sock.recv(READ_BYTES)
+            if not data:
+                raise LoadFailed("the queue manager closed the connection")
+            self._heard.extend(self.take(data))
+        return self._heard.popleft()
+
+    def take(self, data: bytes) -> list[m.Message]:
+        """Return the messages that *data* completes; pings are answered here.
+
+        Raises:
+            LoadFailed: a goodbye, or no frames of ours.
+        """
+        found = []
+        for message, _ in self.connection.receive(data, 0):
+            if type(message) is m.Goaway:
+                raise LoadFailed(f"the queue manager said goodbye: {message.text}")
+            if type(message) is m.Ping:
+                self.send(m.Pong(message.number))
+            else:
+                found.append(message)
+        error: RemoteProtocolError | None = self.connection.error
+        if error is not None:
+            raise LoadFailed(f"not the protocol of qmgrd: {error}")
+        return found
+
+    def next_request(self) -> int:
+        """Return the id for a new request."""
+        self._requests += 1
+        return self._requests
+
+    def ask(self, kind: type[Any], *fields: Any) -> Any:
+        """Send a request and return the value of its answer.
+
+        Raises:
+            RequestError: it was refused.
+        """
+        request_id = self.next_request()
+        self.send(kind(request_id, *fields))
+        answer = self.next()
+        if type(answer) is m.Error:
+            raise RequestError(answer.code, answer.text, answer.retry_after_ms)
+        return answer.value
+
+    def cpu_ms(self) -> int:
+        """Return the processor time that the daemon has used."""
+        return int(self.ask(m.Status)["cpu_ms"])
+
+    def close(self) -> None:
+        """Hang up."""
+        self.sock.close()
+
+
+class QmgrSender:
+    """A producer with its own connection."""
+
+    def __init__(self, wire: Wire, queue: str, pool: Sequence[bytes], *, coalesce: bool) -> None:
+        """Open the producer's stream.
+
+        Args:
+            pool: POOL records.
+            coalesce: whether puts that leave together share a frame.
+        """
+        self.sock = wire.sock
+        self._wire = wire
+        self._queue = queue
+        self._pool = [*pool, *pool]
+        self._coalesce = coalesce
+        self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
+        self._next_id = 1
+        self._commit_id = 0
+
+    def put(self, count: int) -> bytes:
+        """Return the next *count* puts as bytes."""
+        send, seen = self._wire.connection.send, self._commit_id
+        first_id, self._next_id = self._next_id, self._next_id + count
+        if self._coalesce and count <= POOL:
+            at = first_id % POOL
+            batch = self._pool[at : at + count]
+            return send(m.Put(self._stream, first_id, seen, self._queue, batch))
+        return b"".join(
+            send(m.Put(self._stream, i, seen, self._queue, [self._pool[i % POOL]]))
+            for i in range(first_id, self._next_id)
+        )
+
+    def take(self, data: bytes) -> int:
+        """Return how many puts *data* acknowledges.
+
+        Raises:
+            LoadFailed: a put was refused.
+        """
+        before = self._commit_id
+        for message in self._wire.take(data):
+            if type(message) is not m.Committed:
+                raise LoadFailed(f"not an answer to a put: {message}")
+            if message.refused:
+                raise LoadFailed(f"a put was refused: {message.refused[0][2]}")
+            self._commit_id = message.commit_id
+        return self._commit_id - before
+
+
+class QmgrReceiver:
+    """A consumer that acknowledges each delivery at once."""
+
+    def __init__(self, wire: Wire, queue: str, prefetch: int) -> None:
+        self.sock = wire.sock
+        self._wire = wire
+        self._queue = queue
+        self._prefetch = prefetch
+        self._consumer = wire.next_request()
+        self._settles: deque[tuple[int, int]] = deque()  # settle id, messages
+        self._settle_id = 0
+
+    def start(self) -> bytes:
+        """Return what opens the consumer."""
+        consume = m.Consume(self._consumer, self._queue, self._prefetch, BYTES_UNLIMITED)
+        return self._wire.connection.send(consume)
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks, how many messages *data* held and how many acks it answers.
+
+        Raises:
+            LoadFailed: the consumer ended, or an ack found its lease lost.
+        """
+        send = self._wire.connection.send
+        acks, got, acked = b"", 0, 0
+        for message in self._wire.take(data):
+            kind = type(message)
+            if kind is m.Deliver:
+                items = message.items
+                handles = b"".join([item[: m.HANDLE.size] for item in items])
+                self._settle_id += 1
+                self._settles.append((self._settle_id, len(items)))
+                got += len(items)
+                acks += send(m.Settle(self._settle_id, m.ACK, message.queue_id, handles))
+                acks += send(m.Credit(self._consumer, len(items), 0))
+            elif kind is m.Settled:
+                acked += self._settled(message)
+            elif kind is not m.Ok:
+                raise LoadFailed(f"the consumer ended: {message}")
+        return acks, got, acked
+
+    def _settled(self, settled: m.Settled) -> int:
+        if settled.exceptions:
+            raise LoadFailed("an ack came too late: its lease was over; give a longer lease")
+        acked = 0
+        while self._settles and self._settles[0][0] <= settled.settle_id:
+            acked += self._settles.popleft()[1]
+        return acked
+
+

@@ -1,0 +1,157 @@
+"""The bench's side of the wire to Redis Streams: XADD, XREADGROUP, XACK and XDEL by hand (RESP).
+
+As qmgrd's the commands are encoded beforehand and leave in bursts. A message is gone from a stream
+only once it is deleted, so that an ack here is XACK and XDEL: for each message by itself, or with
+``batch`` one of each for all that one read brought, which Redis takes too.
+"""
+
+import re
+import socket
+from collections.abc import Sequence
+
+from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
+
+GROUP = b"g"
+BLOCK_MS = 100
+_ENTRIES = re.compile(rb"\*1\r\n\*2\r\n\$\d+\r\n[^\r]+\r\n\*(\d+)\r\n")
+_NOTHING = re.compile(rb"\*-1\r\n")
+_COUNT = re.compile(rb":(\d+)\r\n")
+_ID = re.compile(rb"\$\d+\r\n(\d+-\d+)\r\n")
+
+
+def command(*words: bytes) -> bytes:
+    """Return a command in RESP."""
+    parts = [b"*%d\r\n" % len(words)]
+    parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+    return b"".join(parts)
+
+
+def ask(sock: socket.socket, *words: bytes) -> bytes:
+    """Return Redis's short answer to a command.
+
+    Raises:
+        LoadFailed: it is an error.
+    """
+    sock.sendall(command(*words))
+    answer = sock.recv(READ_BYTES)
+    if answer.startswith(b"-") or not answer:
+        raise LoadFailed(f"redis: {answer.decode(errors='replace').strip()}")
+    return answer
+
+
+def create(address: str, stream: bytes) -> None:
+    """Make *stream* anew, with its group."""
+    with dial(address) as sock:
+        ask(sock, b"DEL", stream)
+        ask(sock, b"XGROUP", b"CREATE", stream, GROUP, b"0", b"MKSTREAM")
+
+
+class RedisSender:
+    """A connection that adds."""
+
+    def __init__(self, address: str, stream: bytes, pool: Sequence[bytes]) -> None:
+        self.sock = dial(address)
+        commands = [command(b"XADD", stream, b"*", b"p", body) for body in pool]
+        self._pool = [*commands, *commands]
+        self._size = len(pool)
+        self._sent = 0
+        self._rest = b""
+
+    def put(self, count: int) -> bytes:
+        """Return the next *count* puts as bytes."""
+        at = self._sent % self._size
+        self._sent += count
+        return b"".join(self._pool[at : at + count])
+
+    def take(self, data: bytes) -> int:
+        """Return how many puts *data* acknowledges: each answer is the id, as a string.
+
+        Raises:
+            LoadFailed: a put was refused.
+        """
+        data = self._rest + data
+        ids = _ID.findall(data)
+        end = data.rfind(ids[-1]) + len(ids[-1]) + 2 if ids else 0
+        self._rest = data[end:]
+        if self._rest.startswith(b"-"):
+            raise LoadFailed(f"redis: {self._rest.decode(errors='replace').strip()}")
+        return len(ids)
+
+
+class RedisReceiver:
+    """A consumer of the group that acknowledges and deletes what it read, then reads on."""
+
+    def __init__(
+        self, address: str, stream: bytes, prefetch: int, size_bytes: int, *, batch: bool
+    ) -> None:
+        """Connect.
+
+        Args:
+            size_bytes: of each message; what arrives is cut by it.
+            batch: whether one XACK and one XDEL name all messages of a read.
+        """
+        self.sock = dial(address)
+        self._stream = stream
+        self._batch = batch
+        self._read = command(
+            b"XREADGROUP", b"GROUP", GROUP, b"c", b"COUNT", b"%d" % prefetch,
+            b"BLOCK", b"%d" % BLOCK_MS, b"STREAMS", stream, b">",
+        )  # fmt: skip
+        self._entry = re.compile(
+            rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n\*2\r\n\$1\r\np\r\n\$%d\r\n.{%d}\r\n"
+            % (size_bytes, size_bytes),
+            re.DOTALL,
+        )
+        self._rest = b""
+        self._deletes_next = False  # answers come in pairs, XACK's first
+
+    def start(self) -> bytes:
+        """Return the first read."""
+        return self._read
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        """Return the acks and the next read, how many messages came, how many acks are answered.
+
+        Raises:
+            LoadFailed: an error, or an answer of another shape.
+        """
+        data = self._rest + data
+        send, got, acked, at = b"", 0, 0, 0
+        while at < len(data):
+            if number := _COUNT.match(data, at):
+                acked += int(number[1]) if self._deletes_next else 0
+                self._deletes_next = not self._deletes_next
+                at = number.end()
+            elif head := _ENTRIES.match(data, at):
+                ids = self._ids(data, head.end(), int(head[1]))
+                if ids is None:
+                    break
+                at, got = ids[1], got + len(ids[0])
+                send += self._acks(ids[0]) + self._read
+            elif nothing := _NOTHING.match(data, at):
+                at = nothing.end()
+                send += self._read
+            elif data[at : at + 1] in b":*" and len(data) - at < 100:
+                break  # The rest of the head is on its way.
+            else:
+                raise LoadFailed(f"redis: {data[at : at + 200].decode(errors='replace')}")
+        self._rest = data[at:]
+        return send, got, acked
+
+    def _ids(self, data: bytes, at: int, count: int) -> tuple[list[bytes], int] | None:
+        """Return the ids of *count* entries and where they end, or None where some lack yet."""
+        ids = []
+        for _ in range(count):
+            entry = self._entry.match(data, at)
+            if entry is None:
+                return None
+            ids.append(entry[1])
+            at = entry.end()
+        return ids, at
+
+    def _acks(self, ids: list[bytes]) -> bytes:
+        acks = [ids] if self._batch else [[message_id] for message_id in ids]
+        return b"".join(
+            command(b"XACK", self._stream, GROUP, *some) + command(b"XDEL", self._stream, *some)
+            for some in acks
+        )

@@ -1,0 +1,137 @@
+"""What all commands share: the options --connect, --data-dir and -o, and how they end."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools import target
+from qmgr_tools.failure import Exit, Failure, refused, usage
+from qmgr_tools.output import Format
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+Connect = Annotated[
+    str | None,
+    typer.Option(
+        "--connect", "-c", metavar="ADDRESS", show_default=False,
+        help="HOST:PORT or unix:/PATH; else QMCTL_CONNECT, else 127.0.0.1:7470.",
+    ),
+]  # fmt: skip
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", metavar="DIR", show_default=False,
+        help="The daemon's data directory; it tells where the daemon listens.",
+    ),
+]  # fmt: skip
+Output = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", show_default="table", help="For people, or for scripts."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a command is told beside its own arguments."""
+
+    connect: str | None = None
+    data_dir: Path | None = None
+    output: Format | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the result is for scripts."""
+        return self.output is Format.JSON
+
+    def address(self) -> str:
+        """Return where to connect to."""
+        return target.address(self.connect, self.data_dir, os.environ)
+
+    def over(self, other: "Call") -> "Call":
+        """Return this call, completed by what *other* says: the options before the command."""
+        said = self.connect is not None or self.data_dir is not None
+        where = self if said else other
+        return Call(where.connect, where.data_dir, self.output or other.output)
+
+    @contextmanager
+    def client(self, doing: str) -> Iterator["Client"]:
+        """Connect, and turn what goes wrong while *doing* something into a Failure."""
+        # Takes 60 ms: not for --help.
+        from qmgr_client.blocking import ConnectFailed, connect  # noqa: PLC0415
+        from qmgr_protocol.errors import RequestError  # noqa: PLC0415
+
+        address = self.address()
+        try:
+            with connect(address, name=f"qmctl.{os.getpid()}") as client:
+                yield client
+        except RequestError as error:
+            raise refused(doing, error) from error
+        except ConnectFailed as error:
+            raise Failure(
+                Exit.UNAVAILABLE, f"cannot {doing}", str(error),
+                "is qmgrd running there? say another address with --connect",
+            ) from error  # fmt: skip
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that makes a function the command *name*, with the shared options.
+
+    The function takes a Call, then its own parameters.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def run(
+            ctx: typer.Context,
+            connect: Connect = None,
+            data_dir: DataDir = None,
+            output: Output = None,
+            **own: Any,
+        ) -> None:
+            before = ctx.find_root().obj or Call()
+            function(Call(connect, data_dir, output).over(before), **own)
+
+        shared = list(inspect.signature(run, follow_wrapped=False).parameters.values())[:-1]
+        own = list(inspect.signature(function).parameters.values())[1:]
+        both = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *shared)]
+        run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
+        app.command(name)(run)
+        return function
+
+    return decorate
+
+
+def shared_options(
+    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None, output: Output = None
+) -> None:
+    """Take the shared options where they stand before the command."""
+    ctx.obj = Call(connect, data_dir, output)
+
+
+def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
+    """Have people type *name* before *doing* what cannot be undone, unless *yes*.
+
+    Raises:
+        Failure: USAGE without a terminal, FAILED where something else was typed.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise usage(
+            f"will not {doing} unasked", f"{loss}, and no terminal is here to confirm it",
+            "say --yes",
+        )  # fmt: skip
+    print(f"This will {doing}: {loss}.", file=sys.stderr)
+    typed = typer.prompt(f"Type {name} to go on", default="", show_default=False, err=True)
+    if typed != name:
+        raise Failure(Exit.FAILED, f"did not {doing}", f"{typed!r} is not {name}")

@@ -1,0 +1,171 @@
+"""``make demo``: three airports, one hub, all flights of a year, kills, a snapshot, Spark."""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from qmgr_client.message import Message
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from qmgr_tools.demo import flights as data
+from qmgr_tools.demo import report, spark_report
+from qmgr_tools.demo.cluster import Node
+from qmgr_tools.demo.traffic import HUB, QUEUE, Killer, Traffic
+
+KILL_ROUNDS = 3
+BACKLOG_PART = 0.25  # of all flights wait at the hub when the snapshot is taken
+SNAPSHOT_TRIES = 10
+
+
+def main() -> int:
+    """Run the demo; return 0 only if nothing was lost or doubled and the aggregates agree."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
+    parser.add_argument("--dir", type=Path, default=Path("build/demo"), help="where data goes")
+    parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
+    options = parser.parse_args()
+    console = Console(soft_wrap=False)
+    shutil.rmtree(options.dir, ignore_errors=True)
+    options.dir.mkdir(parents=True)
+    try:
+        flights = data.read(options.flights)
+    except data.DataMissing as error:
+        console.print(f"[red]error[/red]: {error}")
+        return 1
+    nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
+    console.print(
+        f"Queue managers EWR, JFK and LGA take in {len(flights):,} flights and hand them to NYC; "
+        f"each daemon is killed {KILL_ROUNDS} times meanwhile."
+    )
+    run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
+    try:
+        asyncio.run(run.traffic_flows())
+    finally:
+        codes = {name: node.stop() for name, node in nodes.items()}
+    run.show()
+    orderly = all(code == 0 for code in codes.values())
+    if not orderly:
+        console.print(f"[red]a daemon did not stop in good order[/red]: {codes}")
+    return 0 if run.check_spark(skip=options.no_spark) and run.is_clean and orderly else 1
+
+
+class Run:
+    """One run of the demo."""
+
+    def __init__(
+        self, console: Console, nodes: dict[str, Node], flights: list[data.Flight], snapshot: Path
+    ) -> None:
+        self._console = console
+        self._nodes = nodes
+        self._snapshot = snapshot
+        self._flights = flights
+        self._killer = Killer(list(nodes.values()), KILL_ROUNDS)
+        self._seconds = 0.0
+        self._transferred = 0
+
+    async def traffic_flows(self) -> None:
+        """Put, transfer and consume everything, under kills, and take the snapshot."""
+        self._traffic = traffic = Traffic(self._nodes, self._flights)
+        for node in self._nodes.values():
+            node.start()
+        await traffic.define()
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            progress = tasks.create_task(self._show_progress())
+            killer = tasks.create_task(self._killer.run(self._progress))
+            for airport in data.AIRPORTS:
+                tasks.create_task(traffic.produce(airport))
+            await self._take_snapshot()
+            await traffic.take_all(self._work)
+            self._seconds = time.monotonic() - began
+            await killer
+            progress.cancel()
+        async with traffic.connect(self._nodes[HUB]) as manager:
+            row = await manager.queue_show(QUEUE)
+            self._transferred = row["puts"]
+            self._left = row["depth"]
+
+    def _progress(self) -> float:
+        traffic = self._traffic
+        return (traffic.put + traffic.ledger.consumed) / (2 * max(traffic.total, 1))
+
+    def _work(self, message: Message) -> None:
+        """What the application does with each flight: nothing here but counting it."""
+
+    async def _take_snapshot(self) -> None:
+        """Wait for a backlog at the hub, and have it written while the daemon works on."""
+        traffic, hub = self._traffic, self._nodes[HUB]
+        async with traffic.connect(hub) as manager:
+            while (await manager.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
+                await asyncio.sleep(0.05)
+            async with self._killer.hold:
+                await manager.snapshot(str(self._snapshot))
+
+    async def _show_progress(self) -> None:
+        traffic = self._traffic
+        columns = (
+            TextColumn("{task.description:<12}"), BarColumn(40), MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=self._console) as bars:
+            put = bars.add_task("put", total=traffic.total)
+            consumed = bars.add_task("consumed", total=traffic.total)
+            kills = bars.add_task("kills", total=KILL_ROUNDS * len(self._nodes))
+            try:
+                while True:
+                    bars.update(put, completed=traffic.put)
+                    bars.update(consumed, completed=traffic.ledger.consumed)
+                    bars.update(kills, completed=sum(self._killer.kills.values()))
+                    await asyncio.sleep(0.1)
+            finally:
+                bars.update(put, completed=traffic.put)
+                bars.update(consumed, completed=traffic.ledger.consumed)
+                bars.update(kills, completed=sum(self._killer.kills.values()))
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether what went in came out, once."""
+        ledger = self._traffic.ledger
+        counts = len(ledger.acknowledged) == self._transferred == len(self._flights)
+        return ledger.is_clean and counts and self._left == 0
+
+    def show(self) -> None:
+        """Print what became of the messages."""
+        told = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        totals = report.Totals(
+            self._traffic.put, self._transferred, self._killer.kills, self._seconds, depth,
+            told["turn"],
+        )  # fmt: skip
+        report.show(self._console, self._traffic.ledger, totals)
+
+    def check_spark(self, *, skip: bool) -> bool:
+        """Print Spark's means beside those of the rows that should be there; compare them.
+
+        Each airport's flights are put in order, over one link: what the snapshot holds of it must
+        be the first so many of its rows.
+        """
+        if skip:
+            return True
+        self._console.print("Spark starts and reads the snapshot ...")
+        found = spark_report.aggregate(self._snapshot, QUEUE)
+        counts: Counter[str] = Counter()
+        for (_, airport), mean in found.items():
+            counts[airport] += mean.flights
+        rows = [
+            flight
+            for airport, flights in self._traffic.by_airport.items()
+            for flight in flights[: counts[airport]]
+        ]
+        told = spark_report.manifest(self._snapshot)
+        depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        agree = report.show_means(self._console, found, data.aggregate(rows))
+        return agree and len(rows) == depth
+
+
+sys.exit(main())

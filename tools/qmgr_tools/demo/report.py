@@ -1,0 +1,89 @@
+"""What the demo shows at its end."""
+
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from qmgr_tools.demo.flights import AIRPORTS, Mean
+from qmgr_tools.demo.ledger import Ledger
+
+Means = dict[tuple[str, str], Mean]
+
+
+class Totals(NamedTuple):
+    """The figures of a run."""
+
+    put: int
+    transferred: int
+    kills: dict[str, int]
+    seconds: float
+    snapshot_messages: int
+    snapshot_turn: int
+
+
+def show(console: Console, ledger: Ledger, totals: Totals) -> None:
+    """Print what became of the messages."""
+    table = Table(title="What happened", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    kills = ", ".join(f"{name} {count}" for name, count in totals.kills.items())
+    rate = ledger.consumed / totals.seconds if totals.seconds else 0.0
+    rows = [
+        ("put and acknowledged", f"{len(ledger.acknowledged):,}"),
+        ("transferred to the hub", f"{totals.transferred:,}"),
+        ("consumed", f"{ledger.consumed:,}"),
+        ("lost", _verdict(len(ledger.lost))),
+        ("doubled", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
+        ("redelivered, and flagged so", f"{ledger.redelivered:,}"),
+        ("kills survived (-9)", f"{sum(totals.kills.values())}  ({kills})"),
+        ("messages per second, all the way", f"{rate:,.0f}"),
+        ("in the snapshot", f"{totals.snapshot_messages:,}  (turn {totals.snapshot_turn:,})"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def show_means(console: Console, found: Means, expected: Means) -> bool:
+    """Print flights and mean delay by carrier and airport; return whether they agree."""
+    table = Table(
+        title="Spark reads the snapshot: flights and mean departure delay (minutes)",
+        caption="Each cell is what Spark found; != shows what the rows themselves say instead.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("carrier")
+    for airport in AIRPORTS:
+        table.add_column(f"{airport} flights", justify="right")
+        table.add_column("delay", justify="right")
+    for carrier in sorted({carrier for carrier, _ in found.keys() | expected.keys()}):
+        cells: list[str] = []
+        for airport in AIRPORTS:
+            cells += _cells(found.get((carrier, airport)), expected.get((carrier, airport)))
+        table.add_row(carrier, *cells)
+    console.print(table)
+    agree = found == expected
+    flights = sum(mean.flights for mean in expected.values())
+    console.print(
+        f"[green]Spark and the rows agree: {len(expected)} groups, {flights:,} flights[/green]"
+        if agree
+        else "[red]Spark and the rows disagree[/red]"
+    )
+    return agree
+
+
+def _cells(found: Mean | None, expected: Mean | None) -> tuple[str, str]:
+    shown = (f"{found.flights:,}", _delay(found)) if found else ("", "")
+    if found == expected:
+        return shown
+    wrong = (f"{expected.flights:,}", _delay(expected)) if expected else ("nothing", "")
+    return f"[red]{shown[0]} != {wrong[0]}[/red]", f"[red]{shown[1]} != {wrong[1]}[/red]"
+
+
+def _delay(mean: Mean) -> str:
+    return "-" if mean.mean is None else f"{mean.mean:.2f}"
+
+
+def _verdict(count: int) -> str:
+    return "[green]0[/green]" if count == 0 else f"[red]{count:,}[/red]"

@@ -1,0 +1,135 @@
+"""Producers at the airports, consumers at the hub, and somebody who kills the daemons meanwhile."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Message
+
+from qmgr_tools.demo.cluster import Node
+from qmgr_tools.demo.flights import Flight
+from qmgr_tools.demo.ledger import Ledger
+
+QUEUE = "FLIGHTS"
+HUB = "NYC"
+REMOTE = f"{QUEUE}@{HUB}"
+CONSUMERS = 2
+PUT_WINDOW = 2_000
+WAIT_MS = 60_000
+
+
+class Traffic:
+    """All that flows, and how far it got.
+
+    Invariant: ``put`` and ``ledger.consumed`` only grow; ``done`` is set once all came out.
+    """
+
+    def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
+        self.nodes = nodes
+        self.ledger = Ledger()
+        self.total = len(flights)
+        self.put = 0
+        self.done = asyncio.Event()
+        self._flights: dict[str, list[Flight]] = defaultdict(list)
+        for flight in flights:
+            self._flights[flight.airport].append(flight)
+        self.by_airport = dict(self._flights)
+
+    async def define(self) -> None:
+        """Create the queue at the hub, and at each airport the link and the remote queue."""
+        hub = self.nodes[HUB]
+        async with self.connect(hub) as manager:
+            await manager.queue_create(QUEUE)
+        for name, node in self.nodes.items():
+            if name == HUB:
+                continue
+            async with self.connect(node) as manager:
+                await manager.link_create(HUB, [hub.tcp])
+                await manager.queue_create(REMOTE)
+
+    def connect(self, node: Node) -> "QueueManager":
+        """Return a connection to *node*, which may be starting still."""
+        return connect(node.address, name="demo", wait_ms=WAIT_MS)
+
+    async def produce(self, airport: str) -> None:
+        """Put all flights of an airport, in their order, a window of them under way."""
+        room = asyncio.Semaphore(PUT_WINDOW)
+
+        def landed(number: int) -> Callable[["asyncio.Future[object]"], None]:
+            def note(future: "asyncio.Future[object]") -> None:
+                room.release()
+                self.put += 1
+                if future.exception() is None:
+                    self.ledger.note_put(number)
+                else:
+                    self.ledger.refused += 1
+
+            return note
+
+        async with self.connect(self.nodes[airport]) as manager:
+            for flight in self.by_airport.get(airport, []):
+                await room.acquire()
+                future = await manager.submit(
+                    REMOTE,
+                    flight.body,
+                    correlation_id=flight.tail_number.encode(),
+                    headers={
+                        "carrier": flight.carrier,
+                        "destination": flight.destination,
+                        "row": flight.row,
+                    },
+                )
+                future.add_done_callback(landed(flight.row))
+            for _ in range(PUT_WINDOW):
+                await room.acquire()
+
+    async def consume(self, work: Callable[[Message], None]) -> None:
+        """Take messages at the hub by lease and ack until all are there; *work* on each once."""
+        async with self.connect(self.nodes[HUB]) as manager:
+            async for message in manager.consume(QUEUE, prefetch=512):
+                row = int(message.headers["row"])
+                flagged = message.redelivered != "no"
+                fresh = self.ledger.note_delivery(
+                    row, str(message.uid), flagged=flagged, known=row < self.total
+                )
+                if fresh:
+                    work(message)
+                await manager.ack_soon(message)
+                if self.ledger.consumed == self.total:
+                    self.done.set()
+                    return
+
+    async def take_all(self, work: Callable[[Message], None]) -> None:
+        """Run all consumers until everything came out and was acknowledged."""
+        tasks = [asyncio.create_task(self.consume(work)) for _ in range(CONSUMERS)]
+        await asyncio.wait([*tasks, asyncio.create_task(self.done.wait())],
+                           return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+        for task in tasks:
+            if not task.done() and self.done.is_set():
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for error in failed:
+            if error is not None:
+                raise error
+
+
+class Killer:
+    """Kills each daemon in turn with -9, and starts it again at once."""
+
+    def __init__(self, nodes: Sequence[Node], rounds: int) -> None:
+        self.kills: dict[str, int] = dict.fromkeys((node.name for node in nodes), 0)
+        self.hold = asyncio.Lock()  # held while something must not be disturbed
+        self._victims = [node for _ in range(rounds) for node in nodes]
+
+    async def run(self, progress: Callable[[], float]) -> None:
+        """Kill the i-th of n victims when i of n + 2 parts of the work are done."""
+        parts = len(self._victims) + 2
+        for index, node in enumerate(self._victims, 1):
+            while progress() < index / parts:
+                await asyncio.sleep(0.02)
+            async with self.hold:
+                await asyncio.to_thread(node.kill)
+                self.kills[node.name] += 1
+                node.start()

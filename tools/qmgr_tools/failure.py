@@ -1,0 +1,132 @@
+"""What can go wrong with a command: one line on stderr, and one exit code.
+
+    error: what -- why -- what to try
+"""
+
+from enum import IntEnum
+
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+
+
+class Exit(IntEnum):
+    """The exit codes of qmctl. Scripts rely on them: a number never changes its meaning."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOT_ALLOWED = 4
+    UNAVAILABLE = 5
+    REFUSED = 6
+    EMPTY = 7
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read or written",
+    Exit.USAGE: "wrong usage: an option, a name or a value that cannot be; nothing was asked",
+    Exit.NOT_FOUND: "no such queue or link",
+    Exit.NOT_ALLOWED: "the queue manager does not allow it",
+    Exit.UNAVAILABLE: "cannot connect, or the connection was lost: the outcome may be unknown",
+    Exit.REFUSED: "refused: full, too large, a duplicate, exists already, not empty, in use",
+    Exit.EMPTY: "get: no message came within the wait",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+_USAGE = {ErrorCode.NAME_INVALID, ErrorCode.VALUE_INVALID, ErrorCode.FIELD_INVALID}
+_NOT_FOUND = {
+    ErrorCode.QUEUE_UNKNOWN,
+    ErrorCode.QUEUE_DELETED,
+    ErrorCode.LINK_UNKNOWN,
+    ErrorCode.PRODUCER_UNKNOWN,
+    ErrorCode.CONSUMER_UNKNOWN,
+}
+_UNAVAILABLE = {
+    ErrorCode.LIVENESS_EXPIRED,
+    ErrorCode.PEER_KEPT_OUT,
+    ErrorCode.SHUTTING_DOWN,
+    ErrorCode.CONNECTIONS_EXHAUSTED,
+}
+_FAILED = {
+    ErrorCode.INTERNAL_ERROR,
+    ErrorCode.OPERATION_UNKNOWN,
+    ErrorCode.RECORD_MALFORMED,
+    ErrorCode.CHECKSUM_MISMATCH,
+    ErrorCode.RECORD_DAMAGED,
+    ErrorCode.SNAPSHOT_FAILED,
+}
+_TRY = {
+    ErrorCode.NAME_INVALID: "see: qmctl queue create --help",
+    ErrorCode.VALUE_INVALID: "see the command's --help",
+    ErrorCode.INTERNAL_ERROR: "look into the daemon's log",
+    ErrorCode.NOT_AUTHORIZED: "ask the operator of the queue manager",
+    ErrorCode.OPERATION_UNKNOWN: "the daemon is older than this qmctl: update it",
+    ErrorCode.QUEUE_EXISTS: "see: qmctl queue show; delete it first to give it others",
+    ErrorCode.QUEUE_NOT_EMPTY: "get or purge its messages, or delete it with --purge",
+    ErrorCode.QUEUE_FULL: "get or purge messages, or wait and put again",
+    ErrorCode.QUEUE_BYTES_FULL: "get or purge messages, or wait and put again",
+    ErrorCode.QUEUES_EXHAUSTED: "delete queues, or raise limits.queues_max in qmgrd.toml",
+    ErrorCode.QUEUE_IN_USE: "see: qmctl queue ls --where kind=remote",
+    ErrorCode.MESSAGE_TOO_LARGE: "split it, or raise limits.message_max_bytes in qmgrd.toml",
+    ErrorCode.DUPLICATE_MESSAGE: "nothing: that UID is stored already",
+    ErrorCode.LEASE_LOST: "get it again, with a longer --lease",
+    ErrorCode.LINK_EXISTS: "see: qmctl link show; delete it first to give it other addresses",
+    ErrorCode.LINK_NOT_EMPTY: "let its messages go, or delete it with --purge",
+    ErrorCode.LINKS_EXHAUSTED: "delete links, or raise limits.links_max in qmgrd.toml",
+    ErrorCode.SNAPSHOT_FAILED: "give a new directory that the daemon may write to",
+    ErrorCode.SNAPSHOT_RUNNING: "wait until the other snapshot is written",
+}  # A daemon's text often says itself what to try, behind a semicolon; then that stands.
+
+
+class Failure(Exception):
+    """A command cannot be done. Its text is all that people get to see."""
+
+    def __init__(self, exit_code: Exit, what: str, why: str, what_to_try: str = "") -> None:
+        super().__init__(" -- ".join(one_line(part) for part in (what, why, what_to_try) if part))
+        self.exit_code = exit_code
+
+
+def usage(what: str, why: str, what_to_try: str = "see the command's --help") -> Failure:
+    """Return the failure of a command that was called in a wrong way."""
+    return Failure(Exit.USAGE, what, why, what_to_try)
+
+
+def refused(doing: str, error: RequestError) -> Failure:
+    """Return the failure of *doing* something that the daemon, or the client, refused."""
+    fact, _, remedy = error.text.partition("; ")
+    why = f"{fact} ({name_of(error.code)})"
+    return Failure(exit_of(error.code), f"cannot {doing}", why, remedy or try_of(error.code))
+
+
+def exit_of(code: int) -> Exit:
+    """Return the exit code for an error code of the protocol, known or not."""
+    if code in _USAGE:
+        return Exit.USAGE
+    if code in _NOT_FOUND:
+        return Exit.NOT_FOUND
+    if code == ErrorCode.NOT_AUTHORIZED:
+        return Exit.NOT_ALLOWED
+    if code in _UNAVAILABLE:
+        return Exit.UNAVAILABLE
+    if code in _FAILED or code not in ErrorCode.__members__.values():
+        return Exit.FAILED
+    return Exit.REFUSED if code >= ErrorCode.QUEUE_UNKNOWN else Exit.FAILED
+
+
+def try_of(code: int) -> str:
+    """Return what may help after an error code, or nothing."""
+    try:
+        return _TRY.get(ErrorCode(code), "")
+    except ValueError:
+        return ""
+
+
+def one_line(text: str) -> str:
+    """Return *text* on one line, without characters that a terminal would act on."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def exit_codes_text() -> str:
+    """Return the table of exit codes, for the help."""
+    return "\n".join(f"{code.value:>4}  {meaning}" for code, meaning in MEANINGS.items())

@@ -1,0 +1,47 @@
+"""Sizes, durations and times as people read them, and times as scripts do."""
+
+from datetime import UTC, datetime
+
+from qmgr_config.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEPS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
+US_PER_S = 1_000_000
+
+
+def size(size_bytes: int) -> str:
+    """Return a size with at most one decimal: "117.7 MiB"; "512 B" is exact."""
+    amount, unit = float(size_bytes), 0
+    while amount >= 1023.95 and unit < len(_BINARY) - 1:
+        amount, unit = amount / 1024, unit + 1
+    text = f"{amount:.1f}".removesuffix(".0")
+    return f"{text} {_BINARY[unit]}"
+
+
+def duration(time_ms: int) -> str:
+    """Return a duration in its two largest units: "3 d 4 h", "1 min 5 s", "250 ms"."""
+    if time_ms < SECOND_MS:
+        return f"{time_ms} ms"
+    for index, (step_ms, unit) in enumerate(_STEPS):
+        if time_ms >= step_ms:
+            rest_ms = time_ms % step_ms
+            smaller = _STEPS[index + 1 : index + 2]
+            tail = [f"{rest_ms // s} {u}" for s, u in smaller if rest_ms >= s]
+            return " ".join([f"{time_ms // step_ms} {unit}", *tail])
+    raise AssertionError(time_ms)
+
+
+def age(then_us: int, now_us: int) -> str:
+    """Return how long ago something was: "5 s ago"."""
+    passed_ms = (now_us - then_us) // 1000
+    return "now" if passed_ms < SECOND_MS else f"{duration(passed_ms)} ago"
+
+
+def rfc3339(time_us: int) -> str:
+    """Return a time in microseconds since 1970 as RFC 3339 in UTC, to the microsecond.
+
+    A time beyond the year 9999, which RFC 3339 cannot say, becomes the last one that it can.
+    """
+    seconds, us = divmod(min(time_us, 253_402_300_799_999_999), US_PER_S)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=us)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,159 @@
+"""What commands print: tables and facts for people, JSON for scripts.
+
+On a terminal tables are aligned, cut to its width and coloured (unless NO_COLOR is set). Elsewhere
+a row is a line, its cells separated by tabs, nothing cut. JSON has the keys that the help of each
+command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from qmgr_tools import humane
+from qmgr_tools.failure import one_line
+
+Row = Mapping[str, Any]
+STYLES = {"up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red"}
+
+
+class Format(str, Enum):
+    """What -o may say."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def plain(value: object) -> str:
+    """Return a cell as it is; nothing for what a row does not have."""
+    return "" if value is None else one_line(str(value))
+
+
+def flag(value: object) -> str:
+    """Return a truth as a word."""
+    return "" if value is None else "yes" if value else "no"
+
+
+def listed(value: object) -> str:
+    """Return the elements of a list behind one another."""
+    return ", ".join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: which key of a row it shows, and how."""
+
+    key: str
+    title: str
+    text: Callable[[Any], str] = plain
+    is_number: bool = False
+
+    def cell(self, row: Row) -> str:
+        """Return what stands in this column for *row*."""
+        value = row.get(self.key)
+        return "" if value is None else self.text(value)
+
+
+def text(key: str, title: str = "") -> Column:
+    """Return a column of text."""
+    return Column(key, title or _title(key))
+
+
+def count(key: str, title: str = "") -> Column:
+    """Return a column of whole numbers."""
+    return Column(key, title or _title(key), is_number=True)
+
+
+def size(key: str, title: str = "") -> Column:
+    """Return a column of sizes in bytes."""
+    return Column(key, title or _title(key), humane.size, is_number=True)
+
+
+def duration(key: str, title: str = "") -> Column:
+    """Return a column of durations in milliseconds."""
+    return Column(key, title or _title(key), humane.duration, is_number=True)
+
+
+def _title(key: str) -> str:
+    return key.removesuffix("_ms").replace("_", " ").upper()
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Print a row for each of *rows*."""
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    if not sys.stdout.isatty():
+        for line in ([column.title for column in columns], *cells):
+            print("\t".join(line))
+        return
+    from rich.table import Table  # noqa: PLC0415 - takes 70 ms
+
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for number, column in enumerate(columns):
+        shown.add_column(
+            column.title,
+            justify="right" if column.is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            # What identifies a row is cut last.
+            ratio=None,
+            min_width=max(map(len, (line[number] for line in cells)), default=0)
+            if column.is_number or not number
+            else None,
+        )
+    for line in cells:
+        shown.add_row(*map(_styled, line))
+    _console().print(shown)
+
+
+def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
+    """Print one line for each of *columns* that *row* has a value for."""
+    pairs = [(column.title.lower(), column.cell(row)) for column in columns if column.cell(row)]
+    if not sys.stdout.isatty():
+        for name, cell in pairs:
+            print(f"{name}\t{cell}")
+        return
+    from rich.table import Table  # noqa: PLC0415 - takes 70 ms
+
+    shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for name, cell in pairs:
+        shown.add_row(name, _styled(cell))
+    console = _console()
+    if title:
+        console.print(f"[bold]{title}[/]")
+    console.print(shown)
+
+
+def document(value: object) -> None:
+    """Print *value* as one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def line(value: object) -> None:
+    """Print *value* as JSON on one line."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def say(words: str) -> None:
+    """Print a sentence about what was done."""
+    print(one_line(words))
+
+
+def note(words: str) -> None:
+    """Tell people, on stderr, what is no part of the result."""
+    print(one_line(words), file=sys.stderr)
+
+
+def _styled(cell: str) -> Any:
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(cell, style=STYLES.get(cell, ""))
+
+
+def _console() -> Any:
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(highlight=False, soft_wrap=False)
