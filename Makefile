@@ -58,7 +58,7 @@ check: setup ## what CI runs: format, lint, types, import contracts, simulator, 
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory test
 

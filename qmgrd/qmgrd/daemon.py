@@ -105,9 +105,7 @@ class Daemon:
             StoreFailed: the store failed; what it holds is sound, start anew.
         """
         data_dir = self.config.queue_manager.data_dir
-        servers, self.addresses = await listen(
-            self.config.listen, data_dir, lambda: Session(self, self._make_peer)
-        )
+        servers, self.addresses = await listen(self.config, lambda: Session(self, self._make_peer))
         _write_listening(data_dir, self.addresses)
         log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
                  name=self.config.queue_manager.name)  # fmt: skip

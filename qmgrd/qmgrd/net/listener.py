@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from qmgr_config.model import Listen
+from qmgr_config.model import Config
 
 BACKLOG = 1024
 
@@ -18,7 +18,7 @@ class ListenFailed(Exception):
 
 
 async def listen(
-    listen_: Listen, data_dir: Path, protocol: Callable[[], asyncio.Protocol]
+    config: Config, protocol: Callable[[], asyncio.Protocol]
 ) -> tuple[list[asyncio.Server], list[str]]:
     """Return the listening servers and their addresses, as a client would name them.
 
@@ -29,14 +29,14 @@ async def listen(
     servers: list[asyncio.Server] = []
     names: list[str] = []
     try:
-        for address in listen_.addresses:
+        for address in config.listen.addresses:
             where = f"{address.host}:{address.port}"
             server = await _try(where, loop.create_server(
                 protocol, address.host, address.port, backlog=BACKLOG
             ))  # fmt: skip
             servers.append(server)
             names += [_tcp_name(sock) for sock in server.sockets]
-        path = unix_path(listen_, data_dir)
+        path = config.unix_path
         if path is not None:
             _remove_stale(path)
             server = await _try(str(path), loop.create_unix_server(
@@ -50,13 +50,6 @@ async def listen(
             server.close()
         raise
     return servers, names
-
-
-def unix_path(listen_: Listen, data_dir: Path) -> Path | None:
-    """Return where the unix socket lies, or None where there is none."""
-    if listen_.unix == "off":
-        return None
-    return Path(listen_.unix) if listen_.unix else data_dir / "qmgrd.sock"
 
 
 async def _try(where: str, starting: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:

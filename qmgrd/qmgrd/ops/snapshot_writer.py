@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.broker import BOOT, CLOCK
+from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import open_image
@@ -48,6 +48,9 @@ _HINTS = {
     errno.ENOSPC: "free some space, or choose another disk",
     errno.EDQUOT: "free some space, or choose another disk",
 }
+
+
+Ranges = dict[int, list[dict[str, int]]]
 
 
 class Order(NamedTuple):
@@ -73,7 +76,9 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
     """
     target = Path(order.directory)
     try:
-        if b"\0" in os.fsencode(target) or os.path.lexists(target):
+        if b"\0" in os.fsencode(target):
+            raise WriteFailed(f"{order.directory!r} is no path: it holds a NUL")
+        if os.path.lexists(target):
             raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
         remove_leftovers(target)
         return _write_beside(target, order, source_fd)
@@ -203,11 +208,10 @@ def describe(data: Path) -> dict[str, Any]:
             clock = tx.get(keys.CLOCK) or b"\0" * CLOCK.size
             _, wall_us, _, turn, _ = CLOCK.unpack_from(clock)
             ranges = _ranges(tx)
-            found = tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE))
-            rows = [(key[1:].decode(), unpack(row)) for key, row in found]
+            rows = tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE))
+            queues = [_queue(tx, key[1:].decode(), row, ranges) for key, row in rows]
     finally:
         image.close()
-    queues = [_queue(name, row, ranges.get(row["queue_id"], [])) for name, row in rows]
     return {
         "format": FORMAT,
         "snapshot_id": f"{name}-{store_id.hex()[:8]}-{boot}-{turn}",
@@ -223,39 +227,41 @@ def describe(data: Path) -> dict[str, Any]:
     }
 
 
-def _ranges(tx: Transaction) -> dict[int, list[dict[str, int]]]:
-    """Return by queue id what lies in each of its (lane, priority): how much, from where to where."""
-    found: dict[int, list[dict[str, int]]] = {}
+def _ranges(tx: Transaction) -> Ranges:
+    """Return by queue id what lies in each of its (lane, priority): how many, from where to where."""
+    found: Ranges = {}
     pairs = tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE))
     for start, group in groupby(pairs, key=lambda pair: pair[0][:7]):
-        messages = size = first = last = 0
-        for key, value in group:
-            last = keys.place(key)[1]
-            first = first or last
+        first = last = next(group)[0]
+        messages = 1
+        for last, _ in group:
             messages += 1
-            size += entries.record_bytes(entries.decode(value))
+        priority, last_arrival = keys.place(last)
         found.setdefault(int.from_bytes(start[1:5], "big"), []).append({
             "lane": start[5],
-            "priority": keys.PRIORITY_TOP - start[6],
+            "priority": priority,
             "messages": messages,
-            "bytes": size,
-            "first_arrival": first,
-            "last_arrival": last,
-        })
+            "first_arrival": keys.place(first)[1],
+            "last_arrival": last_arrival,
+        })  # fmt: skip
     return found
 
 
-def _queue(name: str, row: dict[str, Any], ranges: list[dict[str, int]]) -> dict[str, Any]:
-    ready = [found for found in ranges if found["lane"] == keys.LANE_READY]
+def _queue(tx: Transaction, name: str, row: bytes, ranges: Ranges) -> dict[str, Any]:
+    attributes = unpack(row)
+    queue_id = attributes["queue_id"]
+    counters = Counters.decode(tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id)) or b"")
+    found = ranges.get(queue_id, [])
+    ready = [one for one in found if one["lane"] == keys.LANE_READY]
     return {
         "queue": name,
-        "queue_id": row["queue_id"],
-        "kind": row["kind"],
-        "depth": sum(found["messages"] for found in ready),
-        "bytes": sum(found["bytes"] for found in ready),
-        "first_arrival": min((found["first_arrival"] for found in ready), default=None),
-        "last_arrival": max((found["last_arrival"] for found in ready), default=None),
-        "ranges": ranges,
+        "queue_id": queue_id,
+        "kind": attributes["kind"],
+        "depth": sum(one["messages"] for one in ready),
+        "bytes": counters.bytes,
+        "first_arrival": min((one["first_arrival"] for one in ready), default=None),
+        "last_arrival": max((one["last_arrival"] for one in ready), default=None),
+        "ranges": found,
     }
 
 

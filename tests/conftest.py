@@ -1,0 +1,32 @@
+"""What all tests share: both event loops, repeatable Hypothesis, --rewrite."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
+from hypothesis import settings
+
+# "ci" tries the same examples at each run; `--hypothesis-profile explore` looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=2_000, deadline=None)
+settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite", action="store_true", help="accept the new output of the conversations"
+    )
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Runs each async test on both loops."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests that need Spark on one worker of pytest-xdist: they share a session."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -1,0 +1,159 @@
+"""The model, and config/qmgrd.toml, which shows it to operators and must say the same."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from qmgr_config.address import Address
+from qmgr_config.model import Config, Limits, Link, Listen, QueueManager
+from qmgr_config.quantity import Quantity
+
+FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
+OPTION = re.compile(r"#(\w+ = .+)")
+
+
+def sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in Config.model_fields.items():
+        yield name, type(field.default)
+
+
+def options() -> Iterator[tuple[str, str, FieldInfo]]:
+    for section, model in sections():
+        for name, field in model.model_fields.items():
+            yield section, name, field
+
+
+def uncommented() -> dict[str, Any]:
+    return tomllib.loads(re.sub(rf"(?m)^{OPTION.pattern}$", r"\1", FILE.read_text()))
+
+
+def paragraph_of(section: str, option: str) -> str:
+    """The comment above an option, on one line."""
+    text = FILE.read_text().partition(f"[{section}]\n")[2]
+    paragraph = next(part for part in text.split("\n\n") if f"\n#{option} = " in f"\n{part}")
+    return " ".join(line.removeprefix("# ") for line in paragraph.splitlines())
+
+
+def test_the_sample_file_changes_nothing() -> None:
+    assert Config.model_validate(tomllib.loads(FILE.read_text())) == Config()
+
+
+def test_the_sample_file_uncommented_is_the_default() -> None:
+    assert Config.model_validate(uncommented()) == Config()
+
+
+def test_the_sample_file_shows_each_option_once() -> None:
+    shown = [(section, name) for section, table in uncommented().items() for name in table]
+    assert sorted(shown) == sorted((section, name) for section, name, _ in options())
+    assert len(OPTION.findall(FILE.read_text())) == len(shown)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "quantity"),
+    [(s, n, q) for s, n, field in options() for q in field.metadata if isinstance(q, Quantity)],
+)
+def test_the_sample_file_shows_the_bounds(section: str, name: str, quantity: Quantity) -> None:
+    assert f"[{quantity.bounds}]" in paragraph_of(section, name)
+
+
+@pytest.mark.parametrize(("section", "name", "field"), list(options()))
+def test_each_option_says_what_it_means_and_in_what_unit(
+    section: str, name: str, field: FieldInfo
+) -> None:
+    description = field.description or ""
+    assert description.endswith(".")
+    assert "\n" not in description
+    if name.endswith("_ms"):
+        assert ", in ms" in description
+    if name.endswith("_bytes"):
+        assert "bytes" in description
+
+
+@pytest.mark.parametrize(("section", "name", "field"), list(options()))
+def test_each_number_has_bounds(section: str, name: str, field: FieldInfo) -> None:
+    if field.annotation is int:
+        assert any(isinstance(item, Quantity) for item in field.metadata)
+
+
+def test_nothing_changes_after_the_start() -> None:
+    config = Config()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.limits.turn_rows = 1
+    assert hash(config) == hash(Config())
+
+
+@pytest.mark.parametrize("name", ["", "a b", "Ä", "a" * 65, "a/b", "a@b", "a\n"])
+def test_a_name_that_the_protocol_cannot_carry_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError, match="is not a name"):
+        QueueManager(name=name)
+
+
+def test_an_empty_data_dir_is_refused() -> None:
+    with pytest.raises(ValidationError, match="is not the path of a directory"):
+        QueueManager.model_validate({"data_dir": ""})
+
+
+def test_the_largest_message_leaves_64_kib_in_the_largest_frame() -> None:
+    Limits(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536 - 1)
+    with pytest.raises(ValidationError, match=r"message_max_bytes\n.* is not below"):
+        Limits(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536)
+    with pytest.raises(ValidationError, match=r"message_max_bytes\n.*4 MiB is not below"):
+        Limits(frame_max_bytes=4 << 20)
+
+
+def test_liveness_is_longer_than_the_heartbeat() -> None:
+    Limits(heartbeat_ms=1000, liveness_ms=1001)
+    with pytest.raises(ValidationError, match=r"liveness_ms\n.*30 s is not longer than .*\(30 s\)"):
+        Limits(heartbeat_ms=30_000)
+
+
+def test_the_longest_redial_wait_is_not_below_the_first() -> None:
+    Link(redial_min_ms=1000, redial_max_ms=1000)
+    with pytest.raises(ValidationError, match=r"redial_max_ms\n.*999 ms is below"):
+        Link(redial_min_ms=1000, redial_max_ms=999)
+
+
+def test_addresses_are_taken_apart() -> None:
+    listen = Listen(tcp=("127.0.0.1:0", "[::1]:7470"))
+    assert listen.addresses == (Address("127.0.0.1", 0), Address("::1", 7470))
+    assert Listen.model_validate({"tcp": "127.0.0.1:0, [::1]:7470"}) == listen
+    assert (
+        Listen.model_validate({"tcp": ""}) == Listen.model_validate({"tcp": []}) == Listen(tcp=())
+    )
+
+
+@pytest.mark.parametrize("tcp", ["0.0.0.0:7470", "[::]:7470", "10.1.2.3:7470", "example.org:7470"])
+def test_the_network_is_listened_to_only_when_that_is_accepted(tcp: str) -> None:
+    with pytest.raises(ValidationError, match=r"accept that with listen.insecure_listen = true"):
+        Listen(tcp=(tcp,))
+    assert Listen(tcp=(tcp,), insecure_listen=True).tcp == (tcp,)
+
+
+@pytest.mark.parametrize(
+    ("tcp", "fault"),
+    [("here", "not host:port"), ("127.0.0.1:1," * 16 + "127.0.0.1:1", "at most 16")],
+)
+def test_addresses_are_checked(tcp: str, fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        Listen.model_validate({"tcp": tcp})
+
+
+def test_the_unix_socket_lies_in_the_data_directory_unless_told_otherwise() -> None:
+    here = QueueManager(data_dir=Path("/data"))
+    assert Config(queue_manager=here).unix_path == Path("/data/qmgrd.sock")
+    assert Config(queue_manager=here, listen=Listen(unix="/run/q")).unix_path == Path("/run/q")
+    assert Config(queue_manager=here, listen=Listen(unix="off")).unix_path is None
+
+
+def test_the_path_of_the_unix_socket_fits_its_address() -> None:
+    Config(listen=Listen(unix="/" + "x" * 106))
+    deep = QueueManager(data_dir=Path("/" + "x" * 100))
+    Config(queue_manager=deep, listen=Listen(unix="off"))
+    with pytest.raises(ValidationError, match=r"listen.unix: /x+/qmgrd.sock is 112 bytes long"):
+        Config(queue_manager=deep)
