@@ -1,1 +1,1 @@
-"""The wire protocol of qmgrd, without I/O: frames, records, messages, connection states, windows."""
+"""The wire protocol of qmgrd, without I/O: frames, records, messages, connections, windows."""

@@ -7,6 +7,7 @@ returns, and asks :meth:`Connection.poll` from time to time for heartbeats.
 from collections.abc import Sequence
 from typing import Any
 
+from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import (
     ErrorClass,
@@ -17,7 +18,11 @@ from qmgr_protocol.errors import (
     StateViolation,
 )
 from qmgr_protocol.frame import FrameDecoder, encode
-from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side, State
+from qmgr_protocol.name import is_name
+from qmgr_protocol.states import Side, State, moves
+
+FRAME_MAX_LEAST_BYTES = 64 * 1024  # Nobody may ask for smaller frames; a welcome is never larger.
+STORE_ID_BYTES = 16
 
 
 class VersionUnsupported(RemoteProtocolError):
@@ -52,9 +57,21 @@ class Connection:
         self.hello: m.Hello | None = None
         self.welcome: m.Welcome | None = None
         self.error: RemoteProtocolError | None = None
+        self._may_send = moves(self.state, side, "")
+        self._may_receive = moves(self.state, self.peer_side, "")
         self._decoder = FrameDecoder()
         self._heard_ms = now_ms
         self._asked_ms = now_ms
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether one of the two has said goodbye."""
+        return self.state is State.CLOSED
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of an incomplete frame is held: less than four and the limit of a frame."""
+        return self._decoder.buffered_bytes
 
     def send(self, message: m.Message) -> bytes:
         """Return *message* as bytes for the peer.
@@ -62,13 +79,15 @@ class Connection:
         Raises:
             LocalProtocolError: this side may not send it in this state.
         """
-        after = TRANSITIONS.get((self.state, self.side, type(message)))
+        after = self._may_send.get(type(message))
         if after is None:
-            name = type(message).__name__
-            raise LocalProtocolError(f"{self.side.value} may not send {name} when {self.state}")
+            raise LocalProtocolError(f"{self.side.value} may not send {self._shown(message)}")
         if after is not self.state:
-            self._move(after, message)
-        return encode(m.to_array(message))
+            try:
+                self._move(after, message)
+            except RemoteProtocolError as error:
+                raise LocalProtocolError(str(error)) from error
+        return encode(layout.to_array(message))
 
     def receive(self, data: bytes, now_ms: int) -> Sequence[tuple[m.Message, int]]:
         """Return the messages completed by *data*, each with the bytes that it took.
@@ -77,18 +96,22 @@ class Connection:
         operation is returned as the :class:`m.OperationUnknown` that describes it. Never raises:
         where the peer breaks the protocol, what came before is returned and ``error`` is set.
         """
-        self._heard_ms = now_ms
         found: list[tuple[m.Message, int]] = []
-        if self.error is not None:
+        if self.error is not None or self.is_closed:
             return found
         self._decoder.feed(data)
         try:
             while cuts := self._cut():
-                for array, size in cuts:
-                    found.append((self._take(array), size))
-            self.error = self._decoder.error
-        except RemoteProtocolError as error:
+                for array, size_bytes in cuts:
+                    found.append((self._take(array), size_bytes))
+            error = self._decoder.error
+        except RemoteProtocolError as raised:
+            error = raised
+        if error is not None and not self.is_closed:  # Behind a goodbye nothing matters any more.
             self.error = error
+            self._decoder = FrameDecoder()
+        if found or self.state is State.OPEN:
+            self._heard_ms = now_ms  # A handshake that drips in byte by byte is not alive.
         return found
 
     def poll(self, now_ms: int, heartbeat_ms: int, liveness_ms: int) -> bytes:
@@ -114,34 +137,45 @@ class Connection:
 
     def _take(self, array: list[Any]) -> m.Message:
         try:
-            message = m.parse(array)
+            message = layout.parse(array)
         except m.OperationUnknown as unknown:
             if self.state is not State.OPEN:
                 raise StateViolation(f"operation {unknown.operation}", self.state.value) from None
             return unknown
-        kind = type(message)
-        after = TRANSITIONS.get((self.state, self.peer_side, kind))
+        after = self._may_receive.get(type(message))
         if after is None:
-            raise StateViolation(kind.__name__, self.state.value)
-        if kind in QUEUE_MANAGER_ONLY and self.hello and self.hello.role != "queue-manager":
-            raise StateViolation(kind.__name__, f"{self.state.value} as role {self.hello.role}")
+            raise StateViolation(type(message).__name__, self._shown_state())
         if after is not self.state:
             self._move(after, message)
         return message
 
     def _move(self, after: State, message: m.Message) -> None:
+        """Go to *after*, or raise RemoteProtocolError where the handshake cannot succeed."""
         if type(message) is m.Hello:
             _check_hello(message)
             self.hello = message
+            if self.side is Side.DIALLER:
+                self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES
         elif type(message) is m.Welcome:
+            _check_welcome(message)
             self.welcome = message
             # A listener reads frames as long as it says, a dialler as long as its hello says.
             own = message if self.side is Side.LISTENER else self.hello
             assert own is not None
             self._decoder.limit_bytes = own.frame_max_bytes
+        elif after is State.CLOSED:
+            self._decoder = FrameDecoder()  # What is left in it will never be read.
         self.state = after
-        if type(message) is m.Hello and self.side is Side.DIALLER:
-            self._decoder.limit_bytes = 64 * 1024  # A welcome has no reason to be longer.
+        role = self.hello.role if self.hello else ""
+        self._may_send = moves(after, self.side, role)
+        self._may_receive = moves(after, self.peer_side, role)
+
+    def _shown(self, message: m.Message) -> str:
+        return f"{type(message).__name__} when {self._shown_state()}"
+
+    def _shown_state(self) -> str:
+        role = f" as role {self.hello.role}" if self.hello else ""
+        return f"{self.state.value}{role}"
 
 
 def _check_hello(hello: m.Hello) -> None:
@@ -151,13 +185,36 @@ def _check_hello(hello: m.Hello) -> None:
         raise VersionUnsupported(hello.version_min, hello.version_max)
     if hello.role not in ("client", "queue-manager"):
         raise FieldInvalid("Hello", "role", f"{hello.role[:20]!r} is not client or queue-manager")
-    if hello.frame_max_bytes < 64 * 1024:
-        raise FieldInvalid("Hello", "frame_max_bytes", f"{hello.frame_max_bytes} is below 65536")
+    if hello.role == "queue-manager":
+        _check_queue_manager(hello)
+    _check_frame_max(hello)
+
+
+def _check_welcome(welcome: m.Welcome) -> None:
+    if welcome.version != m.VERSION:
+        raise VersionUnsupported(welcome.version, welcome.version)
+    _check_queue_manager(welcome)
+    _check_frame_max(welcome)
+
+
+def _check_queue_manager(greeting: m.Hello | m.Welcome) -> None:
+    kind, name, store_id = type(greeting).__name__, greeting.name, greeting.store_id
+    if not is_name(name):
+        raise FieldInvalid(kind, "name", f"{name[:80]!r} is not the name of a queue manager")
+    if len(store_id) != STORE_ID_BYTES:
+        raise FieldInvalid(kind, "store_id", f"{len(store_id)} bytes are not {STORE_ID_BYTES}")
+
+
+def _check_frame_max(greeting: m.Hello | m.Welcome) -> None:
+    size_bytes, least = greeting.frame_max_bytes, FRAME_MAX_LEAST_BYTES
+    if size_bytes < least:
+        kind = type(greeting).__name__
+        raise FieldInvalid(kind, "frame_max_bytes", f"{size_bytes} is below {least}")
 
 
 def refusal(unknown: m.OperationUnknown) -> m.Error | None:
     """Return the answer to a request of an unknown operation, or None where it has no id."""
-    if not unknown.request_id or unknown.request_id >= 2**32:
+    if not unknown.request_id or unknown.request_id >= layout.ID_END:
         return None
     return m.Error(
         unknown.request_id,

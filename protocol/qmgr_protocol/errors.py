@@ -17,6 +17,8 @@ Codes are numbered in ranges of one hundred per noun, and never used again for s
 
 from enum import IntEnum
 
+TEXT_MAX = 1_000  # characters of what an error says; a message may carry 4096
+
 
 class ErrorClass(IntEnum):
     """What the sender of a request may do next."""
@@ -131,12 +133,15 @@ class LocalProtocolError(Exception):
 
 
 class RequestError(Exception):
-    """A request that cannot be done; the connection goes on."""
+    """A request that cannot be done; the connection goes on.
+
+    A text too long for a message is cut: it may quote what a peer sent.
+    """
 
     def __init__(self, code: int, text: str, retry_after_ms: int = 0) -> None:
         super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = text[:TEXT_MAX]
         self.retry_after_ms = retry_after_ms
 
     @property

@@ -5,6 +5,9 @@ from typing import Any
 
 Check = Callable[[Any], str]  # What is wrong with a value, or "" where nothing is.
 
+_BINARY = frozenset({bytes})
+_SHOWN_MAX = 60
+
 
 def integer(low: int, high: int) -> Check:
     """Return a check for an integer from *low* to *high*."""
@@ -34,7 +37,19 @@ def binary(length_max: int, multiple: int = 1) -> Check:
     def check(value: Any) -> str:
         if type(value) is bytes and len(value) <= length_max and len(value) % multiple == 0:
             return ""
-        return f"{_show(value)} is not binary of at most {length_max} bytes ({multiple} a piece)"
+        pieces = f", a multiple of {multiple}" if multiple > 1 else ""
+        return f"{_show(value)} is not binary of at most {length_max} bytes{pieces}"
+
+    return check
+
+
+def exactly(length: int) -> Check:
+    """Return a check for *length* bytes."""
+
+    def check(value: Any) -> str:
+        if type(value) is bytes and len(value) == length:
+            return ""
+        return f"{_show(value)} is not binary of {length} bytes"
 
     return check
 
@@ -67,16 +82,28 @@ def row(*columns: Check) -> Check:
     return check
 
 
-def mapping(length_max: int) -> Check:
-    """Return a check for a map from text to anything."""
+def mapping(length_max: int, key: Check, element: Check) -> Check:
+    """Return a check for a map of at most *length_max* entries that pass *key* and *element*."""
 
     def check(value: Any) -> str:
         if type(value) is not dict or len(value) > length_max:
             return f"{_show(value)} is not a map of at most {length_max} entries"
-        for key in value:
-            if type(key) is not str:
-                return f"key {_show(key)} is not text"
+        for name, item in value.items():
+            if why := key(name):
+                return f"as a key: {why}"
+            if why := element(item):
+                return f"under {_show(name)}: {why}"
         return ""
+
+    return check
+
+
+def either(*checks: Check) -> Check:
+    """Return a check that lets pass what one of *checks* lets pass."""
+
+    def check(value: Any) -> str:
+        whys = [check(value) for check in checks]
+        return "" if "" in whys else whys[-1]
 
     return check
 
@@ -90,9 +117,14 @@ def optional(check_present: Check) -> Check:
     return check
 
 
+def flag(value: Any) -> str:
+    """Check for true or false."""
+    return "" if type(value) is bool else f"{_show(value)} is not true or false"
+
+
 def blobs(value: Any) -> str:
-    """Check an array of binaries. Their number and size are bounded by the frame."""
-    if type(value) is list and set(map(type, value)) <= {bytes}:
+    """Check for an array of binaries. Their number and size are bounded by the frame."""
+    if type(value) is list and _BINARY.issuperset(map(type, value)):
         return ""
     return f"{_show(value)} is not an array of binaries"
 
@@ -104,8 +136,13 @@ def anything(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    shown = repr(value[:40] if isinstance(value, str | bytes | list) else value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    """Return what *value* looks like, in a few words whatever a peer made of it."""
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    if isinstance(value, dict):
+        return f"a map of {len(value)}"
+    shown = repr(value[:_SHOWN_MAX] if isinstance(value, str | bytes) else value)
+    return shown if len(shown) <= _SHOWN_MAX else f"{shown[: _SHOWN_MAX - 3]}..."
 
 
 U8 = integer(0, 2**8 - 1)
@@ -114,3 +151,4 @@ U32 = integer(0, 2**32 - 1)
 U64 = integer(0, 2**63 - 1)  # What a signed reader can hold too.
 TEXT = text(1_024)
 NAME = text(1_024)  # Long enough to be answered by NAME_INVALID, which says what a name is.
+SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), TEXT))

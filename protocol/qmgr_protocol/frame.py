@@ -21,7 +21,7 @@ FRAME_MAX_BYTES_BEFORE_HELLO = 4_096
 
 def encode(message: tuple[Any, ...] | list[Any]) -> bytes:
     """Return *message* as one frame."""
-    body = pack(message)
+    body: bytes = pack(message)
     return LENGTH.pack(len(body)) + body
 
 
@@ -37,7 +37,7 @@ class FrameDecoder:
     def __init__(self, limit_bytes: int = FRAME_MAX_BYTES_BEFORE_HELLO) -> None:
         self.limit_bytes = limit_bytes
         self.error: RemoteProtocolError | None = None
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
 
     @property
     def buffered_bytes(self) -> int:
@@ -46,8 +46,12 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> None:
         """Take what the peer sent; :meth:`drain` or :meth:`next` hands out what is complete."""
-        if self.error is None:
+        if self.error is not None:
+            return
+        if self._buffer:
             self._buffer += data
+        else:
+            self._buffer = data  # Most often whole frames: they are cut where they lie.
 
     def next(self) -> tuple[list[Any], int] | None:
         """Return the next array and the bytes its frame took, or None where none is complete."""
@@ -63,34 +67,36 @@ class FrameDecoder:
 
     def _drain(self, count: int) -> list[tuple[list[Any], int]]:
         found: list[tuple[list[Any], int]] = []
-        offset = 0
-        with memoryview(self._buffer) as view:
-            try:
-                while len(found) != count and (size := self._size_at(view, offset)):
-                    found.append((_array(view[offset + 4 : offset + size]), size))
-                    offset += size
-            except (FrameTooLarge, FrameMalformed) as error:
-                self.error = error
-        if self.error is not None:
-            self._buffer = bytearray()
-        elif offset:
-            del self._buffer[:offset]
+        buffer, limit_bytes = self._buffer, self.limit_bytes
+        offset, end = 0, len(buffer)
+        try:
+            while len(found) != count and end - offset >= 4:
+                (length,) = LENGTH.unpack_from(buffer, offset)
+                if length > limit_bytes:
+                    raise FrameTooLarge(length, limit_bytes)
+                stop = offset + 4 + length
+                if stop > end:
+                    break
+                found.append((_array(buffer[offset + 4 : stop]), stop - offset))
+                offset = stop
+        except (FrameTooLarge, FrameMalformed) as error:
+            self.error = error
+            offset = end
+        self._forget(offset)
         return found
 
-    def _size_at(self, view: memoryview, offset: int) -> int:
-        """Return the size of the complete frame at *offset*, or 0."""
-        rest = len(view) - offset
-        if rest < 4:
-            return 0
-        (length,) = LENGTH.unpack_from(view, offset)
-        if length > self.limit_bytes:
-            raise FrameTooLarge(length, self.limit_bytes)
-        return 4 + int(length) if rest >= 4 + length else 0
+    def _forget(self, count: int) -> None:
+        """Drop the first *count* bytes; what is left will grow, so it becomes a bytearray."""
+        if count == len(self._buffer):
+            self._buffer = b""
+        elif isinstance(self._buffer, bytearray):
+            del self._buffer[:count]
+        else:
+            self._buffer = bytearray(memoryview(self._buffer)[count:])
 
 
-def _array(data: memoryview) -> list[Any]:
-    with data:
-        array = unpack(data)
+def _array(data: bytes | bytearray) -> list[Any]:
+    array = unpack(data)
     if type(array) is not list or not array or type(array[0]) is not int:
         raise FrameMalformed("a frame is an array that starts with an operation number")
     return array

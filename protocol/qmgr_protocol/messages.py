@@ -1,31 +1,8 @@
-"""Every message, its fields and their checks, as in PROTOCOL.md.
-
-A message travels as an array: the operation number, then the fields in this order. Elements beyond
-those known are ignored and fields that are missing at the end take their default, so that a
-message can grow.
-"""
+"""Every message and its fields, as in PROTOCOL.md; layout.py has their numbers and their limits."""
+# ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
 
 import struct
 from typing import Any, Literal, NamedTuple, TypeAlias
-
-from qmgr_protocol.errors import FieldInvalid, RemoteProtocolError
-from qmgr_protocol.field import (
-    NAME,
-    TEXT,
-    U8,
-    U32,
-    U64,
-    Check,
-    anything,
-    array,
-    binary,
-    blobs,
-    integer,
-    mapping,
-    optional,
-    row,
-    text,
-)
 
 MAGIC = "qmgr"
 VERSION = 1
@@ -41,6 +18,7 @@ LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Role: TypeAlias = Literal["client", "queue-manager"]
+Message: TypeAlias = Any  # One of the classes of this module; a union of 37 helps nobody.
 
 
 class Hello(NamedTuple):
@@ -130,7 +108,10 @@ class Ended(NamedTuple):
 
 
 class ProducerOpen(NamedTuple):
-    """Opens a stream of numbered puts. OK value: [stream, commit_id, [ids held above it]]."""
+    """Opens a stream of numbered puts.
+
+    OK value: [stream, commit_id, [ids held above it], refusals not seen yet as in Committed].
+    """
 
     request_id: int
     producer_id: bytes
@@ -138,7 +119,10 @@ class ProducerOpen(NamedTuple):
 
 
 class LinkOpen(NamedTuple):
-    """Opens a link's stream. OK value: [stream, commit_id, [ids above], uid at commit_id | nil]."""
+    """Opens a link's stream.
+
+    OK value: [stream, commit_id, [ids held above it], encoded UID at commit_id or nil, window].
+    """
 
     request_id: int
     stream_id: bytes
@@ -147,7 +131,10 @@ class LinkOpen(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Puts records, numbered from first_id, on a queue. Answered by Committed."""
+    """Puts records, numbered from first_id, on a queue. Answered by Committed.
+
+    seen: the highest commit id that the sender has received; refusals up to it are forgotten.
+    """
 
     stream: int
     first_id: int
@@ -157,7 +144,10 @@ class Put(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """Everything up to commit_id is durable, or refused as listed."""
+    """Everything up to commit_id is durable, or refused as listed.
+
+    refused: [id, code, text]; stamped: [first id, its timestamp, how many, both counting on].
+    """
 
     stream: int
     commit_id: int
@@ -197,7 +187,7 @@ class Consume(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """Lets a consumer have that many more messages and bytes."""
+    """Lets a consumer have that many more messages, and bytes of records."""
 
     request_id: int
     messages: int
@@ -332,63 +322,6 @@ class Snapshot(NamedTuple):
     directory: str
 
 
-def _flag(value: Any) -> str:
-    return "" if type(value) is bool else f"{value!r} is not true or false"
-
-
-_ID = integer(1, 2**32 - 1)
-_SEQ = integer(1, 2**63 - 1)
-_LEASE = integer(0, LEASE_MAX_MS)
-_POSITION = optional(row(U8, U64))
-_STORE = binary(16)
-
-# operation: (number, class, checks in the order of the fields)
-_TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
-    (1, Hello, (TEXT, U32, U32, TEXT, NAME, array(100, TEXT), _STORE, U64, TEXT, U64, TEXT,
-                binary(1024))),
-    (2, Welcome, (U32, NAME, _STORE, U64, array(100, TEXT), TEXT, U64, U64, U64, U64, U64, U64,
-                  U64)),
-    (3, Goaway, (U32, text(4096), U64)),
-    (4, Ping, (U64,)),
-    (5, Pong, (U64,)),
-    (6, Ok, (_ID, anything)),
-    (7, Error, (_ID, U32, U8, U64, text(4096))),
-    (8, Cancel, (_ID,)),
-    (9, Ended, (_ID, U32, text(4096))),
-    (20, ProducerOpen, (_ID, binary(16, 16), _flag)),
-    (21, Put, (_ID, _SEQ, U64, NAME, blobs)),
-    (22, Committed, (_ID, U64, array(20_000, row(_SEQ, U32, text(4096))),
-                     array(20_000, row(_SEQ, U64, _SEQ)))),
-    (23, Get, (_ID, NAME, integer(1, GET_MAX_MESSAGES), integer(0, WAIT_MAX_MS), _LEASE, _SEQ)),
-    (24, Consume, (_ID, NAME, U32, U64, _LEASE)),
-    (25, Credit, (_ID, U32, U64)),
-    (26, Deliver, (_ID, U32, blobs)),
-    (27, Settle, (_ID, integer(ACK, RELEASE), U32, binary(HANDLES_MAX_BYTES, HANDLE.size))),
-    (28, Settled, (_ID, array(20_000, row(_ID, U32, U32)))),
-    (29, Browse, (_ID, NAME, _POSITION, integer(1, GET_MAX_MESSAGES), _SEQ)),
-    (40, QueueCreate, (_ID, NAME, mapping(100))),
-    (41, QueueDelete, (_ID, NAME, _flag)),
-    (42, QueueList, (_ID, NAME, integer(1, 10_000))),
-    (43, QueueShow, (_ID, NAME)),
-    (44, QueuePurge, (_ID, NAME)),
-    (60, LinkOpen, (_ID, binary(24, 24), _SEQ, _SEQ)),
-    (61, LinkCreate, (_ID, NAME, mapping(100))),
-    (62, LinkDelete, (_ID, NAME, _flag)),
-    (63, LinkList, (_ID,)),
-    (64, LinkShow, (_ID, NAME)),
-    (65, LinkStart, (_ID, NAME)),
-    (66, LinkStop, (_ID, NAME)),
-    (67, Blocked, (_ID, _SEQ, U32, U64, text(4096))),
-    (80, Status, (_ID,)),
-    (81, Snapshot, (_ID, text(4096))),
-)  # fmt: skip
-
-Message: TypeAlias = Any  # One of the classes of this module; a union of 37 helps nobody.
-OPERATIONS: dict[int, type[Any]] = {number: kind for number, kind, _ in _TABLE}
-NUMBERS: dict[type[Any], int] = {kind: number for number, kind, _ in _TABLE}
-_CHECKS = {number: (kind, checks, len(checks)) for number, kind, checks in _TABLE}
-
-
 class OperationUnknown(Exception):
     """A well-formed message of an operation that this version does not know."""
 
@@ -396,34 +329,3 @@ class OperationUnknown(Exception):
         super().__init__(f"operation {operation} is not known")
         self.operation = operation
         self.request_id = request_id
-
-
-def parse(array_: list[Any]) -> Message:
-    """Return the message that a decoded frame holds.
-
-    Raises:
-        OperationUnknown: the peer may be newer; its request is refused, the connection stays.
-        FieldInvalid: a field is missing, of the wrong type or out of range.
-    """
-    found = _CHECKS.get(array_[0])
-    if found is None:
-        second = array_[1] if len(array_) > 1 else None
-        raise OperationUnknown(array_[0], second if type(second) is int and second > 0 else 0)
-    kind, checks, count = found
-    fields = array_[1 : count + 1]
-    for index, value in enumerate(fields):
-        if why := checks[index](value):
-            raise FieldInvalid(kind.__name__, kind._fields[index], why)
-    try:
-        return kind(*fields)
-    except TypeError:
-        missing = kind._fields[len(fields)]
-        raise FieldInvalid(kind.__name__, missing, "is missing") from None
-
-
-def to_array(message: Message) -> tuple[Any, ...]:
-    """Return *message* as the array that a frame carries."""
-    return (NUMBERS[type(message)], *message)
-
-
-__all__ = ["RemoteProtocolError", *(kind.__name__ for kind in NUMBERS)]

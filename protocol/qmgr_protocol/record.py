@@ -32,6 +32,7 @@ HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
+GROUP_ID_BYTES = 24
 CORRELATION_MAX_BYTES = 64
 ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
@@ -73,7 +74,7 @@ class Fields(NamedTuple):
     body: bytes
     priority: int = PRIORITY_DEFAULT
     correlation_id: bytes = b""
-    envelope: dict[str, Any] = {}
+    envelope: dict[str, Any] = {}  # noqa: RUF012 - nobody changes what a record holds
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
@@ -87,11 +88,12 @@ def encode(fields: Fields) -> bytes:
         RequestError: VALUE_INVALID, a field beyond its limit.
     """
     correlation_id, body = fields.correlation_id, fields.body
-    envelope = pack(fields.envelope) if fields.envelope else b""
+    envelope = _pack_envelope(fields.envelope) if fields.envelope else b""
     _check_fields(fields, len(envelope))
     group, group_flags = b"", 0
     if fields.group is not None:
         group_id, number, last = fields.group
+        _check_group(group_id, number)
         group = GROUP.pack(group_id, number)
         group_flags = IN_GROUP | (LAST_IN_GROUP if last else 0)
     head = HEAD.pack(
@@ -115,6 +117,24 @@ def _check_fields(fields: Fields, envelope_bytes: int) -> None:
         raise _invalid(f"body of {len(fields.body)} bytes, at most {0xFFFF_FFFF}")
     if not 0 <= fields.expiry_ms < 2**63:
         raise _invalid(f"expiry of {fields.expiry_ms} ms is not 0 to 2**63 - 1")
+    if not 0 <= fields.flags <= 0xFF:
+        raise _invalid(f"flags {fields.flags} are not 0 to 255")
+
+
+def _check_group(group_id: bytes, number: int) -> None:
+    if len(group_id) != GROUP_ID_BYTES:
+        raise _invalid(f"group id of {len(group_id)} bytes, not {GROUP_ID_BYTES}")
+    if not 0 <= number <= 0xFFFF_FFFF:
+        raise _invalid(f"number {number} in a group is not 0 to {0xFFFF_FFFF}")
+
+
+def _pack_envelope(envelope: dict[str, Any]) -> bytes:
+    try:
+        data: bytes = pack(envelope)
+        unpack(data)  # What no consumer could read is refused here.
+    except (TypeError, ValueError, OverflowError, FrameMalformed) as error:
+        raise _invalid(f"headers: {error}") from error
+    return data
 
 
 def _invalid(text: str) -> RequestError:
@@ -155,7 +175,7 @@ def check(record: bytes) -> Head:
         size += origin + 8
     if group:
         size += GROUP.size
-    if crc32(memoryview(record)[5:]) != checksum:
+    if crc32(record[5:]) != checksum:
         raise RequestError(ErrorCode.CHECKSUM_MISMATCH, "the record's checksum does not match it")
     if (
         size != len(record)

@@ -8,10 +8,13 @@
     listener  IDLE ───────▶ GREETING ───────────────▶ OPEN ──Goaway───────┘
 
 Rule 1: whatever a side may send or receive stands in TRANSITIONS; all else breaks the protocol.
-Rule 2: a broken connection is CLOSED, for good.
-Rule 3: what either side may send when OPEN stands in FROM_DIALLER and FROM_LISTENER.
+Rule 2: what either side may send when OPEN stands in FROM_DIALLER and FROM_LISTENER.
+Rule 3: a dialler whose hello says client sends nothing that is in QUEUE_MANAGER_ONLY.
+Rule 4: after the peer broke the protocol a Goaway may be sent, and nothing more is taken in.
+Rule 5: CLOSED is for good. What still comes was under way, and is dropped.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -57,4 +60,21 @@ TRANSITIONS: dict[tuple[State, Side, type[Any]], State] = {
     (State.OPEN, Side.LISTENER, m.Goaway): State.CLOSED,
     **{(State.OPEN, Side.DIALLER, kind): State.OPEN for kind in FROM_DIALLER},
     **{(State.OPEN, Side.LISTENER, kind): State.OPEN for kind in FROM_LISTENER},
+}
+
+
+def moves(state: State, sender: Side, role: str) -> Mapping[type[Any], State]:
+    """Return what *sender* may send in *state*, and the state after it; *role* is the dialler's."""
+    return _MOVES[state, sender, role == "queue-manager"]
+
+
+_MOVES = {
+    (state, side, is_manager): {
+        kind: after
+        for (before, sender, kind), after in TRANSITIONS.items()
+        if (before, sender) == (state, side) and (is_manager or kind not in QUEUE_MANAGER_ONLY)
+    }
+    for state in State
+    for side in Side
+    for is_manager in (False, True)
 }

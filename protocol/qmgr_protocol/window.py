@@ -7,6 +7,7 @@ Links and producers are the same stream (US 6,401,136 B1, claim 1; refusals and 
 design).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmgr_protocol.errors import CommitOutOfRange, WindowExceeded
@@ -14,7 +15,7 @@ from qmgr_protocol.errors import CommitOutOfRange, WindowExceeded
 
 @dataclass(slots=True)
 class Outbox:
-    """The sending end. Ids in (commit_id, next_id) are held here; those up to sent_id are in flight.
+    """The sending end: holds ids between commit_id and next_id; those up to sent_id are in flight.
 
     Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window.
     """
@@ -91,6 +92,21 @@ class Inbox:
             self.commit_id += 1
             self.ahead.remove(self.commit_id)
         return True
+
+    def missing(self, first_id: int, count: int) -> Sequence[int]:
+        """Return which of *count* ids from *first_id* on were not received, in order."""
+        ids = range(first_id, first_id + count)
+        if first_id > self.commit_id and not self.ahead:
+            return ids
+        return [seq_id for seq_id in ids if not self.holds(seq_id)]
+
+    def receive_all(self, ids: Sequence[int]) -> None:
+        """Record *ids*, which :meth:`missing` returned and :meth:`check` let pass."""
+        if not self.ahead and ids[0] == self.commit_id + 1 and ids[-1] == self.commit_id + len(ids):
+            self.commit_id = ids[-1]
+            return
+        for seq_id in ids:
+            self.receive(seq_id)
 
     def holds(self, seq_id: int) -> bool:
         """Return whether *seq_id* was received before."""

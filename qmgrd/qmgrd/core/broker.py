@@ -105,6 +105,7 @@ class Broker:
         self.streams.producer_count = boot_.producers
         self.delivery = Delivery(context, self.catalogue, self.sessions)
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
+        self._unclean = boot_.unclean
         self.catalogue.load(unclean=boot_.unclean)
         self.jobs.load()
         self._handlers = self._table()
@@ -294,6 +295,9 @@ class Broker:
 
     def mark_clean(self) -> None:
         """Note in this last turn that nothing delivered is open."""
+        if self._unclean:
+            for queue in self.catalogue.by_id.values():
+                self.context.touch(queue)  # What came before the crash may still lie there.
         self.context.tx.put(keys.CLEAN, self.context.boot.to_bytes(8, "big"))
 
     def _retention(self) -> None:

@@ -1,7 +1,7 @@
 """What the parts of the core share: the turn that is open, and what they want done after it."""
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from qmgr_config.model import Config
@@ -44,28 +44,61 @@ class Outcome(NamedTuple):
     notes: list[Note]
 
 
+class Timer:
+    """A call to be made, or nothing once it was made or cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+
 class Timers:
-    """Calls to be made at a time of the store clock. Each checks itself if it is still due."""
+    """Calls to be made at a time of the store clock. Each checks itself if it is still due.
+
+    Invariant: of the heap ``_cancelled`` have no call, and these are never much more than half.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Timer]] = []
         self._count = 0
+        self._cancelled = 0
 
-    def at(self, due_ms: int, call: Callable[[], None]) -> None:
+    def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
         """Have *call* made in the first turn at or after *due_ms*."""
         self._count += 1
-        heappush(self._heap, (due_ms, self._count, call))
+        timer = Timer(call)
+        heappush(self._heap, (due_ms, self._count, timer))
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        """Have the call of *timer* not made."""
+        if timer.call is None:
+            return
+        timer.call = None
+        self._cancelled += 1
+        if self._cancelled > 64 + len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapify(self._heap)
+            self._cancelled = 0
 
     def next_ms(self) -> int | None:
         """Return when the next call is due."""
+        while self._heap and self._heap[0][2].call is None:
+            heappop(self._heap)
+            self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
     def ring(self, now_ms: int, count: int) -> None:
-        """Make at most *count* of the calls that are due."""
-        for _ in range(count):
-            if not self._heap or self._heap[0][0] > now_ms:
-                return
-            heappop(self._heap)[2]()
+        """Make at most *count* of the calls that are due; what they set waits for the next turn."""
+        calls: list[Callable[[], None]] = []
+        while len(calls) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
+            timer = heappop(self._heap)[2]
+            assert timer.call is not None
+            calls.append(timer.call)
+            timer.call = None
+        for call in calls:
+            call()
 
 
 class Context:

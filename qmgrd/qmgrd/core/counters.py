@@ -1,14 +1,14 @@
 """What a queue counts: one stored row, written once in each turn that touched the queue.
 
-13 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
-          delivered returned refused
+14 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+          delivered returned refused maybe_before
 """
 
 import builtins
 import struct
 from dataclasses import astuple, dataclass
 
-_ROW = struct.Struct(">13Q")
+_ROW = struct.Struct(">14Q")
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class Counters:
     delivered: int = 0  # deliveries since the counter was last written; none is written for itself
     returned: int = 0
     refused: int = 0  # for want of space or for what was wrong with them
+    maybe_before: int = 0  # arrivals below may have been delivered before the last crash
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

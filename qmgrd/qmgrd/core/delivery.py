@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.lease import Consumer, Lease, Lessee
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
 
@@ -61,11 +61,13 @@ class Delivery:
         deadline_ms = self._context.now.ms + message.wait_ms
         consumer = Consumer(
             session.connection, message.request_id, queue, message.messages_max, message.bytes_max,
-            message.lease_ms or queue.bounds.lease_ms, deadline_ms,
+            message.lease_ms or queue.bounds.lease_ms, is_get=True,
         )  # fmt: skip
         self._join(session, consumer)
-        # Set even for a wait of nothing: the pump at the end of this turn comes first.
-        self._context.timers.at(deadline_ms, lambda: self._wait_is_over(session, consumer))
+        # Set even for a wait of nothing: what this turn puts there is in time.
+        consumer.timer = self._context.timers.at(
+            deadline_ms, lambda: self._wait_is_over(session, consumer)
+        )
 
     def _check_free(self, session: Session, request_id: int) -> None:
         if request_id in session.consumers:
@@ -91,6 +93,8 @@ class Delivery:
         session.consumers.pop(consumer.request_id, None)
         if consumer in consumer.queue.consumers:
             consumer.queue.consumers.remove(consumer)
+        if consumer.timer is not None:
+            self._context.timers.cancel(consumer.timer)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
@@ -149,7 +153,11 @@ class Delivery:
                 self.pump_queue(queue)
 
     def pump_queue(self, queue: Queue) -> None:
-        """Give the consumers of *queue* a share each, in rotation."""
+        """Give the consumers of *queue* that want something a share each, in rotation."""
+        if queue.ready <= 0:
+            return
+        wanting = sum(consumer.wants for consumer in queue.consumers)
+        share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
         moved = False
         for _ in range(len(queue.consumers)):
             if queue.ready <= 0:
@@ -157,16 +165,15 @@ class Delivery:
             consumer = queue.consumers[0]
             queue.consumers.rotate(-1)
             if consumer.wants:
-                moved |= self._hand(queue, consumer)
+                moved |= self._hand(queue, consumer, share)
         if moved:  # Else there is nothing to be had until something changes.
             self._context.awake_queues[queue.id] = queue
 
-    def _hand(self, queue: Queue, consumer: Consumer) -> bool:
+    def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Lease a share to *consumer*; return whether that changed anything."""
         context = self._context
-        share = max(1, queue.ready // len(queue.consumers))
         damaged_before = queue.counters.damaged
-        items = queue.take(context.tx, context.now, consumer, min(share, SHARE_MESSAGES))
+        items = queue.take(context.tx, context.now, consumer, share)
         damaged = queue.counters.damaged - damaged_before
         if damaged:
             context.dirty_queues[queue.id] = queue
@@ -176,34 +183,32 @@ class Delivery:
         context.rows += len(items)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
-        self._watch(consumer)
+        self._watch(consumer.lessee)
         if consumer.is_get:
             self._leave(self._sessions[consumer.connection], consumer)
         return True
 
-    def _watch(self, consumer: Consumer) -> None:
-        """Have the timer ring at the end of the consumer's oldest lease."""
-        deadline_ms = consumer.first_deadline_ms()
-        if deadline_ms is None or (
-            consumer.timer_ms is not None and consumer.timer_ms <= deadline_ms
-        ):
+    def _watch(self, lessee: Lessee) -> None:
+        """Have the timer ring at the end of the oldest lease."""
+        if lessee.timer_set or not lessee.leases:
             return
-        consumer.timer_ms = deadline_ms
-        self._context.timers.at(deadline_ms, lambda: self._expire(consumer))
+        lessee.timer_set = True
+        deadline_ms = next(iter(lessee.leases.values())).deadline_ms
+        self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
 
-    def _expire(self, consumer: Consumer) -> None:
-        consumer.timer_ms = None
+    def _expire(self, lessee: Lessee) -> None:
+        lessee.timer_set = False
         due: list[Lease] = []
-        for lease in consumer.leases.values():
+        for lease in lessee.leases.values():
             if lease.deadline_ms > self._context.now.ms or len(due) == RETURNS_PER_TURN:
                 break
             due.append(lease)
         for lease in due:
-            consumer.queue.come_back(self._context.tx, lease, failed=True)
+            lessee.queue.come_back(self._context.tx, lease, failed=True)
         if due:
             self._context.rows += 2 * len(due)
-            self._context.touch(consumer.queue)
-        self._watch(consumer)
+            self._context.touch(lessee.queue)
+        self._watch(lessee)
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""
@@ -213,21 +218,21 @@ class Delivery:
             ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)
             self._context.send(consumer.connection, ended)
         for lease in list(queue.leases.values()):
-            lease.consumer.leases.pop(lease.arrival, None)
+            lease.lessee.leases.pop(lease.arrival, None)
         queue.leases.clear()
 
     def close(self, session: Session) -> None:
         """Let what a connection that is gone had leased come back, in slices."""
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
-        for consumer in session.lessees:
-            self._returns.extend(consumer.leases.values())
+        for lessee in session.lessees.values():
+            self._returns.extend(lessee.leases.values())
 
     def return_leases(self) -> None:
         """Bring back a slice of what lost connections held."""
         for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
             lease = self._returns.popleft()
-            queue = lease.consumer.queue
+            queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
                 continue  # It was settled, or ended, in the meantime.
             queue.come_back(self._context.tx, lease, failed=False)

@@ -3,21 +3,22 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from qmgrd.core.context import Timer
     from qmgrd.core.queue import Queue
 
 
 class Lease:
     """One message, handed to one consumer until it settles or the deadline passes."""
 
-    __slots__ = ("arrival", "consumer", "deadline_ms", "in_rows", "number", "priority", "size",
+    __slots__ = ("arrival", "deadline_ms", "in_rows", "lessee", "number", "priority", "size",
                  "trailer")  # fmt: skip
 
     def __init__(
-        self, number: int, consumer: "Consumer", deadline_ms: int, priority: int, arrival: int,
+        self, number: int, lessee: "Lessee", deadline_ms: int, priority: int, arrival: int,
         size: int, trailer: bytes, in_rows: bool,
     ) -> None:  # fmt: skip
         self.number = number
-        self.consumer = consumer
+        self.lessee = lessee
         self.deadline_ms = deadline_ms
         self.priority = priority
         self.arrival = arrival
@@ -26,18 +27,30 @@ class Lease:
         self.in_rows = in_rows
 
 
-class Consumer:
-    """A consumer or a waiting get of one connection.
+class Lessee:
+    """What one connection has leased of one queue for one length of time, by whichever request.
 
-    Invariant: ``leases`` is in the order of deadlines, as all are as long.
+    Invariant: ``leases`` is in the order of deadlines. They outlast the consumer or get that had
+    them; one timer looks after all.
     """
 
-    __slots__ = ("connection", "credit_bytes", "credit_messages", "deadline_ms", "is_get",
-                 "lease_ms", "leases", "open", "queue", "request_id", "timer_ms")  # fmt: skip
+    __slots__ = ("leases", "queue", "timer_set")
+
+    def __init__(self, queue: "Queue") -> None:
+        self.queue = queue
+        self.leases: dict[int, Lease] = {}
+        self.timer_set = False  # one that rings no later than the first deadline
+
+
+class Consumer:
+    """A consumer or a waiting get of one connection."""
+
+    __slots__ = ("connection", "credit_bytes", "credit_messages", "is_get", "lease_ms", "lessee",
+                 "open", "queue", "request_id", "timer")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
-        lease_ms: int, deadline_ms: int | None = None,
+        lease_ms: int, *, is_get: bool = False,
     ) -> None:  # fmt: skip
         self.connection = connection
         self.request_id = request_id
@@ -45,19 +58,12 @@ class Consumer:
         self.credit_messages = messages
         self.credit_bytes = bytes_
         self.lease_ms = lease_ms
-        self.is_get = deadline_ms is not None
-        self.deadline_ms = deadline_ms  # of a get's wait
-        self.leases: dict[int, Lease] = {}
+        self.is_get = is_get
+        self.lessee = Lessee(queue)  # its connection's own, once it has joined
+        self.timer: Timer | None = None  # of a get's wait
         self.open = True
-        self.timer_ms: int | None = None  # when the timer set for its leases rings
 
     @property
     def wants(self) -> bool:
         """Whether it may be sent a message now."""
         return self.open and self.credit_messages > 0 and self.credit_bytes > 0
-
-    def first_deadline_ms(self) -> int | None:
-        """Return when the oldest lease ends."""
-        for lease in self.leases.values():
-            return lease.deadline_ms
-        return None

@@ -110,6 +110,8 @@ class Peer:
 
     def _greet(self, hello: m.Hello) -> bytes:
         self.peer_name = hello.name
+        if self._connection.is_closed:
+            return b""  # A goodbye stood behind the hello.
         self.goaway = self._admit(hello) or self._refuse_frames(hello)
         if self.goaway is not None:
             return self._connection.send(self.goaway)

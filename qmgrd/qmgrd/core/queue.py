@@ -15,7 +15,6 @@ next message is found by a seek, whatever the depth.
 from collections import deque
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -89,7 +88,8 @@ class Queue:
         self.consumers: deque[Consumer] = deque()
         self.deleted = False
         # After a crash nobody knows what had been delivered before it.
-        self.maybe_before = counters.next_arrival if unclean else 0
+        if unclean:
+            counters.maybe_before = counters.next_arrival
         self._ids = ids
         self._heads = [0] * (records.PRIORITY_MAX + 1)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
@@ -190,22 +190,22 @@ class Queue:
         damaged: list[tuple[bytes, bytes]] = []
         if count <= 0:
             return items
-        deadline_ms = now.ms + consumer.lease_ms
+        deadline_ms, lessee = now.ms + consumer.lease_ms, consumer.lessee
         size = 0
         for priority, arrival, value in self._ready(tx):
             entry = entries.decode(value)
             record = entries.record(tx, entry)
-            if not _sound(record):
+            if not entries.sound(record):
                 damaged.append((keys.message(self.id, keys.LANE_READY, priority, arrival), value))
                 continue
             if items and size + len(record) > DELIVER_MAX_BYTES:
                 self._heads[priority] = arrival  # It is the first of the next frame.
                 break
             lease = Lease(
-                self._ids.next(), consumer, deadline_ms, priority, arrival, len(record),
+                self._ids.next(), lessee, deadline_ms, priority, arrival, len(record),
                 entries.uid_trailer(entry), entry.kind == entries.IN_ROWS,
             )  # fmt: skip
-            self.leases[arrival] = consumer.leases[arrival] = lease
+            self.leases[arrival] = lessee.leases[arrival] = lease
             items.append(self._item(priority, arrival, lease.number, entry) + record)
             size += len(record)
             if len(items) == count or size >= consumer.credit_bytes:
@@ -239,7 +239,7 @@ class Queue:
         state = 0
         if entry.delivered:
             state = STATE_REDELIVERED
-        elif arrival < self.maybe_before:
+        elif arrival < self.counters.maybe_before:
             state = STATE_MAYBE_REDELIVERED
         return DELIVERY.pack(
             priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
@@ -288,15 +288,13 @@ class Queue:
 
     def _end(self, lease: Lease) -> None:
         del self.leases[lease.arrival]
-        lease.consumer.leases.pop(lease.arrival, None)
+        lease.lessee.leases.pop(lease.arrival, None)
 
     def remove_entry(self, tx: Transaction, priority: int, arrival: int, value: bytes) -> None:
-        """Remove a message that nobody leases, given its entry."""
+        """Remove a message that nobody leases, given its entry, sound or not."""
         entry = entries.decode(value)
-        trailer = entries.uid_trailer(entry)
-        size = entries.record_bytes(entry)
-        in_rows = entry.kind == entries.IN_ROWS
-        self._remove(tx, priority, arrival, trailer, size, in_rows)
+        entries.delete_rows(tx, entry)
+        self._forget(tx, keys.message(self.id, keys.LANE_READY, priority, arrival), entry)
 
     def _remove(
         self, tx: Transaction, priority: int, arrival: int, trailer: bytes, size: int, in_rows: bool
@@ -314,11 +312,18 @@ class Queue:
     def _set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
         """Move an entry that failed its checksum where nobody gets it, and count it."""
         priority, arrival = keys.place(key)
-        tx.delete(key)
+        self._forget(tx, key, entries.decode(value))
         tx.put(keys.message(self.id, keys.LANE_DAMAGED, priority, arrival), value)
-        self.counters.depth -= 1
         self.counters.damaged += 1
-        self.counters.bytes -= min(self.counters.bytes, entries.record_bytes(entries.decode(value)))
+
+    def _forget(self, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+        """Take what may be damaged off the queue: it may name another message's UID, or no size."""
+        tx.delete(key)
+        index_key = self.origins.index_key(entries.uid_trailer(entry))
+        if tx.get(index_key) == key[5:]:
+            tx.delete(index_key)
+        self.counters.depth -= 1
+        self.counters.bytes -= min(self.counters.bytes, entries.record_bytes(entry))
 
     def browse(
         self, tx: Transaction, after: tuple[int, int] | None, count: int, bytes_max: int
@@ -374,10 +379,6 @@ class Queue:
 
 def _too_large(size: int, limit: int) -> RequestError:
     return RequestError(ErrorCode.MESSAGE_TOO_LARGE, f"message of {size} bytes, at most {limit}")
-
-
-def _sound(record: bytes) -> bool:
-    return crc32(memoryview(record)[5:]) == int.from_bytes(record[:4], "big") and len(record) > 5
 
 
 def _note_stamp(runs: list[list[int]], index: int, timestamp: int) -> None:

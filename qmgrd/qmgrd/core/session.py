@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
-from qmgrd.core.lease import Consumer
+from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.producer import Producer
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Session:
     next_stream: int = 1
     streams: dict[int, "Producer | LinkInbox"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
-    lessees: dict[Consumer, None] = field(default_factory=dict)  # all that may hold leases
+    lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
     lessees_max: int = 64  # beyond it those without leases are dropped
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
@@ -46,9 +46,11 @@ class Session:
     def add_consumer(self, consumer: Consumer) -> None:
         """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
-        self.lessees[consumer] = None
+        key = consumer.queue.id, consumer.lease_ms
+        consumer.lessee = self.lessees.setdefault(key, consumer.lessee)
         if len(self.lessees) > self.lessees_max:
-            self.lessees = {known: None for known in self.lessees if known.open or known.leases}
+            used = {open_.lessee for open_ in self.consumers.values()}
+            self.lessees = {k: x for k, x in self.lessees.items() if x.leases or x in used}
             self.lessees_max = 64 + 2 * len(self.lessees)
 
     def settled(self) -> m.Settled | None:

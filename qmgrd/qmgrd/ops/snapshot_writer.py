@@ -20,7 +20,6 @@ import struct
 import sys
 import time
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +83,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
         return _write_beside(target, order, source_fd)
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, "choose another place")
-        raise WriteFailed(f"{error.filename or target}: {error.strerror}: {hint}") from error
+        raise WriteFailed(f"{target}: {error.strerror}: {hint}") from error
     except UnicodeEncodeError as error:
         raise WriteFailed(f"{order.directory!r} is no path: {error.reason}") from error
 
@@ -228,21 +227,23 @@ def describe(data: Path) -> dict[str, Any]:
 
 
 def _ranges(tx: Transaction) -> Ranges:
-    """Return by queue id what lies in each of its (lane, priority): how many, from where to where."""
+    """Return by queue id what lies in each lane and priority: how many, from where to where."""
+    runs: dict[bytes, tuple[int, bytes]] = {}  # how many, and the first key
+    ends: dict[bytes, bytes] = {}
+    for key, _ in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
+        start = key[:7]
+        count, first = runs.get(start, (0, key))
+        runs[start] = count + 1, first
+        ends[start] = key
     found: Ranges = {}
-    pairs = tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE))
-    for start, group in groupby(pairs, key=lambda pair: pair[0][:7]):
-        first = last = next(group)[0]
-        messages = 1
-        for last, _ in group:
-            messages += 1
-        priority, last_arrival = keys.place(last)
+    for start, (count, first) in runs.items():
+        priority, first_arrival = keys.place(first)
         found.setdefault(int.from_bytes(start[1:5], "big"), []).append({
             "lane": start[5],
             "priority": priority,
-            "messages": messages,
-            "first_arrival": keys.place(first)[1],
-            "last_arrival": last_arrival,
+            "messages": count,
+            "first_arrival": first_arrival,
+            "last_arrival": keys.place(ends[start])[1],
         })  # fmt: skip
     return found
 
@@ -270,11 +271,12 @@ def main() -> int:
     os.nice(NICENESS)
     order = Order(**json.loads(sys.argv[1]))
     try:
-        answer = {"manifest": write(order, sys.stdin.fileno())}
+        manifest = write(order, sys.stdin.fileno())
     except WriteFailed as error:
-        answer = {"error": str(error)}
-    print(json.dumps(answer))
-    return 0 if "manifest" in answer else 1
+        print(json.dumps({"error": str(error)}))
+        return 1
+    print(json.dumps({"manifest": manifest}))
+    return 0
 
 
 if __name__ == "__main__":

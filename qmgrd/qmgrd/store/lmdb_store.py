@@ -22,6 +22,7 @@ from qmgrd.core.kv import Space
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
 
 READERS_MAX = 1024
+ReadFailed = lmdb.Error  # what reading a damaged file raises
 
 
 class StoreLocked(Exception):
@@ -211,7 +212,7 @@ def _open(path: Path, map_bytes: int) -> lmdb.Environment:
 
 
 def _create(path: Path, map_bytes: int) -> None:
-    """Make an empty store. A kill on the way leaves none: LMDB's own first steps leave half a one."""
+    """Make an empty store, whole or not at all: killed early, LMDB would leave half a one."""
     new = path.with_name(f"{path.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)

@@ -1,0 +1,383 @@
+"""The client without I/O: what callers ask for goes in, bytes and results come out.
+
+    put, settle, request, consume ──▶ ClientCore ──data_to_send──▶ bytes for the socket
+                          results ◀──events──┘ ▲
+                                               └─receive── bytes from the socket
+
+A connection after the first one goes: hello, settles sent before, then the producer and the puts
+sent before, and only then what brings messages here: gets, consumers, credit.
+
+Deterministic: it reads no clock, rolls no die and waits for nothing. Times are milliseconds of any
+clock that never goes back. A shell calls :meth:`events` and :meth:`data_to_send` after whatever
+else it called.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_client.consumers import Consumer, Consumers
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
+from qmgr_client.message import NOWHERE, Home, Message
+from qmgr_client.puts import Put, Puts
+from qmgr_client.requests import Request, Requests, check
+from qmgr_client.settles import Settle, Settles, refusal
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection, LivenessExpired
+from qmgr_protocol.errors import (
+    ErrorClass,
+    ErrorCode,
+    RemoteProtocolError,
+    RequestError,
+    class_of,
+)
+from qmgr_protocol.layout import ID_END
+from qmgr_protocol.record import Uid
+from qmgr_protocol.states import Side, State
+
+SOFTWARE = "qmgr_client/0.1.0"
+FRAME_MAX_BYTES = 64 * 1024 * 1024  # a full credit of bytes and the largest message come in one
+SEND_BYTES = 256 * 1024  # data_to_send returns when it has about as much
+BYTES_MAX = 16 * 1024 * 1024  # credit of a consumer, unless it says so itself
+
+
+class ClientCore:
+    """A client of one queue manager, over any number of connections, one at a time.
+
+    Invariant: each ticket that was given out has one result: what a connection takes down with it
+    is sent again or, where that cannot be, ends with an error. Once ``failed`` is set nothing is
+    open, and everything asked for raises it.
+    """
+
+    def __init__(
+        self, name: str, producer_id: bytes, *, coalesce: bool = True, software: str = SOFTWARE,
+        frame_max_bytes: int = FRAME_MAX_BYTES,
+    ) -> None:  # fmt: skip
+        """Make a client that is not connected yet.
+
+        Args:
+            name: what the queue manager shows for this client.
+            producer_id: 16 bytes that no other live client uses.
+            coalesce: whether what waits together is sent together; else one put a frame.
+            frame_max_bytes: the longest frame that is taken in.
+        """
+        assert len(producer_id) == 16, f"a producer id has 16 bytes, not {len(producer_id)}"
+        self.welcome = m.Welcome(m.VERSION, "", b"", 0)  # Its defaults, until one has come.
+        self.failed: ConnectionEnded | None = None
+        self._hello = m.Hello(
+            m.MAGIC, m.VERSION, m.VERSION, "client", name, software=software,
+            frame_max_bytes=frame_max_bytes,
+        )  # fmt: skip
+        self._events: Events = []
+        self._connection: Connection | None = None
+        self._control: list[bytes] = []  # goes out before all else
+        self._home = NOWHERE
+        self._last_ticket = 0
+        self._last_id = 0
+        self._puts = Puts(producer_id, self._events, coalesce=coalesce)
+        self._settles = Settles(self._events, coalesce=coalesce)
+        self._requests = Requests(self._events)
+        self._consumers = Consumers(self._events)
+        self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
+            m.Committed: self._on_committed,
+            m.Settled: self._on_settled,
+            m.Deliver: self._on_deliver,
+            m.Ok: self._on_ok,
+            m.Error: self._on_error,
+            m.Ended: self._on_ended,
+            m.Ping: self._on_ping,
+            m.Welcome: self._on_welcome,
+            m.Goaway: self._on_goaway,
+        }
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection stands and has been welcomed."""
+        return self._connection is not None and self._connection.state is State.OPEN
+
+    @property
+    def can_put(self) -> bool:
+        """Whether less than a window of puts waits to be sent: callers wait until then."""
+        return self._puts.has_room(self.welcome)
+
+    @property
+    def outstanding(self) -> int:
+        """How many puts and settles have no result yet."""
+        return len(self._puts) + len(self._settles)
+
+    def events(self) -> Events:
+        """Return what has happened since the last call."""
+        found = self._events[:]
+        self._events.clear()
+        return found
+
+    # What callers ask for
+
+    def put(self, queue: str, record: bytes, uid: Uid | None = None) -> int:
+        """Take in a put; PutDone has its result. *uid* is what the caller stamped, if it did.
+
+        Raises:
+            ConnectionEnded: this client is done.
+        """
+        ticket = self._ticket()
+        self._puts.add(Put(ticket, queue, record, uid))
+        return ticket
+
+    def settle(self, message: Message, action: int) -> int:
+        """Take in an ack or a release (messages.ACK, RELEASE); Settled has its result.
+
+        Raises:
+            ConnectionEnded: this client is done.
+        """
+        ticket = self._ticket()
+        self._consumers.settled(message.consumer, message.handle)
+        if self._home is NOWHERE or self._home.knows(message.home):
+            settle = Settle(ticket, action, message.home, message.queue_id, message.handle)
+            self._settles.add(settle)
+        else:
+            self._events.append(Settled(ticket, refusal(ErrorCode.LEASE_LOST)))
+        return ticket
+
+    def request(self, now_ms: int, kind: type[Any], *fields: Any) -> int:
+        """Take in a request: a class of messages, and its fields behind the request id.
+
+        RequestDone or RequestFailed has its result.
+
+        Raises:
+            RequestError: VALUE_INVALID, a field that the protocol does not allow.
+            ConnectionEnded: this client is done.
+        """
+        message = check(kind, fields, self.welcome.frame_max_bytes)
+        ticket = self._ticket()
+        wait_ms = message.wait_ms if kind is m.Get else 0
+        self._requests.add(Request(ticket, message, now_ms + wait_ms))
+        return ticket
+
+    def abandon(self, ticket: int) -> None:
+        """Drop a request without a result; what a get still brings is given back."""
+        cancel = self._requests.abandon(ticket)
+        if cancel is not None:
+            self._send_now(cancel)
+
+    def consume(
+        self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0
+    ) -> int:
+        """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
+
+        Raises:
+            RequestError: VALUE_INVALID, a field that the protocol does not allow.
+            ConnectionEnded: this client is done.
+        """
+        check(m.Consume, (queue, prefetch, bytes_max, lease_ms), self.welcome.frame_max_bytes)
+        if not prefetch or not bytes_max:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"credit of {prefetch} messages, {bytes_max} bytes"
+            )
+        ticket = self._ticket()
+        self._consumers.add(Consumer(ticket, queue, prefetch, bytes_max, lease_ms))
+        return ticket
+
+    def next_message(self, ticket: int, now_ms: int) -> Message | None:
+        """Return the next message of a consumer, or None where none has come."""
+        return self._consumers.next_message(ticket, self._home, now_ms)
+
+    def cancel(self, ticket: int) -> None:
+        """End a consumer; what it was not handed yet is released."""
+        cancel, unread = self._consumers.cancel(ticket)
+        for queue_id, handle in unread:
+            self._give_back(queue_id, [handle])
+        if cancel is not None:
+            self._send_now(cancel)
+
+    def renew_producer(self, producer_id: bytes) -> None:
+        """Go on with puts under a new producer id, after ProducerLost."""
+        self._puts.renew(producer_id)
+
+    def end(self, error: ConnectionEnded) -> None:
+        """End everything that is open with *error*, for good."""
+        if self.failed is not None:
+            return
+        self.failed = error
+        self._puts.fail(error)
+        self._settles.fail(error)
+        self._requests.fail(error)
+        self._consumers.fail(error)
+        self._events.append(Failed(error))
+
+    def _ticket(self) -> int:
+        if self.failed is not None:
+            raise self.failed
+        self._last_ticket += 1
+        return self._last_ticket
+
+    def _give_back(self, queue_id: int, handles: list[bytes]) -> None:
+        for handle in handles:
+            self._settles.add(Settle(0, m.RELEASE, self._home, queue_id, handle))
+
+    # The connection
+
+    def connected(self, now_ms: int) -> None:
+        """Begin on a new connection."""
+        assert self._connection is None, "the last connection was not reported lost"
+        if self.failed is not None:
+            raise self.failed
+        self._connection = Connection(Side.DIALLER, now_ms=now_ms)
+        self._send_now(self._hello)
+
+    def connection_lost(self) -> None:
+        """Let go of the connection; what it had under way is sent again on the next one."""
+        if self._connection is None:
+            return
+        self._connection = None
+        self._control.clear()
+        self._settles.lost()
+        self._puts.lost()
+        self._requests.lost()
+        self._consumers.lost()
+
+    def receive(self, data: bytes, now_ms: int) -> None:
+        """Take what the queue manager sent."""
+        connection = self._connection
+        if connection is None or self.failed is not None:
+            return
+        try:
+            for message, _ in connection.receive(data, now_ms):
+                handler = self._handlers.get(type(message))
+                if handler is not None:  # Pongs, and what a newer queue manager may say.
+                    handler(message, now_ms)
+        except RemoteProtocolError as error:
+            self._broken(error)
+        else:
+            if connection.error is not None:
+                self._broken(connection.error)
+
+    def poll(self, now_ms: int) -> None:
+        """Do what time asks for: heartbeats, and the end of leases and of a silent connection."""
+        self._consumers.expire(now_ms)
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            return
+        limits = self.welcome
+        try:
+            ping = connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
+        except LivenessExpired as error:
+            self._send_now(m.Goaway(error.code, str(error)))
+            self._events.append(Disconnected(error.code, str(error), 0))
+        else:
+            if ping:
+                self._control.append(ping)
+
+    def data_to_send(self, now_ms: int) -> bytes:
+        """Return bytes for the queue manager, or nothing where none are due.
+
+        About SEND_BYTES at a time: ask again until there is nothing, or the socket is full.
+        """
+        parts, size = self._control[:], 0
+        self._control.clear()
+        connection = self._connection
+        if connection is not None and connection.state is State.OPEN and self.failed is None:
+            while size < SEND_BYTES and (message := self._next(now_ms)) is not None:
+                data = connection.send(message)
+                parts.append(data)
+                size += len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _next(self, now_ms: int) -> m.Message | None:
+        """Return the next message to send, in the order that the top of this file names."""
+        puts, settles, requests, consumers = (
+            self._puts, self._settles, self._requests, self._consumers,
+        )  # fmt: skip
+        window = self.welcome.request_window
+        used = len(requests.open) + settles.frames + consumers.opening + bool(puts.open_id)
+        if used < window and (settle := settles.take()) is not None:
+            return settle
+        # Requests leave a part of the window to settles: gets that wait must not hold up acks.
+        has_slot = used < max(window - window // 4, 1)
+        if puts.wants_open():
+            if has_slot and not settles.is_recovering:
+                return puts.open(self._request_id())
+        elif (put := puts.take(self.welcome)) is not None:
+            return put
+        is_level = not (puts.is_recovering or settles.is_recovering)
+        if has_slot and requests.has_next(gets=is_level):
+            return requests.take(self._request_id(), now_ms)
+        if not is_level:
+            return None
+        if has_slot and consumers.has_next():
+            return consumers.take(self._request_id())
+        return consumers.take_credit()
+
+    def _request_id(self) -> int:
+        """Return an id that nothing open on this connection has."""
+        while True:
+            self._last_id = self._last_id % (ID_END - 1) + 1
+            taken = self._last_id in self._requests.open or self._last_id in self._consumers.open
+            if not taken and self._last_id != self._puts.open_id:
+                return self._last_id
+
+    def _send_now(self, message: m.Message) -> None:
+        connection = self._connection
+        if connection is not None and not connection.is_closed:
+            self._control.append(connection.send(message))
+
+    def _broken(self, error: RemoteProtocolError) -> None:
+        """Say what the queue manager did wrong. It would do so again: no reconnect."""
+        text = f"the queue manager broke the protocol: {error}"
+        self._send_now(m.Goaway(error.code, str(error)[:1_000]))
+        self.end(ConnectionEnded(error.code, text))
+
+    # What the queue manager says
+
+    def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
+        self.welcome = welcome
+        self._home = Home(welcome.store_id, welcome.boot)
+        self._settles.came_to(self._home)
+        self._events.append(Ready(welcome))
+
+    def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:
+        code, text = goaway.code, f"the queue manager says goodbye: {goaway.text}"
+        again = class_of(code) is ErrorClass.RETRY_LATER or code == ErrorCode.INTERNAL_ERROR
+        if again:
+            self._events.append(Disconnected(code, text, goaway.retry_after_ms))
+        else:
+            self.end(ConnectionEnded(code, text))
+
+    def _on_ping(self, ping: m.Ping, now_ms: int) -> None:
+        self._send_now(m.Pong(ping.number))
+
+    def _on_committed(self, answer: m.Committed, now_ms: int) -> None:
+        self._puts.committed(answer, self.welcome.name)
+
+    def _on_settled(self, answer: m.Settled, now_ms: int) -> None:
+        self._settles.settled(answer)
+
+    def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
+        unwanted: list[bytes] = []
+        if answer.request_id in self._consumers.open:
+            unwanted = self._consumers.delivered(answer, now_ms)
+        elif answer.request_id in self._requests.open:
+            unwanted = self._requests.delivered(answer, self._home)
+        self._give_back(answer.queue_id, unwanted)
+
+    def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
+        if answer.request_id == self._puts.open_id:
+            self._puts.opened(answer.value)
+        elif answer.request_id in self._requests.open:
+            self._requests.done(answer.request_id, answer.value)
+        elif answer.request_id in self._consumers.open:
+            self._consumers.opened(answer.request_id, answer.value)
+
+    def _on_error(self, answer: m.Error, now_ms: int) -> None:
+        error = RequestError(answer.code, answer.text, answer.retry_after_ms)
+        self._refused(answer.request_id, error)
+
+    def _on_ended(self, answer: m.Ended, now_ms: int) -> None:
+        self._refused(answer.request_id, RequestError(answer.code, answer.text))
+
+    def _refused(self, request_id: int, error: RequestError) -> None:
+        if request_id == self._puts.open_id:
+            self._puts.refused(error)
+        elif request_id in self._requests.open:
+            self._requests.failed(request_id, error)
+        elif request_id in self._consumers.open:
+            self._consumers.ended(request_id, error)

@@ -1,0 +1,65 @@
+"""What can go wrong for a caller, beside the refusals of the queue manager.
+
+    Exception
+    ├── ConnectFailed           no connection came about: what, where, what to try
+    └── RequestError            of the protocol: its code, its text, what may be done next
+        ├── UnknownOutcome      it may have been done: the queue manager cannot tell any more
+        ├── ConnectionEnded     this client is done, for good
+        └── MessageDamaged      a message came whose record cannot be read
+
+So ``except RequestError`` meets whatever an open client may answer.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
+
+if TYPE_CHECKING:
+    from qmgr_client.message import Message
+
+
+class ConnectFailed(Exception):
+    """No connection to the queue manager came about."""
+
+    def __init__(self, address: str, why: str, hint: str) -> None:
+        super().__init__(f"cannot connect to {address}: {why}; {hint}")
+        self.address = address
+        self.why = why
+        self.hint = hint
+
+
+class UnknownOutcome(RequestError):
+    """What was asked may have been done or not, and nobody can tell any more."""
+
+    @property
+    def error_class(self) -> ErrorClass:
+        """What the caller may do next: look, before asking again."""
+        return ErrorClass.UNKNOWN_OUTCOME
+
+
+class ConnectionEnded(RequestError):
+    """The client is closed, or the queue manager sent it away for good."""
+
+    def __init__(self, code: int, text: str, *, was_sent: bool = False) -> None:
+        super().__init__(code, text)
+        self.was_sent = was_sent  # and never answered
+
+    @property
+    def error_class(self) -> ErrorClass:
+        """What the caller may do next, with a new client."""
+        return ErrorClass.UNKNOWN_OUTCOME if self.was_sent else class_of(self.code)
+
+    def once_sent(self) -> "ConnectionEnded":
+        """Return this error for something that was sent, so that it may have been done."""
+        return ConnectionEnded(self.code, self.text, was_sent=True)
+
+
+class MessageDamaged(RequestError):
+    """A message whose record cannot be read. It is leased all the same: ack or release it.
+
+    ``message`` has what its delivery says, and the whole record as its body.
+    """
+
+    def __init__(self, message: "Message") -> None:
+        super().__init__(ErrorCode.RECORD_DAMAGED, f"{message.queue}: {message.damage}")
+        self.message = message

@@ -1,0 +1,151 @@
+"""Requests with one answer each: gets, browses, administration. Sent again after a reconnect."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from qmgr_client import message as messages
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.events import Events, RequestDone, RequestFailed
+from qmgr_client.message import Home
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.frame import encode
+from qmgr_protocol.layout import parse, to_array
+
+# What a deletion is answered that had been done before its answer was lost.
+_GONE = {m.QueueDelete: ErrorCode.QUEUE_UNKNOWN, m.LinkDelete: ErrorCode.LINK_UNKNOWN}
+
+
+@dataclass(slots=True)
+class Request:
+    """A request without an answer."""
+
+    ticket: int
+    message: m.Message  # Its request id is set anew by each connection.
+    deadline_ms: int  # of a get's wait
+    was_lost: bool = False  # with a connection, after it was sent
+    is_abandoned: bool = False  # by the caller, who wants no answer any more
+
+    @property
+    def is_get(self) -> bool:
+        """Whether it brings messages."""
+        return type(self.message) is m.Get
+
+    def under(self, request_id: int, now_ms: int) -> m.Message:
+        """Return the message to send; a get waits for what is left of its time."""
+        if not self.is_get:
+            return self.message._replace(request_id=request_id)
+        wait_ms = min(max(self.deadline_ms - now_ms, 0), self.message.wait_ms)
+        return self.message._replace(request_id=request_id, wait_ms=wait_ms)
+
+
+def check(kind: type[Any], fields: tuple[Any, ...], bytes_max: int) -> m.Message:
+    """Return the message of *kind* with *fields* behind its request id.
+
+    Raises:
+        RequestError: VALUE_INVALID, the queue manager would close the connection at it.
+    """
+    try:
+        message = kind(1, *fields)
+        parse(list(to_array(message)))
+        size = len(encode(to_array(message)))
+    except (FieldInvalid, TypeError, ValueError, OverflowError) as error:
+        raise RequestError(ErrorCode.VALUE_INVALID, str(error)) from error
+    if size > bytes_max:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"{kind.__name__} of {size} bytes, at most {bytes_max}"
+        )
+    return message
+
+
+class Requests:
+    """All requests without an answer.
+
+    Invariant: each is in one of ``_waiting``, ``_gets`` and ``open``. Gets wait apart, as they may
+    not overtake the puts of an earlier connection.
+    """
+
+    def __init__(self, events: Events) -> None:
+        self.open: dict[int, Request] = {}  # by request id, on this connection
+        self._events = events
+        self._waiting: deque[Request] = deque()
+        self._gets: deque[Request] = deque()
+
+    def __len__(self) -> int:
+        """Return how many have no answer yet."""
+        return len(self._waiting) + len(self._gets) + len(self.open)
+
+    def add(self, request: Request) -> None:
+        """Take in a request, to be sent when the window lets it."""
+        (self._gets if request.is_get else self._waiting).append(request)
+
+    def has_next(self, *, gets: bool) -> bool:
+        """Return whether one waits to be sent; of *gets* only if they may be."""
+        return bool(self._waiting or (gets and self._gets))
+
+    def take(self, request_id: int, now_ms: int) -> m.Message:
+        """Return the next one, under *request_id*."""
+        request = (self._waiting or self._gets).popleft()
+        self.open[request_id] = request
+        return request.under(request_id, now_ms)
+
+    def done(self, request_id: int, value: Any) -> None:
+        """Take the value of a request."""
+        request = self.open.pop(request_id)
+        if not request.is_abandoned:
+            value = [] if request.is_get and value is None else value
+            self._events.append(RequestDone(request.ticket, value))
+
+    def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
+        """Take the messages of a get; return the handles of those that nobody wants any more."""
+        request = self.open.pop(answer.request_id)
+        if request.is_abandoned:
+            return [item[: m.HANDLE.size] for item in answer.items]
+        queue = request.message.queue
+        found = [messages.decode(item, queue, answer.queue_id, home) for item in answer.items]
+        self._events.append(RequestDone(request.ticket, found))
+        return []
+
+    def failed(self, request_id: int, error: RequestError) -> None:
+        """Take the refusal of a request."""
+        request = self.open.pop(request_id)
+        if request.is_abandoned:
+            return
+        if request.was_lost and _GONE.get(type(request.message)) == error.code:
+            self._events.append(RequestDone(request.ticket, {"messages": None}))
+        else:
+            self._events.append(RequestFailed(request.ticket, error))
+
+    def abandon(self, ticket: int) -> m.Cancel | None:
+        """Drop a request; return what ends it at the queue manager, where that is possible."""
+        for waiting in (self._waiting, self._gets):
+            for request in waiting:
+                if request.ticket == ticket:
+                    waiting.remove(request)
+                    return None
+        for request_id, request in self.open.items():
+            if request.ticket == ticket:
+                request.is_abandoned = True
+                return m.Cancel(request_id) if request.is_get else None
+        return None
+
+    def lost(self) -> None:
+        """Have what was sent go out again, in its order, on the next connection."""
+        again = [request for request in self.open.values() if not request.is_abandoned]
+        for request in reversed(again):
+            request.was_lost = True
+            (self._gets if request.is_get else self._waiting).appendleft(request)
+        self.open.clear()
+
+    def fail(self, error: ConnectionEnded) -> None:
+        """End every request with *error*."""
+        sent = error.once_sent()
+        for request in self.open.values():
+            if not request.is_abandoned:
+                self._events.append(RequestFailed(request.ticket, sent))
+        for request in (*self._waiting, *self._gets):
+            self._events.append(RequestFailed(request.ticket, sent if request.was_lost else error))
+        self.open.clear()
+        self._waiting.clear()
+        self._gets.clear()

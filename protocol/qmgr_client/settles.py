@@ -1,0 +1,138 @@
+"""Acks and releases: grouped into frames, answered cumulatively, sent again after a reconnect.
+
+    waiting ──take──▶ sent under a settle id ──Settled(id)──▶ one result for each handle
+       ▲                  │
+       └─connection lost──┘
+
+Sending one again is harmless: what was settled or is gone counts as settled, and what another holds
+is refused (LEASE_LOST), as it would have been the first time.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from qmgr_client.errors import ConnectionEnded
+from qmgr_client.events import Events, Settled
+from qmgr_client.message import Home
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.layout import ID_END
+
+BATCH_HANDLES_MAX = 1_000  # A frame may carry more; its answer must list the exceptions of all.
+
+
+class Settle(NamedTuple):
+    """An ack or a release that has no result yet."""
+
+    ticket: int  # 0 for what the core itself gives back: nobody wants to know
+    action: int
+    home: Home
+    queue_id: int
+    handle: bytes
+
+
+class Settles:
+    """All settles without a result.
+
+    Invariant: ``_sent`` is in the order of its ids, which are this connection's.
+    """
+
+    def __init__(self, events: Events, *, coalesce: bool) -> None:
+        self._events = events
+        self._batch_max = BATCH_HANDLES_MAX if coalesce else 1
+        self._waiting: deque[Settle] = deque()
+        self._sent: dict[int, list[Settle]] = {}
+        self._next_id = 1
+        self._again = 0  # how many of those waiting were sent on an earlier connection
+
+    def __len__(self) -> int:
+        """Return how many settles have no result yet."""
+        return len(self._waiting) + sum(map(len, self._sent.values()))
+
+    @property
+    def frames(self) -> int:
+        """How many frames of this connection wait for an answer."""
+        return len(self._sent)
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether settles of an earlier connection are still to be sent."""
+        return self._again > 0
+
+    def add(self, settle: Settle) -> None:
+        """Take in a settle, to be sent when the window lets it."""
+        self._waiting.append(settle)
+
+    def take(self) -> m.Settle | None:
+        """Return the next frame: handles of one queue, for one action."""
+        waiting = self._waiting
+        if not waiting or not self._renumber():
+            return None
+        _, action, _, queue_id, _ = waiting[0]
+        batch: list[Settle] = []
+        while waiting and len(batch) < self._batch_max:
+            if waiting[0].queue_id != queue_id or waiting[0].action != action:
+                break
+            batch.append(waiting.popleft())
+        self._again = max(self._again - len(batch), 0)
+        settle_id, self._next_id = self._next_id, self._next_id + 1
+        self._sent[settle_id] = batch
+        handles = b"".join([settle.handle for settle in batch])
+        return m.Settle(settle_id, action, queue_id, handles)
+
+    def _renumber(self) -> bool:
+        """Return whether there is an id for a frame: they start anew when all is answered."""
+        if self._next_id < ID_END:
+            return True
+        if not self._sent:
+            self._next_id = 1
+        return not self._sent
+
+    def settled(self, answer: m.Settled) -> None:
+        """Take the answer to all frames up to an id."""
+        codes = {(row[0], row[1]): row[2] for row in answer.exceptions}
+        for settle_id in [i for i in self._sent if i <= answer.settle_id]:
+            for index, settle in enumerate(self._sent.pop(settle_id)):
+                code = codes.get((settle_id, index)) if codes else None
+                self._finish(settle, None if code is None else refusal(code))
+
+    def _finish(self, settle: Settle, error: RequestError | None) -> None:
+        if settle.ticket:
+            self._events.append(Settled(settle.ticket, error))
+
+    def lost(self) -> None:
+        """Have what was sent go out again, first of all, on the next connection."""
+        again = [settle for batch in self._sent.values() for settle in batch]
+        pass
+        self._again += len(again)
+        self._sent.clear()
+        self._next_id = 1
+
+    def came_to(self, home: Home) -> None:
+        """End what was leased from another store than the one now connected."""
+        foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
+        if not foreign:
+            return
+        self._waiting = deque(settle for settle in self._waiting if home.knows(settle.home))
+        self._again = min(self._again, len(self._waiting))
+        for settle in foreign:
+            self._finish(settle, refusal(ErrorCode.LEASE_LOST))
+
+    def fail(self, error: ConnectionEnded) -> None:
+        """End every settle with *error*."""
+        sent = error.once_sent()
+        for batch in self._sent.values():
+            for settle in batch:
+                self._finish(settle, sent)
+        for settle in self._waiting:
+            self._finish(settle, error)
+        self._sent.clear()
+        self._waiting.clear()
+        self._again = 0
+
+
+def refusal(code: int) -> RequestError:
+    """Return what the caller of a settle is told for *code*."""
+    if code == ErrorCode.LEASE_LOST:
+        return RequestError(code, "the lease is over, and the message may be another's by now")
+    return RequestError(code, "the message could not be settled")

@@ -1,0 +1,206 @@
+"""Messages as arrays: the operation number, then the fields in their order, each within its limits.
+
+Elements beyond those known are ignored and fields that are missing at the end take their default,
+so that a message can grow. A number is never used again for something else.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import LENGTH_MAX
+from qmgr_protocol.errors import FieldInvalid
+from qmgr_protocol.field import (
+    NAME,
+    SCALAR,
+    TEXT,
+    U8,
+    U32,
+    U64,
+    Check,
+    anything,
+    array,
+    binary,
+    blobs,
+    either,
+    exactly,
+    flag,
+    integer,
+    mapping,
+    optional,
+    row,
+    text,
+)
+
+ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
+_ID = integer(1, ID_END - 1)
+_SEQ = integer(1, SEQ_END - 1)
+_LEASE = integer(0, m.LEASE_MAX_MS)
+_WAIT = integer(0, m.WAIT_MAX_MS)
+_COUNT = integer(1, m.GET_MAX_MESSAGES)
+_ACTION = integer(m.ACK, m.RELEASE)
+_HANDLES = binary(m.HANDLES_MAX_BYTES, m.HANDLE.size)
+_POSITION = optional(row(U8, U64))
+_STORE = binary(16)
+_LONG = text(4096)
+_ATTRIBUTES = mapping(100, text(200), either(array(100, SCALAR), SCALAR))
+_REFUSED = array(LENGTH_MAX, row(_SEQ, U32, _LONG))
+_STAMPED = array(LENGTH_MAX, row(_SEQ, U64, _SEQ))
+_EXCEPTIONS = array(LENGTH_MAX, row(_ID, U32, U32))
+
+# operation: (number, class, checks in the order of the fields)
+_TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
+    (1, m.Hello, (TEXT, U32, U32, TEXT, NAME, array(100, TEXT), _STORE, U64, TEXT, U64, TEXT,
+                  binary(1024))),
+    (2, m.Welcome, (U32, NAME, _STORE, U64, array(100, TEXT), TEXT, U64, U64, U64, U64, U64, U64,
+                    U64)),
+    (3, m.Goaway, (U32, _LONG, U64)),
+    (4, m.Ping, (U64,)),
+    (5, m.Pong, (U64,)),
+    (6, m.Ok, (_ID, anything)),
+    (7, m.Error, (_ID, U32, U8, U64, _LONG)),
+    (8, m.Cancel, (_ID,)),
+    (9, m.Ended, (_ID, U32, _LONG)),
+    (20, m.ProducerOpen, (_ID, exactly(16), flag)),
+    (21, m.Put, (_ID, _SEQ, U64, NAME, blobs)),
+    (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED)),
+    (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ)),
+    (24, m.Consume, (_ID, NAME, U32, U64, _LEASE)),
+    (25, m.Credit, (_ID, U32, U64)),
+    (26, m.Deliver, (_ID, U32, blobs)),
+    (27, m.Settle, (_ID, _ACTION, U32, _HANDLES)),
+    (28, m.Settled, (_ID, _EXCEPTIONS)),
+    (29, m.Browse, (_ID, NAME, _POSITION, _COUNT, _SEQ)),
+    (40, m.QueueCreate, (_ID, NAME, _ATTRIBUTES)),
+    (41, m.QueueDelete, (_ID, NAME, flag)),
+    (42, m.QueueList, (_ID, NAME, integer(1, 10_000))),
+    (43, m.QueueShow, (_ID, NAME)),
+    (44, m.QueuePurge, (_ID, NAME)),
+    (60, m.LinkOpen, (_ID, exactly(24), _SEQ, _SEQ)),
+    (61, m.LinkCreate, (_ID, NAME, _ATTRIBUTES)),
+    (62, m.LinkDelete, (_ID, NAME, flag)),
+    (63, m.LinkList, (_ID,)),
+    (64, m.LinkShow, (_ID, NAME)),
+    (65, m.LinkStart, (_ID, NAME)),
+    (66, m.LinkStop, (_ID, NAME)),
+    (67, m.Blocked, (_ID, _SEQ, U32, U64, _LONG)),
+    (80, m.Status, (_ID,)),
+    (81, m.Snapshot, (_ID, _LONG)),
+)  # fmt: skip
+
+OPERATIONS: dict[int, type[Any]] = {number: kind for number, kind, _ in _TABLE}
+NUMBERS: dict[type[Any], int] = {kind: number for number, kind, _ in _TABLE}
+
+
+# What most frames of a busy connection hold is tested at once, in half the time that a check for
+# each field takes. A quick test may refuse what the checks let pass, never the other way round.
+def _is_put(stream: Any, first_id: Any, seen: Any, queue: Any, records: Any) -> bool:
+    return (
+        type(stream) is type(first_id) is type(seen) is int
+        and 0 < stream < ID_END
+        and 0 < first_id < SEQ_END
+        and 0 <= seen < SEQ_END
+        and type(queue) is str
+        and len(queue) <= 64
+        and not blobs(records)
+    )
+
+
+def _is_committed(stream: Any, commit_id: Any, refused: Any, stamped: Any) -> bool:
+    return (
+        type(stream) is type(commit_id) is int
+        and 0 < stream < ID_END
+        and 0 <= commit_id < SEQ_END
+        and refused == []
+        and (stamped == [] or not _STAMPED(stamped))
+    )
+
+
+def _is_credit(request_id: Any, messages: Any, size_bytes: Any) -> bool:
+    return (
+        type(request_id) is type(messages) is type(size_bytes) is int
+        and 0 < request_id < ID_END
+        and 0 <= messages < 2**32
+        and 0 <= size_bytes < 2**63
+    )
+
+
+def _is_deliver(request_id: Any, queue_id: Any, items: Any) -> bool:
+    return (
+        type(request_id) is type(queue_id) is int
+        and 0 < request_id < ID_END
+        and 0 <= queue_id < 2**32
+        and not blobs(items)
+    )
+
+
+def _is_settle(settle_id: Any, action: Any, queue_id: Any, handles: Any) -> bool:
+    return (
+        type(settle_id) is type(action) is type(queue_id) is int
+        and 0 < settle_id < ID_END
+        and m.ACK <= action <= m.RELEASE
+        and 0 <= queue_id < 2**32
+        and not _HANDLES(handles)
+    )
+
+
+def _not_known(*fields: Any) -> bool:
+    del fields
+    return False
+
+
+QUICK: dict[type[Any], Callable[..., bool]] = {
+    m.Put: _is_put,
+    m.Committed: _is_committed,
+    m.Credit: _is_credit,
+    m.Deliver: _is_deliver,
+    m.Settle: _is_settle,
+}
+_PARSERS: dict[int, tuple[type[Any], tuple[Check, ...], int, Callable[..., bool]]] = {
+    number: (kind, checks, len(checks), QUICK.get(kind, _not_known))
+    for number, kind, checks in _TABLE
+}
+
+
+def parse(array_: list[Any]) -> m.Message:
+    """Return the message that a decoded frame holds.
+
+    Raises:
+        OperationUnknown: the peer may be newer; its request is refused, the connection stays.
+        FieldInvalid: a field is missing, of the wrong type or out of range.
+    """
+    found = _PARSERS.get(array_[0])
+    if found is None:
+        second = array_[1] if len(array_) > 1 else None
+        raise m.OperationUnknown(array_[0], second if type(second) is int and second > 0 else 0)
+    kind, checks, count, is_valid = found
+    fields = array_[1 : count + 1]
+    if len(fields) == count and is_valid(*fields):
+        return tuple.__new__(kind, fields)  # As kind(*fields), in half the time.
+    return parse_by_field(kind, checks, fields)
+
+
+def parse_by_field(kind: type[Any], checks: tuple[Check, ...], fields: list[Any]) -> m.Message:
+    """Return the message of *kind* whose first *fields* are given.
+
+    Raises:
+        FieldInvalid: as :func:`parse`.
+    """
+    for index, value in enumerate(fields):
+        if why := checks[index](value):
+            raise FieldInvalid(kind.__name__, kind._fields[index], why)
+    try:
+        return kind(*fields)
+    except TypeError:
+        missing = kind._fields[len(fields)]
+        raise FieldInvalid(kind.__name__, missing, "is missing") from None
+
+
+def checks_of(kind: type[Any]) -> tuple[Check, ...]:
+    """Return the checks of the fields of *kind*."""
+    return _PARSERS[NUMBERS[kind]][1]
+
+
+def to_array(message: m.Message) -> tuple[Any, ...]:
+    """Return *message* as the array that a frame carries."""
+    return (NUMBERS[type(message)], *message)

@@ -1,0 +1,140 @@
+"""A queue manager that says what a test tells it to, over a connection that a test cuts."""
+
+from typing import Any, TypeVar
+
+from qmgr_client.core import ClientCore
+from qmgr_client.events import (
+    ConsumerEnded,
+    Event,
+    PutDone,
+    RequestDone,
+    RequestFailed,
+    Settled,
+)
+from qmgr_client.message import PutResult
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.states import Side
+
+PRODUCER = b"p" * 16
+STORE = b"s" * 16
+NAME = "QM1"
+RESULTS = (PutDone, Settled, RequestDone, RequestFailed, ConsumerEnded)
+
+Kind = TypeVar("Kind")
+
+
+class Scripted:
+    """One client core, and the far end of its connection.
+
+    Invariant: all that the core has sent and the test has not looked at is in ``heard``.
+    """
+
+    def __init__(self, *, coalesce: bool = True, **welcome: Any) -> None:
+        self.core = ClientCore("test", PRODUCER, coalesce=coalesce)
+        self.now_ms = 1_000
+        self.heard: list[m.Message] = []
+        self.done: dict[int, Any] = {}  # ticket to result
+        self.events: list[Event] = []
+        self._welcome: dict[str, Any] = {
+            "version": 1,
+            "name": NAME,
+            "store_id": STORE,
+            "boot": 1,
+        } | welcome
+        self._far: Connection | None = None
+
+    def connect(self, **welcome: Any) -> "Scripted":
+        """Connect and say welcome; return self."""
+        self.core.connected(self.now_ms)
+        self._far = Connection(Side.LISTENER, now_ms=self.now_ms)
+        self.pump()
+        assert type(self.heard.pop()) is m.Hello
+        self.say(m.Welcome(**(self._welcome | welcome)))
+        return self
+
+    def opened(self, *held: Any) -> "Scripted":
+        """Connect and open the producer as *held* says, or with nothing; return self."""
+        self.connect()
+        self.answer_open(*held)
+        return self
+
+    def answer_open(self, commit_id: int = 0, ahead: Any = (), refused: Any = ()) -> m.ProducerOpen:
+        """Answer the request that opens the producer."""
+        request = self.hear(m.ProducerOpen)
+        value = [7, commit_id, list(ahead), [list(refusal) for refusal in refused]]
+        self.say(m.Ok(request.request_id, value))
+        return request
+
+    def cut(self) -> "Scripted":
+        """Cut the connection; return self."""
+        self.core.connection_lost()
+        self._far = None
+        self.heard.clear()
+        self._note()
+        return self
+
+    def pump(self) -> list[m.Message]:
+        """Let the core send; return all that was heard and not looked at."""
+        while data := self.core.data_to_send(self.now_ms):
+            if self._far is not None:
+                found = self._far.receive(data, self.now_ms)
+                assert self._far.error is None, self._far.error
+                self.heard += [message for message, _ in found]
+        self._note()
+        return self.heard
+
+    def hear(self, kind: type[Kind]) -> Kind:
+        """Return the first message of *kind* that was not looked at."""
+        for index, message in enumerate(self.pump()):
+            if type(message) is kind:
+                del self.heard[index]
+                return message
+        raise AssertionError(f"no {kind.__name__} in {self.heard}")
+
+    def hear_all(self, kind: type[Kind]) -> list[Kind]:
+        """Return all messages of *kind* that were not looked at."""
+        found = [message for message in self.pump() if type(message) is kind]
+        self.heard = [message for message in self.heard if type(message) is not kind]
+        return found
+
+    def say(self, *messages: m.Message) -> None:
+        """Send *messages* to the core, and take what it has to tell."""
+        assert self._far is not None, "not connected"
+        for message in messages:
+            self.core.receive(self._far.send(message), self.now_ms)
+        self._note()
+
+    def _note(self) -> None:
+        for event in self.core.events():
+            self.events.append(event)
+            if isinstance(event, RESULTS):
+                ticket, result = event
+                assert ticket not in self.done, f"two results: {event}"
+                self.done[ticket] = result
+
+    def told(self, kind: type[Kind]) -> Kind:
+        """Return the latest event of *kind*."""
+        found = [event for event in self.events if type(event) is kind]
+        assert found, f"no {kind.__name__} in {self.events}"
+        return found[-1]
+
+    def put(self, body: bytes = b"x", queue: str = "Q") -> int:
+        """Have the core put a message; return its ticket."""
+        return self.core.put(queue, records.encode(records.Fields(body)))
+
+    def results(self) -> list[PutResult | RequestError]:
+        """Return the results of puts, in the order in which they came."""
+        return [event.result for event in self.events if type(event) is PutDone]
+
+
+def delivery(
+    body: bytes = b"x", arrival: int = 1, lease: int = 1, *, priority: int = 4, state: int = 0,
+    counts: tuple[int, int] = (0, 0), **fields: Any,
+) -> bytes:  # fmt: skip
+    """Return a delivery item."""
+    uid = records.Uid(NAME, arrival)
+    record = records.encode(records.Fields(body, priority, uid=uid, **fields))
+    return m.DELIVERY.pack(priority, arrival, lease, *counts, state, 1_000_000) + record

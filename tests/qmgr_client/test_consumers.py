@@ -1,0 +1,228 @@
+"""Consumers: credit, what a lost connection takes with it, leases that run out."""
+
+import pytest
+
+from qmgr_client.events import ConsumerEnded, Delivered
+from qmgr_client.message import Message
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from tests.qmgr_client.scripted import Scripted, delivery
+
+LEASE_MS = 30_000
+
+
+class Consuming:
+    """A scripted pair with one consumer, opened with a prefetch of 8."""
+
+    def __init__(self, prefetch: int = 8, bytes_max: int = 1_000_000) -> None:
+        self.pair = Scripted().connect()
+        self.ticket = self.pair.core.consume("Q", prefetch, bytes_max)
+        self.arrival = 0
+        self.opening = self.answer()
+
+    def answer(self) -> m.Consume:
+        opening = self.pair.hear(m.Consume)
+        self.pair.say(m.Ok(opening.request_id, [3, LEASE_MS]))
+        self.request_id = opening.request_id
+        return opening
+
+    def deliver(self, count: int, body: bytes = b"x") -> None:
+        numbers = range(self.arrival + 1, self.arrival + count + 1)
+        self.arrival += count
+        items = [delivery(body, number, 100 + number) for number in numbers]
+        self.pair.say(m.Deliver(self.request_id, 3, items))
+
+    def take(self, count: int = 1) -> list[Message]:
+        found = [self.pair.core.next_message(self.ticket, self.pair.now_ms) for _ in range(count)]
+        return [message for message in found if message is not None]
+
+    def ack(self, messages: list[Message]) -> None:
+        for message in messages:
+            self.pair.core.settle(message, m.ACK)
+
+    def credits(self) -> list[int]:
+        return [credit.messages for credit in self.pair.hear_all(m.Credit)]
+
+
+def test_consumer_opens_with_all_its_credit() -> None:
+    consuming = Consuming()
+    assert consuming.opening[1:] == ("Q", 8, 1_000_000, 0)
+
+
+def test_messages_come_in_their_order() -> None:
+    consuming = Consuming()
+    consuming.deliver(3)
+    assert consuming.pair.told(Delivered).ticket == consuming.ticket
+    found = consuming.take(5)
+    assert [message.uid.timestamp for message in found if message.uid] == [1, 2, 3]
+    assert found[0].consumer == consuming.ticket
+    assert found[0].queue == "Q"
+
+
+def test_credit_comes_back_when_half_of_it_is_free() -> None:
+    consuming = Consuming()
+    consuming.deliver(8)
+    messages = consuming.take(8)
+    assert consuming.credits() == []
+    consuming.ack(messages[:3])
+    assert consuming.credits() == []
+    consuming.ack(messages[3:4])
+    assert consuming.credits() == [4]
+    consuming.ack(messages[4:])
+    assert consuming.credits() == [4]
+
+
+def test_settling_twice_frees_once() -> None:
+    consuming = Consuming()
+    consuming.deliver(4)
+    messages = consuming.take(4)
+    for _ in range(4):
+        consuming.ack(messages[:1])
+    assert consuming.credits() == []
+
+
+def test_credit_follows_the_settles_that_free_it() -> None:
+    consuming = Consuming()
+    consuming.deliver(8)
+    consuming.ack(consuming.take(8))
+    assert [type(message) for message in consuming.pair.pump()] == [m.Settle, m.Credit]
+
+
+def test_prefetch_of_one_is_one_at_a_time() -> None:
+    consuming = Consuming(prefetch=1)
+    for _ in range(3):
+        consuming.deliver(1)
+        consuming.ack(consuming.take())
+        assert consuming.credits() == [1]
+
+
+def test_credit_in_bytes_is_kept() -> None:
+    consuming = Consuming(prefetch=1_000, bytes_max=1_000)
+    consuming.deliver(1, b"." * 1_500)  # The last message may go beyond it.
+    consuming.ack(consuming.take())
+    (credit,) = consuming.pair.hear_all(m.Credit)
+    record_bytes = len(delivery(b"." * 1_500)) - m.DELIVERY_BYTES
+    assert (credit.messages, credit.bytes) == (1, record_bytes)
+
+
+def test_lost_connection_drops_what_was_not_handed_out() -> None:
+    consuming = Consuming()
+    consuming.deliver(5)
+    kept = consuming.take(2)
+    consuming.pair.cut().connect()
+    assert consuming.take() == []
+    assert consuming.answer().messages == 6, "two of eight are still with the application"
+    consuming.ack(kept)
+    consuming.deliver(2)
+    assert len(consuming.take(9)) == 2
+
+
+def test_consumer_is_opened_again_after_each_loss() -> None:
+    consuming = Consuming()
+    consuming.pair.cut().connect().hear(m.Consume)
+    consuming.pair.cut().connect()
+    assert consuming.answer().messages == 8
+    consuming.deliver(1)
+    assert len(consuming.take()) == 1
+
+
+def test_what_is_past_its_lease_is_not_handed_out() -> None:
+    consuming = Consuming()
+    consuming.deliver(8)
+    consuming.pair.now_ms += LEASE_MS
+    assert consuming.take(8) == []
+    assert consuming.credits() == [8]
+
+
+def test_message_that_is_never_settled_frees_its_credit_when_its_lease_is_over() -> None:
+    consuming = Consuming()
+    consuming.deliver(4)
+    consuming.take(4)
+    consuming.pair.now_ms += LEASE_MS - 1
+    consuming.pair.core.poll(consuming.pair.now_ms)
+    assert consuming.credits() == []
+    consuming.pair.say(m.Pong())  # The connection itself is not silent.
+    consuming.pair.now_ms += 1
+    consuming.pair.core.poll(consuming.pair.now_ms)
+    assert consuming.credits() == [4]
+
+
+def test_cancel_releases_what_was_not_handed_out() -> None:
+    consuming = Consuming()
+    consuming.deliver(3)
+    consuming.take(1)
+    consuming.pair.core.cancel(consuming.ticket)
+    consuming.pair.core.cancel(consuming.ticket)
+    assert consuming.pair.hear(m.Cancel).request_id == consuming.request_id
+    settle = consuming.pair.hear(m.Settle)
+    assert settle.action == m.RELEASE
+    assert settle.handles == m.HANDLE.pack(4, 2, 102) + m.HANDLE.pack(4, 3, 103)
+    consuming.deliver(1)  # It was under way.
+    assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
+    consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.CANCELLED, "cancelled"))
+    assert consuming.pair.told(ConsumerEnded) == ConsumerEnded(consuming.ticket, None)
+    assert consuming.take() == []
+
+
+def test_cancel_before_it_is_opened() -> None:
+    pair = Scripted()
+    ticket = pair.core.consume("Q", 8)
+    pair.core.cancel(ticket)
+    pair.connect()
+    assert pair.pump() == []
+    assert pair.done[ticket] is None
+
+
+def test_cancel_while_it_is_opening() -> None:
+    pair = Scripted().connect()
+    ticket = pair.core.consume("Q", 8)
+    opening = pair.hear(m.Consume)
+    pair.core.cancel(ticket)
+    pair.hear(m.Cancel)
+    pair.say(m.Ok(opening.request_id, [3, LEASE_MS]))
+    pair.say(m.Ended(opening.request_id, ErrorCode.CANCELLED, "cancelled"))
+    assert pair.done[ticket] is None
+
+
+def test_lost_connection_ends_a_cancelled_consumer() -> None:
+    consuming = Consuming()
+    consuming.pair.core.cancel(consuming.ticket)
+    consuming.pair.cut().connect()
+    assert consuming.pair.pump() == []
+    assert consuming.pair.told(ConsumerEnded).error is None
+
+
+def test_deleted_queue_ends_its_consumer() -> None:
+    consuming = Consuming()
+    text = "queue Q was deleted"
+    consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.QUEUE_DELETED, text))
+    error = consuming.pair.told(ConsumerEnded).error
+    assert error is not None
+    assert error.code == ErrorCode.QUEUE_DELETED
+
+
+def test_consumer_that_is_refused_has_ended() -> None:
+    pair = Scripted(request_window=2).connect()
+    for _ in range(5):  # A refusal frees its place in the window.
+        ticket = pair.core.consume("Q", 8)
+        opening = pair.hear(m.Consume)
+        pair.say(m.Error(opening.request_id, ErrorCode.QUEUE_UNKNOWN, 2, 0, "unknown"))
+        assert pair.done[ticket].code == ErrorCode.QUEUE_UNKNOWN
+
+
+@pytest.mark.parametrize(("prefetch", "bytes_max"), [(0, 1), (1, 0), (-1, 1), (2**32, 1)])
+def test_consumer_without_credit_is_refused(prefetch: int, bytes_max: int) -> None:
+    with pytest.raises(RequestError):
+        Scripted().core.consume("Q", prefetch, bytes_max)
+
+
+def test_credit_is_level_over_a_long_run() -> None:
+    consuming = Consuming(prefetch=10)
+    granted = 10
+    for step in range(50):
+        count = min(1 + step % 4, granted)
+        consuming.deliver(count)
+        granted -= count
+        consuming.ack(consuming.take(count))
+        granted += sum(consuming.credits())
+        assert 5 < granted <= 10

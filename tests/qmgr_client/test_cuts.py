@@ -1,0 +1,250 @@
+"""A client against the real core, cut at any byte: nothing is lost, nothing is doubled.
+
+The laws, for every put and every message:
+
+1. A put has one result.
+2. What was said to be stored is on the queue once, until its ack is said to be done; then it is
+   gone and never comes again. What was refused never comes.
+3. The client never breaks the protocol, whatever the windows are.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qmgr_client.core import ClientCore
+from qmgr_client.events import PutDone, RequestDone, RequestFailed, Settled
+from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from tests.qmgr_client.daemon import Daemon
+
+PRODUCER = b"p" * 16
+WAIT_MAX_MS = 500
+QUEUES = {"WIDE": {}, "NARROW": {"depth_max": 3}}
+
+
+class World:
+    """One client, one queue manager, and what the client has been told."""
+
+    def __init__(self, window: int, window_bytes: int, requests: int, *, coalesce: bool) -> None:
+        self.daemon = Daemon(
+            {
+                "queue_manager": {"name": "QM1"},
+                "limits": {
+                    "put_window_messages": window,
+                    "put_window_bytes": window_bytes,
+                    "request_window": requests,
+                },
+            }
+        )
+        self.core = ClientCore("test", PRODUCER, coalesce=coalesce)
+        self.sent = b""  # by the client, under way
+        self.puts: dict[int, bytes] = {}  # ticket to body
+        self.results: dict[int, PutResult | RequestError] = {}
+        self.acks: dict[int, bytes] = {}  # ticket to body
+        self.acked: set[bytes] = set()
+        self.held: list[Message] = []
+        self.requests: dict[int, Any] = {}
+        self.consumers: list[int] = []
+        self.reconnect()
+        for queue, attributes in QUEUES.items():
+            self.core.request(self.now_ms, m.QueueCreate, queue, attributes)
+            self.settle_down()
+
+    @property
+    def now_ms(self) -> int:
+        return self.daemon.now_ms
+
+    def reconnect(self) -> None:
+        self.cut()
+        self.daemon.accept()
+        self.core.connected(self.now_ms)
+
+    def cut(self) -> None:
+        self.core.connection_lost()
+        self.daemon.cut()
+        self.sent = b""
+        self.note()
+
+    def crash(self) -> None:
+        """Kill the queue manager: what its intake held is gone, the store is not."""
+        self.cut()
+        self.daemon.start()
+        self.reconnect()
+
+    def put(self, queue: str, size: int) -> None:
+        body = b"%d." % len(self.puts) + b"." * size
+        self.puts[self.core.put(queue, encode(Outgoing(body)))] = body
+
+    def take(self) -> None:
+        for ticket in self.consumers:
+            message = self.core.next_message(ticket, self.now_ms)
+            if message is not None:
+                self.handed(message)
+
+    def handed(self, message: Message) -> None:
+        assert message.body in self.puts.values()
+        assert message.body not in self.acked, "it came again after its ack was done"
+        for ticket, body in self.puts.items():
+            refused = body == message.body and isinstance(self.results.get(ticket), RequestError)
+            assert not refused, "a refused put came out"
+        self.held.append(message)
+
+    def finish(self, action: int) -> None:
+        if self.held:
+            message = self.held.pop(0)
+            ticket = self.core.settle(message, action)
+            if action == m.ACK:
+                self.acks[ticket] = message.body
+
+    def get(self, count: int, wait_ms: int) -> None:
+        self.core.request(self.now_ms, m.Get, "WIDE", count, wait_ms)
+
+    def consume(self, prefetch: int) -> None:
+        self.consumers.append(self.core.consume("WIDE", prefetch))
+
+    def cancel(self) -> None:
+        if self.consumers:
+            self.core.cancel(self.consumers.pop(0))
+
+    def wait(self, wait_ms: int) -> None:
+        self.daemon.now_ms += wait_ms
+
+    def flow(self, to_daemon: int, to_client: int) -> int:
+        """Let so many bytes arrive; return how many did."""
+        while data := self.core.data_to_send(self.now_ms):
+            self.sent += data
+        arrived, self.sent = self.sent[:to_daemon], self.sent[to_daemon:]
+        self.daemon.receive(arrived)  # Law 3: this would raise.
+        answers = self.daemon.answers
+        self.core.receive(answers[:to_client], self.now_ms)
+        self.daemon.answers = answers[to_client:]
+        self.note()
+        return len(arrived) + len(answers[:to_client])
+
+    def note(self) -> None:
+        for event in self.core.events():
+            match event:
+                case PutDone(ticket, result):
+                    assert ticket not in self.results, "law 1"
+                    self.results[ticket] = result
+                case Settled(ticket, error):
+                    body = self.acks.pop(ticket, None)
+                    if error is None and body is not None:
+                        self.acked.add(body)
+                    assert error is None or error.code == ErrorCode.LEASE_LOST
+                case RequestDone(ticket, value):
+                    self.requests[ticket] = value
+                    if type(value) is list:
+                        for message in value:
+                            self.handed(message)
+                case RequestFailed(_, error):
+                    raise AssertionError(error)
+
+    def settle_down(self) -> None:
+        """Let all arrive that is under way, until nothing moves any more."""
+        for _ in range(1_000):
+            moved = self.flow(1 << 30, 1 << 30)
+            self.daemon.turn()
+            if not moved and not self.daemon.answers and not self.daemon.turns.wanted:
+                return
+        raise AssertionError("no rest")
+
+    def on_queues(self) -> list[bytes]:
+        """Return what is on the queues, by browsing them."""
+        bodies = []
+        for queue in QUEUES:
+            ticket = self.core.request(self.now_ms, m.Browse, queue, None, 10_000)
+            self.settle_down()
+            bodies += [decode(item, queue, 0).body for item in self.requests[ticket]["items"]]
+        return bodies
+
+
+def audit(world: World) -> None:
+    """Let everything end, and hold it against the laws."""
+    world.reconnect()
+    world.settle_down()
+    world.daemon.now_ms += WAIT_MAX_MS + 1  # Gets may have held the whole request window.
+    world.settle_down()
+    assert set(world.results) == set(world.puts), "law 1"
+    assert world.core.outstanding == 0
+    stored = {world.puts[t] for t, r in world.results.items() if isinstance(r, PutResult)}
+    found = world.on_queues()
+    assert len(found) == len(set(found)), "law 2: doubled"
+    assert set(found) == stored - world.acked, "law 2"
+    uids = [r.uid for r in world.results.values() if isinstance(r, PutResult) and r.uid]
+    assert len(uids) == len(set(uids))
+    for result in world.results.values():
+        if isinstance(result, PutResult):
+            assert result.uid is not None or result.resent
+        else:
+            assert result.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_UNKNOWN)
+
+
+BYTES = st.one_of(st.just(1 << 30), st.integers(0, 300))
+STEP = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from([*QUEUES, "NOWHERE"]), st.integers(0, 400)),
+    st.tuples(st.just("burst"), st.integers(2, 12)),
+    st.tuples(st.just("flow"), BYTES, BYTES),
+    st.tuples(st.just("turn")),
+    st.tuples(st.just("cut")),
+    st.tuples(st.just("crash")),
+    st.tuples(st.just("take")),
+    st.tuples(st.just("ack")),
+    st.tuples(st.just("release")),
+    st.tuples(st.just("get"), st.integers(1, 3), st.integers(0, WAIT_MAX_MS)),
+    st.tuples(st.just("consume"), st.integers(1, 5)),
+    st.tuples(st.just("cancel")),
+    st.tuples(st.just("wait"), st.integers(1, 40_000)),
+)
+
+
+DO: dict[str, Callable[..., Any]] = {
+    "put": World.put,
+    "burst": lambda world, count: [world.put("WIDE", 10) for _ in range(count)],
+    "flow": World.flow,
+    "turn": lambda world: world.daemon.turn(),
+    "cut": World.reconnect,
+    "crash": World.crash,
+    "take": World.take,
+    "ack": lambda world: world.finish(m.ACK),
+    "release": lambda world: world.finish(m.RELEASE),
+    "get": World.get,
+    "consume": World.consume,
+    "cancel": World.cancel,
+    "wait": World.wait,
+}
+
+
+@given(
+    window=st.integers(1, 6),
+    window_bytes=st.sampled_from([1_024, 1 << 24]),
+    requests=st.integers(1, 6),
+    coalesce=st.booleans(),
+    steps=st.lists(STEP, min_size=5, max_size=60),
+)
+@settings(max_examples=150)
+def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
+    window: int, window_bytes: int, requests: int, coalesce: bool, steps: list[tuple[Any, ...]]
+) -> None:
+    world = World(window, window_bytes, requests, coalesce=coalesce)
+    for step in steps:
+        DO[step[0]](world, *step[1:])
+    audit(world)
+    # Law 2, to the end: what is left comes out, and then nothing is left.
+    for _ in range(200):
+        if not world.core.outstanding and not world.on_queues() and not world.held:
+            break
+        world.daemon.now_ms += 40_000  # What the application dropped comes back.
+        world.core.request(world.now_ms, m.Get, "WIDE", 100)
+        world.core.request(world.now_ms, m.Get, "NARROW", 100)
+        world.settle_down()
+        world.take()
+        while world.held:
+            world.finish(m.ACK)
+        world.settle_down()
+    audit(world)
+    assert world.on_queues() == []

@@ -1,0 +1,34 @@
+"""Errors of the client."""
+
+from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.message import decode
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
+from tests.qmgr_client.scripted import delivery
+
+
+def test_connect_failed_says_what_where_and_what_to_try() -> None:
+    error = ConnectFailed("127.0.0.1:1", "Connection refused", "is qmgrd running there?")
+    assert str(error) == (
+        "cannot connect to 127.0.0.1:1: Connection refused; is qmgrd running there?"
+    )
+
+
+def test_unknown_outcome_keeps_its_code() -> None:
+    error = UnknownOutcome(ErrorCode.PRODUCER_UNKNOWN, "gone")
+    assert error.error_class is ErrorClass.UNKNOWN_OUTCOME
+    assert str(error) == "PRODUCER_UNKNOWN: gone"
+
+
+def test_what_was_sent_before_the_end_has_an_unknown_outcome() -> None:
+    error = ConnectionEnded(ErrorCode.PRODUCER_FENCED, "another took over")
+    assert error.error_class is ErrorClass.NEVER
+    assert error.once_sent().error_class is ErrorClass.UNKNOWN_OUTCOME
+    assert error.once_sent().code == ErrorCode.PRODUCER_FENCED
+    assert isinstance(error, RequestError)
+
+
+def test_damaged_message_can_be_settled() -> None:
+    message = decode(delivery()[:-1] + b"?", "Q", 3)
+    error = MessageDamaged(message)
+    assert error.message.handle == message.handle
+    assert "checksum" in str(error)

@@ -1,0 +1,313 @@
+"""The golden vectors: what is in protocol/vectors/, and how it is written down.
+
+Bytes stand as {"hex": "..."} and integers beyond 2**53 as {"integer": "..."}, so that every
+language's JSON reads them. `pytest tests/qmgr_protocol --rewrite` writes the files anew.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from qmgr_protocol import layout, record
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.record import Fields, Uid
+
+VECTORS = Path(__file__).parents[2] / "protocol" / "vectors"
+STORE_ID = bytes(range(16))
+PRODUCER_ID = bytes(range(16, 32))
+STREAM_ID = STORE_ID + (7).to_bytes(8, "big")
+UID = Uid("QM1", 1_700_000_000_000_001)
+PUT_US = 1_700_000_000_000_500
+
+RECORDS: dict[str, Fields] = {
+    "minimal": Fields(b""),
+    "a body": Fields(b"hello"),
+    "stamped": Fields(b"hello", uid=UID),
+    "priority 9": Fields(b"hello", priority=9),
+    "a correlation id": Fields(b"hello", correlation_id=b"order-4711"),
+    "an expiry": Fields(b"hello", expiry_ms=60_000),
+    "an envelope": Fields(
+        b"{}",
+        envelope={
+            "headers": {"tenant": "blue", "try": 1, "raw": b"\x00\xff"},
+            "reply_to": "ANSWERS@NYC",
+            "content_type": "application/json",
+            "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "tracestate": "vendor=1",
+        },
+    ),
+    "first of a group": Fields(b"one", group=(bytes(range(24)), 1, False)),
+    "last of a group": Fields(b"two", group=(bytes(range(24)), 2, True)),
+    "everything": Fields(
+        b"\x00\x01\x02",
+        priority=0,
+        correlation_id=b"c" * 64,
+        envelope={"content_type": "application/octet-stream"},
+        uid=Uid("Q" * 64, 2**63 - 1),
+        group=(b"g" * 24, 2**32 - 1, True),
+        expiry_ms=2**63 - 1,
+    ),
+    "an ignorable flag of a newer peer": Fields(b"hello", flags=0x01),
+}
+_RECORD = record.encode(RECORDS["stamped"])
+_ITEM = m.DELIVERY.pack(4, 17, (3 << 32) + 5, 2, 1, m.STATE_REDELIVERED, PUT_US) + _RECORD
+_HANDLE = m.HANDLE.pack(4, 17, (3 << 32) + 5)
+
+MESSAGES: dict[str, m.Message] = {
+    "Hello": m.Hello(m.MAGIC, 1, 1, "client", "orders-service-7"),
+    "Hello of a queue manager": m.Hello(
+        m.MAGIC, 1, 1, "queue-manager", "QM1", [], STORE_ID, 3, "qmgrd/0.1.0"
+    ),
+    "Welcome": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0"),
+    "Goaway": m.Goaway(ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000),
+    "Ping": m.Ping(123_456),
+    "Pong": m.Pong(123_456),
+    "Ok": m.Ok(9, {"messages": 3}),
+    "Ok with nothing": m.Ok(9),
+    "Error": m.Error(9, ErrorCode.QUEUE_UNKNOWN, 2, 0, "queue ORDERS does not exist here"),
+    "Cancel": m.Cancel(9),
+    "Ended": m.Ended(9, ErrorCode.CANCELLED, "cancelled by the client"),
+    "ProducerOpen": m.ProducerOpen(1, PRODUCER_ID),
+    "ProducerOpen that resumes": m.ProducerOpen(1, PRODUCER_ID, True),
+    "Put": m.Put(1, 1, 0, "ORDERS", [record.encode(RECORDS["a body"])]),
+    "Put of two over a link": m.Put(1, 501, 0, "ORDERS", [_RECORD, _RECORD]),
+    "Put of nothing": m.Put(1, 1, 0, "ORDERS", []),
+    "Committed": m.Committed(1, 1, [], [[1, UID.timestamp, 1]]),
+    "Committed with a refusal": m.Committed(
+        1, 3, [[2, ErrorCode.QUEUE_FULL, "queue ORDERS holds 10 messages, at most 10"]], []
+    ),
+    "Get": m.Get(2, "ORDERS"),
+    "Get that waits": m.Get(2, "ORDERS", 100, 5_000, 60_000, 65_536),
+    "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
+    "Credit": m.Credit(3, 100, 524_288),
+    "Deliver": m.Deliver(3, 12, [_ITEM]),
+    "Settle": m.Settle(1, m.ACK, 12, _HANDLE),
+    "Settle that releases two": m.Settle(2, m.RELEASE, 12, _HANDLE * 2),
+    "Settled": m.Settled(1),
+    "Settled with an exception": m.Settled(2, [[2, 1, ErrorCode.LEASE_LOST]]),
+    "Browse": m.Browse(4, "ORDERS"),
+    "Browse behind a place": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
+    "QueueCreate": m.QueueCreate(5, "ORDERS", {"depth_max": 1_000}),
+    "QueueCreate of a remote queue": m.QueueCreate(5, "FLIGHTS@NYC"),
+    "QueueDelete": m.QueueDelete(5, "ORDERS", True),
+    "QueueList": m.QueueList(5, "ORDERS", 100),
+    "QueueShow": m.QueueShow(5, "ORDERS"),
+    "QueuePurge": m.QueuePurge(5, "ORDERS"),
+    "LinkOpen": m.LinkOpen(1, STREAM_ID, 501, 600),
+    "LinkCreate": m.LinkCreate(6, "NYC", {"addresses": ["nyc.example:7470"]}),
+    "LinkDelete": m.LinkDelete(6, "NYC", False),
+    "LinkList": m.LinkList(6),
+    "LinkShow": m.LinkShow(6, "NYC"),
+    "LinkStart": m.LinkStart(6, "NYC"),
+    "LinkStop": m.LinkStop(6, "NYC"),
+    "Blocked": m.Blocked(1, 502, ErrorCode.QUEUE_FULL, 1_000, "queue ORDERS is full"),
+    "Status": m.Status(7),
+    "Snapshot": m.Snapshot(8, "/var/tmp/snapshot"),
+}
+
+# What a newer peer may send, and what is read of it.
+NEWER: dict[str, tuple[list[Any], m.Message]] = {
+    "a hello with three fields more": (
+        [1, "qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9",
+         8_388_608, "none", b"", {"zone": "b"}, 1, None],
+        m.Hello("qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9"),
+    ),
+    "a hello of the required fields alone": (
+        [1, "qmgr", 1, 1, "client", "a"], m.Hello("qmgr", 1, 1, "client", "a"),
+    ),
+    "a ping without its number": ([4], m.Ping(0)),
+    "a commit without its lists": ([22, 1, 5], m.Committed(1, 5)),
+    "a commit whose rows are longer": (
+        [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], []],
+        m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]]),
+    ),
+    "a get with a selector behind": (
+        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "color = 'red'"], m.Get(2, "ORDERS"),
+    ),
+    "a goaway of an unknown code": ([3, 9_999, "because", 5], m.Goaway(9_999, "because", 5)),
+    "an error of an unknown code": (
+        [7, 9, 9_999, 1, 250, "later"], m.Error(9, 9_999, 1, 250, "later"),
+    ),
+}  # fmt: skip
+
+# Operations that this version does not know: the answer stands beside them, if there is one.
+UNKNOWN: dict[str, tuple[list[Any], bool]] = {
+    "a request of an unknown operation": ([99, 41, "ORDERS", {"color": "red"}], True),
+    "an unknown operation without a request id": ([99], False),
+    "an unknown operation whose second element is no id": ([1_000, "x"], False),
+}
+
+
+class Refused(NamedTuple):
+    """Bytes that must be refused, and by which code."""
+
+    data: bytes
+    code: ErrorCode
+
+
+def _raw(body: bytes) -> bytes:
+    return LENGTH.pack(len(body)) + body
+
+
+def _damaged(name: str, offset: int, value: int) -> bytes:
+    """The record *name* with one byte changed and the checksum made right again."""
+    data = bytearray(record.encode(RECORDS[name]))
+    data[offset] = value
+    data[:4] = crc32(data[5:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+REFUSED_FRAMES: dict[str, Refused] = {
+    "longer than the limit": Refused(LENGTH.pack(8_388_609), ErrorCode.FRAME_TOO_LARGE),
+    "of 4 GiB": Refused(b"\xff\xff\xff\xff", ErrorCode.FRAME_TOO_LARGE),
+    "an HTTP request": Refused(b"GET / HTTP/1.1\r\n\r\n", ErrorCode.FRAME_TOO_LARGE),
+    "empty": Refused(_raw(b""), ErrorCode.FRAME_MALFORMED),
+    "no array": Refused(_raw(pack({"operation": 4})), ErrorCode.FRAME_MALFORMED),
+    "an empty array": Refused(_raw(b"\x90"), ErrorCode.FRAME_MALFORMED),
+    "an operation that is text": Refused(encode(["ping"]), ErrorCode.FRAME_MALFORMED),
+    "an operation that is true": Refused(encode([True]), ErrorCode.FRAME_MALFORMED),
+    "two values": Refused(_raw(b"\x91\x04\x91\x04"), ErrorCode.FRAME_MALFORMED),
+    "a value cut short": Refused(_raw(b"\x92\x04"), ErrorCode.FRAME_MALFORMED),
+    "0xc1": Refused(_raw(b"\xc1"), ErrorCode.FRAME_MALFORMED),
+    "text that is not UTF-8": Refused(_raw(b"\x92\x04\xa1\xff"), ErrorCode.FRAME_MALFORMED),
+    "an extension": Refused(_raw(b"\x92\x04\xd4\x05\x00"), ErrorCode.FRAME_MALFORMED),
+    "a msgpack timestamp": Refused(
+        _raw(b"\x92\x04\xd6\xff\x00\x00\x00\x01"), ErrorCode.FRAME_MALFORMED
+    ),
+    "a map that names a key twice": Refused(
+        _raw(b"\x93\x06\x01\x82\xa1a\x01\xa1a\x02"), ErrorCode.FRAME_MALFORMED
+    ),
+    "a map with a number as a key": Refused(
+        _raw(b"\x93\x06\x01\x81\x01\x02"), ErrorCode.FRAME_MALFORMED
+    ),
+    "an array that claims 4 billion": Refused(
+        _raw(b"\xdd\xff\xff\xff\xff"), ErrorCode.FRAME_MALFORMED
+    ),
+    "arrays 2,000 deep": Refused(
+        _raw(b"\x92\x04" + b"\x91" * 2_000 + b"\xc0"), ErrorCode.FRAME_MALFORMED
+    ),
+    "a request id of 0": Refused(encode([80, 0]), ErrorCode.FIELD_INVALID),
+    "a request id of 2**32": Refused(encode([80, 2**32]), ErrorCode.FIELD_INVALID),
+    "a request id that is true": Refused(encode([80, True]), ErrorCode.FIELD_INVALID),
+    "a missing field": Refused(encode([44, 5]), ErrorCode.FIELD_INVALID),
+    "a number for a name": Refused(encode([44, 5, 6]), ErrorCode.FIELD_INVALID),
+    "a producer id of 15 bytes": Refused(encode([20, 1, b"p" * 15]), ErrorCode.FIELD_INVALID),
+    "a record that is text": Refused(encode([21, 1, 1, 0, "Q", ["x"]]), ErrorCode.FIELD_INVALID),
+    "half a handle": Refused(encode([27, 1, 1, 12, b"h" * 16]), ErrorCode.FIELD_INVALID),
+    "an action of 3": Refused(encode([27, 1, 3, 12, b""]), ErrorCode.FIELD_INVALID),
+    "an attribute that is a map": Refused(
+        encode([40, 5, "Q", {"depth_max": {}}]), ErrorCode.FIELD_INVALID
+    ),
+    "an answer from whoever dialled": Refused(
+        encode(layout.to_array(m.Ok(1))), ErrorCode.STATE_VIOLATION
+    ),
+    "a second hello": Refused(
+        encode(layout.to_array(MESSAGES["Hello"])), ErrorCode.STATE_VIOLATION
+    ),
+    "a link opened by a client": Refused(
+        encode(layout.to_array(MESSAGES["LinkOpen"])), ErrorCode.STATE_VIOLATION
+    ),
+}
+
+REFUSED_HELLOS: dict[str, Refused] = {
+    "a first frame of 4,097 bytes": Refused(LENGTH.pack(4_097), ErrorCode.FRAME_TOO_LARGE),
+    "a ping before the hello": Refused(encode([4, 1]), ErrorCode.STATE_VIOLATION),
+    "an unknown operation before the hello": Refused(encode([99, 1]), ErrorCode.STATE_VIOLATION),
+    "another magic": Refused(encode([1, "amqp", 1, 1, "client", "a"]), ErrorCode.FIELD_INVALID),
+    "versions 2 to 3": Refused(
+        encode([1, "qmgr", 2, 3, "client", "a"]), ErrorCode.VERSION_UNSUPPORTED
+    ),
+    "an unknown role": Refused(encode([1, "qmgr", 1, 1, "root", "a"]), ErrorCode.FIELD_INVALID),
+    "frames of at most 1 KiB": Refused(
+        encode([1, "qmgr", 1, 1, "client", "a", [], b"", 0, "", 1_024]), ErrorCode.FIELD_INVALID
+    ),
+    "a queue manager without a store": Refused(
+        encode([1, "qmgr", 1, 1, "queue-manager", "QM1"]), ErrorCode.FIELD_INVALID
+    ),
+    "a queue manager of no name": Refused(
+        encode([1, "qmgr", 1, 1, "queue-manager", "a b", [], STORE_ID]), ErrorCode.FIELD_INVALID
+    ),
+}
+
+REFUSED_RECORDS: dict[str, Refused] = {
+    "shorter than a head": Refused(b"\x00" * 23, ErrorCode.RECORD_MALFORMED),
+    "a flipped bit in the body": Refused(
+        _RECORD[:24] + b"\x69" + _RECORD[25:], ErrorCode.CHECKSUM_MISMATCH
+    ),
+    "a byte cut off": Refused(_RECORD[:-1], ErrorCode.CHECKSUM_MISMATCH),
+    "version 2": Refused(_damaged("a body", 5, 2), ErrorCode.RECORD_MALFORMED),
+    "priority 10": Refused(_damaged("a body", 6, 10), ErrorCode.RECORD_MALFORMED),
+    "a flag that must be understood": Refused(
+        _damaged("a body", 7, 0x10), ErrorCode.RECORD_MALFORMED
+    ),
+    "an expiry of 2**63": Refused(_damaged("a body", 8, 0x80), ErrorCode.RECORD_MALFORMED),
+    "a correlation id of 65 bytes": Refused(
+        _damaged("everything", 16, 65), ErrorCode.RECORD_MALFORMED
+    ),
+    "last of no group": Refused(_damaged("a body", 17, 2), ErrorCode.RECORD_MALFORMED),
+    "an unknown group flag": Refused(
+        _damaged("first of a group", 17, 5), ErrorCode.RECORD_MALFORMED
+    ),
+    "lengths that do not add up": Refused(_damaged("a body", 23, 4), ErrorCode.RECORD_MALFORMED),
+    "an origin that is not there": Refused(_damaged("a body", 4, 3), ErrorCode.RECORD_MALFORMED),
+}
+
+
+def shown(value: Any) -> Any:
+    """Return *value* as JSON can carry it."""
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return int(value) if abs(value) < 2**53 else {"integer": str(value)}
+    if hasattr(value, "_fields"):
+        return {name: shown(getattr(value, name)) for name in value._fields}
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return [shown(item) for item in value]
+
+
+def described(message: m.Message) -> dict[str, Any]:
+    """Return a message as a vector names it."""
+    return {"message": type(message).__name__, "fields": shown(message)}
+
+
+def files() -> dict[str, list[dict[str, Any]]]:
+    """Return the vectors by the name of their file."""
+    return {
+        "messages.json": [
+            {"name": name, **described(message), "hex": encode(layout.to_array(message)).hex()}
+            for name, message in MESSAGES.items()
+        ],
+        "records.json": [
+            {"name": name, "fields": shown(fields), "hex": record.encode(fields).hex()}
+            for name, fields in RECORDS.items()
+        ],
+        "newer.json": [
+            {"name": name, "hex": encode(array).hex(), "reads_as": described(message)}
+            for name, (array, message) in NEWER.items()
+        ]
+        + [
+            {"name": name, "hex": encode(array).hex(),
+             "answered": "OPERATION_UNKNOWN" if answered else None}
+            for name, (array, answered) in UNKNOWN.items()
+        ],
+        "refused.json": [
+            {"name": name, "what": what, "hex": refused.data.hex(), "code": int(refused.code),
+             "code_name": refused.code.name}
+            for what, cases in (
+                ("hello", REFUSED_HELLOS), ("frame", REFUSED_FRAMES), ("record", REFUSED_RECORDS),
+            )
+            for name, refused in cases.items()
+        ],
+    }  # fmt: skip
+
+
+def text_of(vectors: list[dict[str, Any]]) -> str:
+    """Return what a file of *vectors* holds."""
+    return json.dumps(vectors, indent=1, ensure_ascii=False) + "\n"

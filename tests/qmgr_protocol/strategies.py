@@ -1,0 +1,145 @@
+"""Messages, arrays and bytes as Hypothesis makes them."""
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import Fields, Uid
+
+IDS = st.integers(1, 2**32 - 1)
+SEQS = st.integers(1, 2**63 - 1)
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**63 - 1)
+TEXTS = st.text(max_size=20)
+NAMES = st.text("ABCXYZabc0189._-", min_size=1, max_size=12)
+BINARIES = st.lists(st.binary(max_size=20), max_size=4)
+ATTRIBUTES = st.dictionaries(
+    TEXTS, st.integers(0, 9) | TEXTS | st.lists(TEXTS, max_size=3), max_size=3
+)
+
+# What a field of that name may hold, in whatever message.
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "magic": st.just(m.MAGIC),
+    "version": st.just(1),
+    "version_min": st.just(1),
+    "version_max": st.integers(1, 9),
+    "role": st.sampled_from(["client", "queue-manager"]),
+    "name": NAMES,
+    "features": st.lists(TEXTS, max_size=3),
+    "store_id": st.binary(min_size=16, max_size=16),
+    "boot": U64,
+    "software": TEXTS,
+    "frame_max_bytes": st.integers(65_536, 2**63 - 1),
+    "auth_method": TEXTS,
+    "auth_data": st.binary(max_size=20),
+    "message_max_bytes": U64,
+    "put_window_messages": U64,
+    "put_window_bytes": U64,
+    "request_window": U64,
+    "heartbeat_ms": U64,
+    "liveness_ms": U64,
+    "code": U32,
+    "text": TEXTS,
+    "retry_after_ms": U64,
+    "number": U64,
+    "request_id": IDS,
+    "value": st.none() | st.integers(-9, 9) | st.lists(TEXTS, max_size=3) | ATTRIBUTES,
+    "error_class": st.integers(0, 255),
+    "producer_id": st.binary(min_size=16, max_size=16),
+    "resume": st.booleans(),
+    "stream_id": st.binary(min_size=24, max_size=24),
+    "first_held": SEQS,
+    "next_id": SEQS,
+    "stream": IDS,
+    "first_id": SEQS,
+    "seen": U64,
+    "queue": NAMES,
+    "records": BINARIES,
+    "commit_id": U64,
+    "refused": st.lists(st.tuples(SEQS, U32, TEXTS).map(list), max_size=3),
+    "stamped": st.lists(st.tuples(SEQS, U64, SEQS).map(list), max_size=3),
+    "seq_id": SEQS,
+    "messages_max": st.integers(1, m.GET_MAX_MESSAGES),
+    "wait_ms": st.integers(0, m.WAIT_MAX_MS),
+    "lease_ms": st.integers(0, m.LEASE_MAX_MS),
+    "bytes_max": SEQS,
+    "messages": U32,
+    "bytes": U64,
+    "queue_id": U32,
+    "items": BINARIES,
+    "settle_id": IDS,
+    "action": st.sampled_from([m.ACK, m.RELEASE]),
+    "handles": st.lists(st.binary(min_size=17, max_size=17), max_size=3).map(b"".join),
+    "exceptions": st.lists(st.tuples(IDS, U32, U32).map(list), max_size=3),
+    "after": TEXTS,
+    "attributes": ATTRIBUTES,
+    "purge": st.booleans(),
+    "limit": st.integers(1, 10_000),
+    "link": NAMES,
+    "directory": TEXTS,
+}
+_BROWSE = FIELDS | {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)}
+
+
+def messages_of(kind: type[Any]) -> st.SearchStrategy[m.Message]:
+    fields = _BROWSE if kind is m.Browse else FIELDS
+    return st.builds(kind, **{name: fields[name] for name in kind._fields})
+
+
+MESSAGES: st.SearchStrategy[m.Message] = st.sampled_from(sorted(layout.NUMBERS, key=str)).flatmap(
+    messages_of
+)
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=9)
+    | st.binary(max_size=30)
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def mutated_arrays(draw: st.DrawFn) -> list[Any]:
+    """A message as an array in which something is not as it should be, or is."""
+    array = list(layout.to_array(draw(MESSAGES)))
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(1, len(array)))
+        action = draw(st.sampled_from(["replace", "insert", "cut"]))
+        if action == "replace":
+            array[place : place + 1] = [draw(VALUES)]
+        elif action == "insert":
+            array.insert(place, draw(VALUES))
+        else:
+            del array[place:]
+    return array
+
+
+UIDS = st.builds(Uid, NAMES, U64)
+RECORD_FIELDS = st.builds(
+    Fields,
+    body=st.binary(max_size=200),
+    priority=st.integers(0, 9),
+    correlation_id=st.binary(max_size=64),
+    envelope=st.dictionaries(TEXTS, st.integers(-9, 9) | TEXTS | ATTRIBUTES, max_size=3),
+    uid=st.none() | UIDS,
+    group=st.none() | st.tuples(st.binary(min_size=24, max_size=24), U32, st.booleans()),
+    expiry_ms=U64,
+    flags=st.integers(0, 15),
+)
+
+
+@st.composite
+def chunked(draw: st.DrawFn, data: st.SearchStrategy[bytes]) -> tuple[bytes, list[bytes]]:
+    """Bytes, and the same bytes in pieces."""
+    whole = draw(data)
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=12)))
+    edges = [0, *cuts, len(whole)]
+    return whole, [whole[a:b] for a, b in pairwise(edges)]

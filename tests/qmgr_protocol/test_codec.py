@@ -1,0 +1,189 @@
+"""What the decoder takes and refuses: first of all, hostile values of every known kind."""
+
+import struct
+import time
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import codec
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import FrameMalformed
+from tests.qmgr_protocol.strategies import VALUES
+
+MIB = 1024 * 1024
+
+
+def array32(count: int, elements: bytes = b"") -> bytes:
+    return b"\xdd" + struct.pack(">I", count) + elements
+
+
+def nested(element: bytes, size_bytes: int = 8 * MIB) -> bytes:
+    """Arrays of 20,000 of *element* in an array, *size_bytes* in all."""
+    inner = array32(20_000, element * 20_000)
+    count = size_bytes // len(inner)
+    return array32(count, inner * count)
+
+
+REFUSED = {
+    "array32 that claims 4 G items in 5 bytes": array32(2**32 - 1),
+    "array16 that claims what does not follow": b"\xdc\xff\xff",
+    "map32 that claims 4 G items": b"\xdf\xff\xff\xff\xff",
+    "str32 that claims 4 GB": b"\xdb\xff\xff\xff\xff",
+    "bin32 that claims 4 GB": b"\xc6\xff\xff\xff\xff",
+    "ext32 that claims 4 GB": b"\xc9\xff\xff\xff\xff\x01",
+    "1 MB of empty arrays": array32(10**6, b"\x90" * 10**6),
+    "1 MB of nils": array32(10**6, b"\xc0" * 10**6),
+    "an array of 20,001": array32(20_001, b"\xc0" * 20_001),
+    "a map of 20,001": b"\xdf" + struct.pack(">I", 20_001) + b"".join(
+        pack(str(i)) + b"\xc0" for i in range(20_001)
+    ),
+    "nesting of 2,000": b"\x91" * 2_000 + b"\xc0",
+    "nesting of 1,000,000": b"\x91" * 10**6 + b"\xc0",
+    "nesting of maps": b"\x81\xa1a" * 10**5 + b"\xc0",
+    "500 nested claims of 900,000": array32(900_000) * 500 + b"\xc0" * 900_000,
+    "500 nested claims of 20,000": array32(20_000) * 500 + b"\xc0" * 900_000,
+    "1,000 nested claims of 20,000 in 3 KB": (b"\xdc" + struct.pack(">H", 20_000)) * 1_000,
+    "300 nested claims in 500 bytes": (b"\xdc" + struct.pack(">H", 500)) * 166,
+    "1,000 nested maps that claim 20,000": (b"\xde" + struct.pack(">H", 20_000) + b"\xa1a") * 1_000,
+    "8 MB of empty arrays in arrays": nested(b"\x90"),
+    "8 MB of empty maps in arrays": nested(b"\x80"),
+    "8 MB of nils in arrays": nested(b"\xc0"),
+    "8 MB of numbers in arrays": nested(b"\xcd\x12\x34"),
+    "8 MB of texts in arrays": nested(b"\xa2ab"),
+    "text that is not UTF-8": b"\xa1\xff",
+    "a surrogate": b"\xa3\xed\xa0\x80",
+    "an extension": b"\xd4\x05a",
+    "an empty extension": b"\xc7\x00\x05",
+    "a timestamp of 32 bits": b"\xd6\xff\x00\x00\x00\x01",
+    "a timestamp of 64 bits": b"\xd7\xff" + b"\x00" * 8,
+    "a timestamp of 96 bits": b"\xc7\x0c\xff" + b"\x00" * 12,
+    "a map with a list as a key": b"\x81\x90\x01",
+    "a map with a number as a key": b"\x81\x01\x01",
+    "a map with nil as a key": b"\x81\xc0\x01",
+    "a map with true as a key": b"\x81\xc3\x01",
+    "a map with a float as a key": b"\x81\xcb" + b"\x00" * 8 + b"\x01",
+    "a map that names a key twice": b"\x82\xa1a\x01\xa1a\x02",
+    "trailing bytes": b"\x90\x90",
+    "trailing bytes behind a long value": pack([b"x" * 600]) + b"\x00",
+    "0xc1": b"\xc1",
+    "0xc1 in a long value": b"\x92\xc1" + pack(b"x" * 600),
+    "nothing": b"",
+    "a value cut short": b"\x92\x01",
+    "a long value cut short": pack([b"x" * 600])[:-1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
+def test_hostile_value_is_refused_quickly_and_without_memory(data: bytes) -> None:
+    with pytest.raises(FrameMalformed):
+        unpack(data)
+    assert least_time(data) < 0.25  # Without limits 8 MB of empty arrays take over 2 s.
+    tracemalloc.start()
+    try:
+        with pytest.raises(FrameMalformed):
+            unpack(data)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A copy of the value and BUILT_MAX_BYTES; a short text takes 50 bytes beside its place.
+    assert peak_bytes < len(data) + 7 * codec.BUILT_MAX_BYTES
+
+
+def least_time(data: bytes) -> float:
+    """The processor seconds that the quickest of three takes."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        with suppress(FrameMalformed):
+            unpack(data)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def test_nested_claims_cost_no_more_than_their_bytes() -> None:
+    """3 KB that reserved 160 MB and 60 ms before a value was walked first."""
+    assert least_time(REFUSED["1,000 nested claims of 20,000 in 3 KB"]) < 0.005
+
+
+def test_nested_claims_in_a_small_value_cost_little() -> None:
+    """The quick way has no walk: its size alone bounds it."""
+    assert least_time(REFUSED["300 nested claims in 500 bytes"]) < 0.005
+
+
+GOOD: dict[str, Any] = {
+    "an array of 20,000": [None] * 20_000,
+    "20,000 rows of three, twice": [[[1, 2, 3]] * 20_000] * 2,
+    "10,000 rows of a queue": [{f"counter_{i}": i for i in range(22)} for _ in range(10_000)],
+    "a long binary": b"x" * (4 * MIB),
+    "lists 500 deep": None,
+    "NaN is a number": [0.5, float("inf")],
+    "a map with binary keys": {b"a": 1},
+}
+for _ in range(500):
+    GOOD["lists 500 deep"] = [GOOD["lists 500 deep"]]
+
+
+@pytest.mark.parametrize("value", GOOD.values(), ids=GOOD)
+def test_value_within_the_limits_is_read(value: Any) -> None:
+    assert unpack(pack(value)) == value
+
+
+def test_claim_of_a_small_value_is_held_to_its_size() -> None:
+    with pytest.raises(FrameMalformed, match="max_array_len"):
+        unpack(b"\xdc\x01\x00")
+
+
+def test_refusal_says_why() -> None:
+    with pytest.raises(FrameMalformed, match="StackError"):
+        unpack(b"\x91" * 2_000)
+
+
+def test_packer_is_as_new_after_a_value_that_it_cannot_pack() -> None:
+    for value in (object(), [1, 2**64], "\ud800", [[1], {"a": {1, 2}}]):
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            pack(value)
+        assert pack([1]) == b"\x91\x01"
+
+
+@given(VALUES)
+def test_what_is_packed_is_unpacked(value: Any) -> None:
+    if "nan" not in repr(value):
+        assert unpack(pack(value)) == value
+
+
+@given(st.binary(max_size=2_000))
+def test_random_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(FrameMalformed):
+        unpack(data)
+
+
+@given(VALUES, st.data())
+def test_mutated_value_is_read_or_refused(value: Any, data: st.DataObject) -> None:
+    packed = bytearray(pack([value, b"x" * data.draw(st.sampled_from([0, 600]))]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(FrameMalformed):
+        unpack(bytes(packed))
+
+
+@given(st.binary(max_size=codec.SMALL_BYTES - 10) | VALUES.map(pack))
+def test_the_two_ways_agree(data: bytes) -> None:
+    """Small values are read without a walk; nobody may notice."""
+
+    def outcome(packed: bytes) -> Any:
+        try:
+            return repr(unpack(packed))
+        except FrameMalformed:
+            return FrameMalformed
+
+    long = b"\x92" + data + pack(b"x" * codec.SMALL_BYTES)
+    small = outcome(b"\x91" + data)
+    if small is FrameMalformed:
+        assert outcome(long) is FrameMalformed
+    else:
+        assert outcome(long) == repr([*unpack(b"\x91" + data), b"x" * codec.SMALL_BYTES])

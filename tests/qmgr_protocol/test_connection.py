@@ -1,0 +1,322 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection, LivenessExpired, refusal
+from qmgr_protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side, State
+from tests.qmgr_protocol.golden import MESSAGES as GOLDEN
+from tests.qmgr_protocol.golden import STORE_ID
+from tests.qmgr_protocol.strategies import MESSAGES, chunked, messages_of, mutated_arrays
+
+ROLES = ("client", "queue-manager")
+HELLO = {
+    "client": m.Hello(m.MAGIC, 1, 1, "client", "app"),
+    "queue-manager": m.Hello(m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_ID),
+}
+WELCOME = m.Welcome(1, "QM1", STORE_ID, 1)
+USUAL = {type(message): message for message in GOLDEN.values()} | {m.Welcome: WELCOME}
+
+
+def frame(message: m.Message) -> bytes:
+    return encode(layout.to_array(message))
+
+
+def at(side: Side, state: State, role: str = "client") -> Connection:
+    """One end of a connection in that state."""
+    connection = Connection(side)
+    steps: list[tuple[Side, m.Message]] = [
+        (Side.DIALLER, HELLO[role]), (Side.LISTENER, WELCOME), (Side.LISTENER, m.Goaway(0)),
+    ]  # fmt: skip
+    for sender, message in steps[: list(State).index(state)]:
+        if sender is side:
+            connection.send(message)
+        else:
+            assert connection.receive(frame(message), 0) == [(message, len(frame(message)))]
+    assert connection.state is state
+    return connection
+
+
+def everything() -> Iterator[Any]:
+    for state in State:
+        for side in Side:
+            for role in ROLES if state is not State.IDLE else ROLES[:1]:
+                for kind in layout.NUMBERS:
+                    name = f"{state.value}-{side.value}-{role}-{kind.__name__}"
+                    yield pytest.param(state, side, role, kind, id=name)
+
+
+def after(state: State, sender: Side, role: str, kind: type[Any]) -> State | None:
+    if kind in QUEUE_MANAGER_ONLY and role != "queue-manager":
+        return None
+    return TRANSITIONS.get((state, sender, kind))
+
+
+def usual(kind: type[Any], role: str) -> m.Message:
+    return HELLO[role] if kind is m.Hello else USUAL[kind]
+
+
+@pytest.mark.parametrize(("state", "side", "role", "kind"), list(everything()))
+def test_sending_moves_as_the_table_says_or_is_our_own_error(
+    state: State, side: Side, role: str, kind: type[Any]
+) -> None:
+    connection, message = at(side, state, role), usual(kind, role)
+    expected = after(state, side, role, kind)
+    if expected is None:
+        with pytest.raises(LocalProtocolError, match=f"may not send {kind.__name__} when"):
+            connection.send(message)
+        expected = state
+    else:
+        assert connection.send(message) == frame(message)
+    assert connection.state is expected
+    assert connection.error is None
+
+
+@pytest.mark.parametrize(("state", "side", "role", "kind"), list(everything()))
+def test_receiving_moves_as_the_table_says_or_is_the_peers_error(
+    state: State, side: Side, role: str, kind: type[Any]
+) -> None:
+    connection, message = at(side, state, role), usual(kind, role)
+    expected = after(state, connection.peer_side, role, kind)
+    found = connection.receive(frame(message), 5)
+    if expected is not None:
+        assert found == [(message, len(frame(message)))]
+        assert (connection.state, connection.error) == (expected, None)
+        return
+    assert found == []
+    assert connection.state is state
+    if state is State.CLOSED:
+        assert connection.error is None
+    else:
+        assert connection.error is not None
+        assert connection.error.code == ErrorCode.STATE_VIOLATION
+
+
+def test_refusal_names_state_and_role() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    connection.receive(frame(GOLDEN["LinkOpen"]), 0)
+    assert str(connection.error) == "LinkOpen is not allowed in state open as role client"
+
+
+def test_two_ends_agree_over_a_handshake() -> None:
+    dialler, listener = Connection(Side.DIALLER), Connection(Side.LISTENER)
+    listener.receive(dialler.send(HELLO["client"]), 0)
+    dialler.receive(listener.send(WELCOME), 0)
+    assert (dialler.state, listener.state) == (State.OPEN, State.OPEN)
+    assert (dialler.hello, dialler.welcome) == (listener.hello, listener.welcome)
+
+
+@pytest.mark.parametrize("state", [State.IDLE, State.GREETING, State.OPEN])
+@pytest.mark.parametrize("side", Side)
+def test_goaway_may_be_sent_to_whoever_broke_the_protocol(side: Side, state: State) -> None:
+    connection = at(side, state)
+    connection.receive(LENGTH.pack(2**32 - 1), 0)
+    assert connection.error is not None
+    if (state, side) != (State.IDLE, Side.DIALLER):  # It has not even said hello.
+        connection.send(m.Goaway(connection.error.code))
+        assert connection.is_closed
+
+
+def test_broken_connection_takes_nothing_more() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    ping = frame(m.Ping(1))
+    assert len(connection.receive(ping + frame(m.Ok(1)) + ping, 0)) == 1
+    error = connection.error
+    assert connection.receive(ping, 0) == []
+    assert connection.error is error
+    assert connection.buffered_bytes == 0
+
+
+def test_goaway_ends_what_is_read() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    data = frame(m.Ping(1)) + frame(m.Goaway(0)) + frame(m.Ping(2)) + b"\xff" * 9
+    assert [message for message, _ in connection.receive(data, 0)] == [m.Ping(1), m.Goaway(0)]
+    assert (connection.state, connection.error) == (State.CLOSED, None)
+
+
+def test_what_was_under_way_when_we_left_is_no_error() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    connection.send(m.Goaway(ErrorCode.SHUTTING_DOWN))
+    assert connection.receive(frame(m.Ping(1)), 0) == []
+    assert connection.error is None
+
+
+def test_dialler_that_does_not_wait_for_the_welcome_breaks_the_protocol() -> None:
+    listener = Connection(Side.LISTENER)
+    found = listener.receive(frame(HELLO["client"]) + frame(m.Status(1)), 0)
+    assert [message for message, _ in found] == [HELLO["client"]]
+    assert listener.error is not None
+    assert listener.error.code == ErrorCode.STATE_VIOLATION
+
+
+def test_limits_of_frames_grow_with_the_handshake() -> None:
+    listener = Connection(Side.LISTENER)
+    listener.receive(LENGTH.pack(4_097), 0)
+    assert listener.error is not None
+    dialler = at(Side.DIALLER, State.GREETING)
+    dialler.receive(LENGTH.pack(65_537), 0)
+    assert dialler.error is not None
+    for side in Side:
+        open_ = at(side, State.OPEN)
+        open_.receive(LENGTH.pack(8 * 1024 * 1024), 0)
+        assert open_.error is None
+        other = at(side, State.OPEN)
+        other.receive(LENGTH.pack(8 * 1024 * 1024 + 1), 0)
+        assert other.error is not None
+
+
+def test_each_end_reads_frames_as_long_as_it_said() -> None:
+    hello, welcome = HELLO["client"], WELCOME
+    hello = hello._replace(frame_max_bytes=100_000)
+    welcome = welcome._replace(frame_max_bytes=200_000)
+    dialler, listener = Connection(Side.DIALLER), Connection(Side.LISTENER)
+    listener.receive(dialler.send(hello), 0)
+    dialler.receive(listener.send(welcome), 0)
+    for connection, limit in ((dialler, 100_000), (listener, 200_000)):
+        connection.receive(LENGTH.pack(limit), 0)
+        assert connection.error is None
+
+
+BAD_HELLOS = {
+    "magic": HELLO["client"]._replace(magic="mqtt"),
+    "version": HELLO["client"]._replace(version_min=2, version_max=9),
+    "versions the wrong way round": HELLO["client"]._replace(version_min=9, version_max=1),
+    "role": HELLO["client"]._replace(role="root"),
+    "frame": HELLO["client"]._replace(frame_max_bytes=65_535),
+    "name": HELLO["queue-manager"]._replace(name="x" * 65),
+    "store": HELLO["queue-manager"]._replace(store_id=b"x"),
+}
+BAD_WELCOMES = {
+    "version": WELCOME._replace(version=2),
+    "frame": WELCOME._replace(frame_max_bytes=0),
+    "name": WELCOME._replace(name="a/b"),
+    "store": WELCOME._replace(store_id=b""),
+}
+
+
+@pytest.mark.parametrize("hello", BAD_HELLOS.values(), ids=BAD_HELLOS)
+def test_hello_that_cannot_succeed_is_refused_at_both_ends(hello: m.Hello) -> None:
+    listener = Connection(Side.LISTENER)
+    assert listener.receive(frame(hello), 0) == []
+    assert listener.error is not None
+    assert listener.state is State.IDLE
+    assert frame(m.Goaway(1)) == listener.send(m.Goaway(1))
+    dialler = Connection(Side.DIALLER)
+    with pytest.raises(LocalProtocolError):
+        dialler.send(hello)
+    assert dialler.state is State.IDLE
+
+
+@pytest.mark.parametrize("welcome", BAD_WELCOMES.values(), ids=BAD_WELCOMES)
+def test_welcome_that_cannot_succeed_is_refused_at_both_ends(welcome: m.Welcome) -> None:
+    dialler = at(Side.DIALLER, State.GREETING)
+    assert dialler.receive(frame(welcome), 0) == []
+    assert dialler.error is not None
+    listener = at(Side.LISTENER, State.GREETING)
+    with pytest.raises(LocalProtocolError):
+        listener.send(welcome)
+
+
+def test_newer_dialler_that_speaks_our_version_too_is_welcome() -> None:
+    listener = Connection(Side.LISTENER)
+    hello = HELLO["client"]._replace(version_max=7, features=["topics", "streams"])
+    assert [message for message, _ in listener.receive(frame(hello), 0)] == [hello]
+
+
+def test_unknown_operation_is_handed_out_and_the_connection_stays() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    ((unknown, size), (ping, _)) = connection.receive(encode([99, 41]) + frame(m.Ping(1)), 0)
+    assert (unknown.operation, unknown.request_id, size) == (99, 41, 7)
+    assert ping == m.Ping(1)
+    assert refusal(unknown) == m.Error(
+        41, ErrorCode.OPERATION_UNKNOWN, 2, 0, "operation 99 is not known to protocol version 1"
+    )
+
+
+@pytest.mark.parametrize("request_id", [0, 2**32, 2**63])
+def test_unknown_operation_without_a_request_has_no_answer(request_id: int) -> None:
+    assert refusal(m.OperationUnknown(99, request_id)) is None
+
+
+def test_heartbeat_is_due_after_silence_and_not_twice_at_once() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    connection.receive(b"", 1_000)
+    assert connection.poll(1_099, 100, 300) == b""
+    assert connection.poll(1_100, 100, 300) == frame(m.Ping(1_100))
+    assert connection.poll(1_101, 100, 300) == b""
+    assert connection.poll(1_200, 100, 300) == frame(m.Ping(1_200))
+
+
+def test_any_byte_of_an_open_connection_is_a_sign_of_life() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    connection.receive(frame(m.Ping(1))[:3], 1_000)
+    assert connection.poll(1_099, 100, 300) == b""
+
+
+def test_silence_ends_a_connection() -> None:
+    connection = at(Side.LISTENER, State.OPEN)
+    connection.receive(b"", 1_000)
+    with pytest.raises(LivenessExpired, match="nothing heard for 300 ms, at most 300"):
+        connection.poll(1_300, 100, 300)
+
+
+def test_handshake_that_drips_in_is_no_sign_of_life() -> None:
+    """A slow loris sends a byte now and then and holds a place for ever."""
+    connection = Connection(Side.LISTENER, now_ms=1_000)
+    hello = frame(HELLO["client"])
+    for now_ms in range(1_000, 1_300, 30):
+        connection.receive(hello[:1], now_ms)
+        hello = hello[1:]
+    with pytest.raises(LivenessExpired):
+        connection.poll(1_300, 100, 300)
+
+
+def test_no_heartbeat_before_the_connection_is_open() -> None:
+    for state in (State.IDLE, State.GREETING, State.CLOSED):
+        assert at(Side.LISTENER, state).poll(200, 100, 300) == b""
+
+
+# Anything at all, in any state, in any pieces.
+
+ENDS = st.tuples(st.sampled_from(Side), st.sampled_from(State), st.sampled_from(ROLES))
+FRAMES = (
+    MESSAGES.map(frame)
+    | mutated_arrays().map(encode)
+    | st.builds(lambda data: LENGTH.pack(len(data)) + data, st.binary(max_size=40))
+    | st.binary(max_size=20)
+    | messages_of(m.Ping).map(frame)
+)
+TALK = st.lists(FRAMES, max_size=6).map(b"".join)
+
+
+@given(ENDS, chunked(TALK))
+def test_whatever_comes_is_read_or_the_peers_error(
+    end: tuple[Side, State, str], case: tuple[bytes, list[bytes]]
+) -> None:
+    data, chunks = case
+    whole, pieces = at(*end), at(*end)
+    at_once = whole.receive(data, 1)
+    bit_by_bit = [found for chunk in chunks for found in pieces.receive(chunk, 1)]
+    assert [repr(found) for found in bit_by_bit] == [repr(found) for found in at_once]
+    assert (whole.state, str(whole.error)) == (pieces.state, str(pieces.error))
+    assert isinstance(whole.error, RemoteProtocolError | None)
+    assert whole.buffered_bytes == pieces.buffered_bytes < 8 * 1024 * 1024 + 4
+    assert sum(size for _, size in at_once) + whole.buffered_bytes <= len(data)
+
+
+@given(ENDS, MESSAGES)
+def test_whatever_is_sent_goes_out_or_is_our_own_error(
+    end: tuple[Side, State, str], message: m.Message
+) -> None:
+    connection = at(*end)
+    try:
+        data = connection.send(message)
+    except LocalProtocolError:
+        return
+    assert data == frame(message)

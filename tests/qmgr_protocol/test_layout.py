@@ -1,0 +1,134 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import FieldInvalid
+from qmgr_protocol.frame import FrameDecoder, encode
+from tests.qmgr_protocol import golden
+from tests.qmgr_protocol.strategies import MESSAGES, VALUES, messages_of, mutated_arrays
+
+KINDS = pytest.mark.parametrize("kind", layout.NUMBERS, ids=lambda kind: kind.__name__)
+
+
+def over_the_wire(array: Any) -> list[Any]:
+    decoder = FrameDecoder(2**20)
+    decoder.feed(encode(array))
+    ((found, _),) = decoder.drain()
+    return found
+
+
+def required(kind: type[Any]) -> int:
+    return len(kind._fields) - len(kind._field_defaults)
+
+
+@given(MESSAGES)
+def test_what_is_sent_is_read(message: m.Message) -> None:
+    assert layout.parse(over_the_wire(layout.to_array(message))) == message
+
+
+@given(MESSAGES, st.lists(VALUES, min_size=1, max_size=3))
+def test_elements_of_a_newer_peer_are_ignored(message: m.Message, tail: list[Any]) -> None:
+    assert layout.parse([*layout.to_array(message), *tail]) == message
+
+
+@given(MESSAGES, st.integers(0, 20))
+def test_fields_missing_at_the_end_take_their_defaults(message: m.Message, count: int) -> None:
+    kind = type(message)
+    array = list(layout.to_array(message))[: 1 + count]
+    if count >= required(kind):
+        assert layout.parse(array) == kind(*message[:count])
+    else:
+        with pytest.raises(FieldInvalid, match="is missing"):
+            layout.parse(array)
+
+
+@given(mutated_arrays())
+def test_mutated_message_is_read_or_refused(array: list[Any]) -> None:
+    try:
+        message = layout.parse(array)
+    except FieldInvalid as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+        for value, check in zip(message, layout.checks_of(type(message)), strict=True):
+            assert check(value) == ""
+    assert len(refusal) < 1_000
+
+
+@pytest.mark.parametrize("kind", layout.QUICK, ids=lambda kind: kind.__name__)
+def test_quick_test_lets_nothing_pass_that_the_checks_refuse(kind: type[Any]) -> None:
+    """The limits of a hot message stand in two places: here is why they cannot come apart."""
+
+    @given(st.data())
+    def law(data: st.DataObject) -> None:
+        fields = list(data.draw(messages_of(kind)))
+        for place in range(len(fields)):
+            if data.draw(st.booleans()):
+                fields[place] = data.draw(EDGES | VALUES)
+        quick = layout.QUICK[kind](*fields)
+        slow = not any(
+            check(value) for value, check in zip(fields, layout.checks_of(kind), strict=True)
+        )
+        assert slow or not quick
+
+    law()
+
+
+EDGES: st.SearchStrategy[Any] = st.sampled_from(
+    [0, 1, 2, 3, -1, True, False, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 1.0, None, "", "x" * 64,
+     "x" * 1_024, "x" * 1_025, b"", b"h" * 17, b"h" * 16, b"h" * 170_000, b"h" * 170_017, [], [b""],
+     [""], [b"", 1], [[1, 1, 1]], [[1, 1]], [[0, 1, 1]], [[1, 2, "x"]], {}]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", layout.QUICK, ids=lambda kind: kind.__name__)
+def test_usual_message_passes_the_quick_test(kind: type[Any]) -> None:
+    usual = next(message for message in golden.MESSAGES.values() if type(message) is kind)
+    assert layout.QUICK[kind](*usual)
+
+
+@KINDS
+def test_each_field_has_a_check(kind: type[Any]) -> None:
+    assert len(layout.checks_of(kind)) == len(kind._fields)
+
+
+@KINDS
+def test_default_passes_its_check(kind: type[Any]) -> None:
+    checks = dict(zip(kind._fields, layout.checks_of(kind), strict=True))
+    for name, default in kind._field_defaults.items():
+        assert checks[name](default) == ""
+
+
+@KINDS
+def test_number_fits_one_byte_of_msgpack(kind: type[Any]) -> None:
+    assert 0 < layout.NUMBERS[kind] < 128
+    assert layout.OPERATIONS[layout.NUMBERS[kind]] is kind
+
+
+@pytest.mark.parametrize(
+    ("array", "request_id"),
+    [([99], 0), ([99, 41], 41), ([99, 0], 0), ([99, -1], 0), ([99, True], 0), ([99, "41"], 0),
+     ([-1, 41], 41), ([2**64 - 1, 41], 41)],
+)  # fmt: skip
+def test_unknown_operation_names_its_request(array: list[Any], request_id: int) -> None:
+    with pytest.raises(m.OperationUnknown) as caught:
+        layout.parse(array)
+    assert (caught.value.operation, caught.value.request_id) == (array[0], request_id)
+
+
+def test_refusal_names_message_field_and_limit() -> None:
+    with pytest.raises(FieldInvalid, match=r"^Get\.messages_max: 0 is not an integer from 1 to"):
+        layout.parse([23, 1, "Q", 0])
+
+
+def test_attribute_is_a_value_or_a_list_of_values() -> None:
+    """Deeper values would have to be shown, compared and stored by whoever gets them."""
+    layout.parse([61, 1, "NYC", {"addresses": ["a:1", "b:2"], "stopped": False}])
+    wrong: list[Any] = [{}, [[]], [{}], b"x", 1.5, "x" * 1_025]
+    for value in wrong:
+        with pytest.raises(FieldInvalid, match=r"LinkCreate\.attributes: under 'addresses'"):
+            layout.parse([61, 1, "NYC", {"addresses": value}])

@@ -1,0 +1,181 @@
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import record
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import Fields, Uid
+from tests.qmgr_protocol.strategies import RECORD_FIELDS, UIDS
+
+UID = Uid("QM1", 1_700_000_000_000_001)
+DEEP: Any = 1
+for _ in range(2_000):
+    DEEP = [DEEP]
+
+
+def code_of(action: Any, *args: Any) -> int:
+    with pytest.raises(RequestError) as caught:
+        action(*args)
+    return caught.value.code
+
+
+def test_head_is_24_bytes() -> None:
+    assert record.HEAD_BYTES == 24
+    assert len(record.encode(Fields(b""))) == 24
+
+
+def test_each_byte_of_the_head_stands_where_it_is_drawn() -> None:
+    data = record.encode(
+        Fields(
+            b"body!",
+            priority=7,
+            correlation_id=b"cc",
+            envelope={"a": 1},
+            uid=Uid("QM", 258),
+            group=(b"g" * 24, 3, True),
+            expiry_ms=515,
+            flags=2,
+        )
+    )
+    assert data[0:4] == crc32(data[5:]).to_bytes(4, "big")
+    assert data[4] == 2  # origin
+    assert data[5:8] == bytes([1, 7, 2])  # version, priority, flags
+    assert data[8:16] == (515).to_bytes(8, "big")
+    assert data[16:18] == bytes([2, 3])  # correlation id, in a group and its last
+    assert data[18:20] == (4).to_bytes(2, "big")
+    assert data[20:24] == (5).to_bytes(4, "big")
+    assert data[24:] == (
+        b"cc" + b"g" * 24 + b"\0\0\0\3" + b"\x81\xa1a\x01" + b"body!" + b"QM" + b"\0\0\0\0\0\0\1\2"
+    )
+
+
+@given(RECORD_FIELDS)
+def test_what_is_encoded_is_decoded(fields: Fields) -> None:
+    assert record.decode(record.encode(fields)) == fields
+
+
+@given(RECORD_FIELDS.map(lambda fields: fields._replace(uid=None)), UIDS)
+def test_stamping_later_is_the_same_as_at_once(fields: Fields, uid: Uid) -> None:
+    at_once = record.encode(fields._replace(uid=uid))
+    assert record.stamp(record.encode(fields), uid) == at_once
+    assert record.uid_of(at_once, record.check(at_once).origin_length) == uid
+
+
+def test_uid_is_written_with_a_period() -> None:
+    assert str(UID) == "QM1.1700000000000001"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        Fields(b"", priority=-1),
+        Fields(b"", priority=10),
+        Fields(b"", correlation_id=b"c" * 65),
+        Fields(b"", expiry_ms=-1),
+        Fields(b"", expiry_ms=2**63),
+        Fields(b"", flags=256),
+        Fields(b"", group=(b"g" * 23, 1, False)),
+        Fields(b"", group=(b"g" * 25, 1, False)),
+        Fields(b"", group=(b"g" * 24, -1, False)),
+        Fields(b"", group=(b"g" * 24, 2**32, False)),
+        Fields(b"", uid=Uid("", 1)),
+        Fields(b"", uid=Uid("x" * 65, 1)),
+        Fields(b"", uid=Uid("ü" * 33, 1)),
+        Fields(b"", uid=Uid("QM1", -1)),
+        Fields(b"", uid=Uid("QM1", 2**63)),
+        Fields(b"", envelope={"a": "x" * 65_536}),
+        Fields(b"", envelope={"a": object()}),
+        Fields(b"", envelope={"a": 2**64}),
+        Fields(b"", envelope={"a": DEEP}),
+        Fields(b"", envelope={"a": {1: 2}}),
+        Fields(b"", envelope={"a": "\ud800"}),
+    ],
+    ids=lambda fields: repr(fields)[:60] if fields.envelope == {} else "envelope",
+)
+def test_field_beyond_its_limit_is_refused(fields: Fields) -> None:
+    assert code_of(record.encode, fields) == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [{str(i): i for i in range(8_000)}, {"a": [0] * 20_000}, {"a": "x" * 65_500}],
+    ids=["many", "a list", "a text"],
+)
+def test_envelope_that_fits_can_be_read_again(envelope: dict[str, Any]) -> None:
+    """Else it would be stored, and every consumer would stumble over it."""
+    assert record.decode(record.encode(Fields(b"", envelope=envelope))).envelope == envelope
+
+
+def test_envelope_that_is_no_map_is_malformed() -> None:
+    data = record.HEAD.pack(0, 0, 1, 4, 0, 0, 0, 0, 1, 0) + b"\x90"
+    data = crc32(data[5:]).to_bytes(4, "big") + data[4:]
+    record.check(data)  # The daemon never looks into an envelope.
+    assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
+
+
+def test_envelope_that_is_no_msgpack_is_malformed() -> None:
+    data = record.HEAD.pack(0, 0, 1, 4, 0, 0, 0, 0, 1, 0) + b"\xc1"
+    data = crc32(data[5:]).to_bytes(4, "big") + data[4:]
+    assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
+
+
+def test_origin_that_is_no_text_is_malformed() -> None:
+    data = record.stamp_encoded(record.encode(Fields(b"")), b"\xff" + bytes(8))
+    assert code_of(record.uid_of, data, record.check(data).origin_length) == 400
+
+
+def test_timestamp_beyond_63_bits_is_malformed() -> None:
+    data = record.stamp_encoded(record.encode(Fields(b"")), b"Q" + b"\xff" * 8)
+    assert code_of(record.uid_of, data, 1) == ErrorCode.RECORD_MALFORMED
+
+
+@given(RECORD_FIELDS, st.data())
+def test_flipped_bit_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
+    """Byte 4, the length of the origin, lies outside the checksum: the lengths give it away."""
+    damaged = bytearray(record.encode(fields))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    assert code_of(record.check, bytes(damaged)) in (400, 401)
+
+
+@given(RECORD_FIELDS, st.data())
+def test_cut_record_is_always_noticed(fields: Fields, data: st.DataObject) -> None:
+    whole = record.encode(fields)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    assert code_of(record.check, cut) in (400, 401)
+
+
+@given(st.binary(max_size=100))
+def test_random_bytes_are_no_record(data: bytes) -> None:
+    assert code_of(record.decode, data) in (400, 401)
+
+
+@given(RECORD_FIELDS, st.data())
+def test_mutated_record_with_a_right_checksum_is_read_or_refused(
+    fields: Fields, data: st.DataObject
+) -> None:
+    mutated = bytearray(record.encode(fields))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(4, min(len(mutated) - 1, 40)))
+        mutated[place] = data.draw(st.integers(0, 255))
+    mutated[:4] = crc32(mutated[5:]).to_bytes(4, "big")
+    try:
+        found = record.decode(bytes(mutated))
+    except RequestError as error:
+        refused = error.code
+    else:
+        refused = 0
+        assert 0 <= found.priority <= 9
+        assert len(found.correlation_id) <= 64
+        assert not found.flags & record.FLAGS_MUST_UNDERSTAND
+    assert refused in (0, ErrorCode.RECORD_MALFORMED)
+
+
+def test_refusal_says_what_is_wrong() -> None:
+    data = bytearray(record.encode(Fields(b"hello")))
+    data[7] = 0x10
+    data[:4] = crc32(data[5:]).to_bytes(4, "big")
+    with pytest.raises(RequestError, match="flags 0x10 name an extension"):
+        record.check(bytes(data))

@@ -1,0 +1,380 @@
+"""A queue manager and those who talk to it: the real protocol and the real core, without sockets.
+
+A Manager holds the core and a store; its clocks stand still until told. A Client is a connection:
+`ask` returns what answers a request, `say` what came in one turn; `put`, `get`, `ack` do the rest.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
+from qmgr_protocol.record import Fields, Uid
+from qmgr_protocol.states import Side
+from qmgrd.core.broker import Boot
+from qmgrd.core.clock import StoreClock
+from qmgrd.core.context import Outcome
+from qmgrd.core.kv import Now
+from qmgrd.core.peer import Peer, goodbye
+from qmgrd.core.queue import Queue
+from qmgrd.core.turn import Turns
+from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.memory import MemoryStore
+
+STORE_ID = b"S" * 16
+WALL_US = 1_700_000_000_000_000
+TURNS_MAX = 10_000
+
+AnyStore = MemoryStore | LmdbStore
+
+
+class Delivery(NamedTuple):
+    """One message as it was handed out."""
+
+    queue_id: int
+    priority: int
+    arrival: int
+    number: int
+    delivered: int
+    failed: int
+    state: int
+    put_us: int
+    record: bytes
+
+    @property
+    def body(self) -> bytes:
+        return records.decode(self.record).body
+
+    @property
+    def uid(self) -> Uid:
+        uid = records.decode(self.record).uid
+        assert uid is not None
+        return uid
+
+    @property
+    def handle(self) -> bytes:
+        return m.HANDLE.pack(self.priority, self.arrival, self.number)
+
+
+class Refused(NamedTuple):
+    """A put that was not stored."""
+
+    seq_id: int
+    code: ErrorCode
+    text: str
+
+
+class Manager:
+    """A queue manager whose clocks stand still until they are told."""
+
+    def __init__(
+        self, store: AnyStore | None = None, *, name: str = "QM1", **sections: Any
+    ) -> None:
+        self.config = Config.model_validate({"queue_manager": {"name": name}, **sections})
+        self.store: Any = MemoryStore() if store is None else store
+        self.mono_ms = 1_000
+        self.wall_us = WALL_US
+        self.last = Outcome([], [], [], [])
+        self._connections = 0
+        self.start()
+
+    def start(self) -> None:
+        """Come up from what is stored."""
+        self.clients: dict[int, Client] = {}
+        self.turns = Turns(self.config, self.store, self._set_clock, STORE_ID)
+
+    def _set_clock(self, boot: Boot) -> Now:
+        self._clock = StoreClock(
+            boot.clock_ms, boot.wall_us, self.config.queue_manager.downtime_max_ms, self.mono_ms,
+            self.wall_us,
+        )  # fmt: skip
+        self.boot = boot
+        limits = self.config.limits
+        self._welcome = m.Welcome(
+            m.VERSION, self.config.queue_manager.name, boot.store_id, boot.number,
+            frame_max_bytes=limits.frame_max_bytes,
+        )  # fmt: skip
+        return self.now()
+
+    def now(self) -> Now:
+        return self._clock.now(self.mono_ms, self.wall_us)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, without a turn."""
+        self.mono_ms += ms
+        self.wall_us += ms * 1000
+
+    def turn(self, ms: int = 0) -> Outcome:
+        """Let *ms* pass and run one turn."""
+        self.advance(ms)
+        self.last = self.turns.run(self.now())
+        for number, message in self.last.sends:
+            if number in self.clients:
+                client = self.clients[number]
+                client.read(client.peer.encode(message))
+        for number, goaway in self.last.closes:
+            if number in self.clients:
+                self.clients[number].hang_up(goaway)
+        return self.last
+
+    def rest(self) -> int:
+        """Run turns until there is nothing to do; return how many."""
+        for count in range(TURNS_MAX):
+            if not self.turns.wanted:
+                return count
+            self.turn()
+        raise AssertionError("it never comes to rest")
+
+    def crash(self, away_ms: int = 0) -> None:
+        """Lose the memory, and all connections with it, and come up again."""
+        self._reopen(away_ms)
+
+    def restart(self, away_ms: int = 0) -> None:
+        """Stop in good order and come up again."""
+        self.rest()
+        for outcome in self.turns.stop(self.now()):
+            self.last = outcome
+        self._reopen(away_ms)
+
+    def _reopen(self, away_ms: int) -> None:
+        self.store.abort()
+        if isinstance(self.store, LmdbStore):
+            directory, map_bytes = self.store.directory, self.store.map_bytes
+            self.store.close()
+            self.store = LmdbStore(directory, map_bytes)
+        self.advance(away_ms)
+        self.start()
+
+    def connect(self, name: str = "app", role: str = "client", store_id: bytes = b"") -> "Client":
+        """Return a new connection with its handshake done."""
+        self._connections += 1
+        peer = Peer(
+            self._connections, self.turns.intake, self.config.limits, self._welcome, self.mono_ms
+        )
+        client = Client(self, peer)
+        self.clients[peer.number] = client
+        client.send(m.Hello(m.MAGIC, 1, 1, role, name, [], store_id))
+        return client
+
+    def queue(self, name: str) -> Queue:
+        """Return the queue itself, to look inside."""
+        return self.turns.broker.catalogue.local(name)
+
+    def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Return all rows whose keys start with *prefix*."""
+        tx = self.store.begin()
+        try:
+            return list(tx.scan(prefix, prefix + b"\xff" * 200))
+        finally:
+            self.store.abort()
+
+
+class Client:
+    """One connection to a manager. ``received`` is what came and nobody asked for yet."""
+
+    def __init__(self, manager: Manager, peer: Peer) -> None:
+        self.manager = manager
+        self.peer = peer
+        self.received: list[m.Message] = []
+        self.goaway: m.Goaway | None = None
+        self._wire = Connection(Side.DIALLER)
+        self._last_id = 0
+        self._producer: Producer | None = None
+
+    # -- bytes
+
+    def send(self, *messages: m.Message) -> None:
+        """Send without a turn."""
+        for message in messages:
+            self.write(self._wire.send(message))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, sound or not."""
+        try:
+            self.read(self.peer.receive(data, self.manager.mono_ms))
+        except RemoteProtocolError as error:
+            self.hang_up(goodbye(error))
+
+    def read(self, data: bytes) -> None:
+        for message, _ in self._wire.receive(data, self.manager.mono_ms):
+            if type(message) is m.Goaway:
+                self.goaway = message
+            elif type(message) is not m.Welcome:
+                self.received.append(message)
+        assert self._wire.error is None, self._wire.error
+
+    def hang_up(self, goaway: m.Goaway | None = None) -> None:
+        """Lose the connection, from either end; the manager learns of it in its next turn."""
+        if goaway is not None:
+            self.read(self.peer.encode(goaway))
+        if self.manager.clients.pop(self.peer.number, None) is not None:
+            self.peer.closed("gone")
+
+    # -- conversation
+
+    def say(self, *messages: m.Message) -> list[m.Message]:
+        """Send, run one turn, and return what came."""
+        self.send(*messages)
+        self.manager.turn()
+        return self.hear()
+
+    def hear(self) -> list[m.Message]:
+        """Return what came since the last time."""
+        heard, self.received = self.received, []
+        return heard
+
+    def next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+        """Return the value that answers a request, after as many turns as that takes.
+
+        Raises:
+            RequestError: as answered.
+        """
+        request_id = self.next_id()
+        self.send(kind(request_id, *fields))
+        return self.answer(request_id)
+
+    def answer(self, request_id: int) -> Any:
+        answer = self._wait(lambda x: type(x) in (m.Ok, m.Error) and x.request_id == request_id)
+        if type(answer) is m.Error:
+            raise RequestError(ErrorCode(answer.code), answer.text, answer.retry_after_ms)
+        return answer.value
+
+    def _wait(self, found: Callable[[m.Message], bool]) -> m.Message:
+        for _ in range(TURNS_MAX):
+            self.manager.turn()
+            for message in self.received:
+                if found(message):
+                    self.received.remove(message)
+                    return message
+            assert self.goaway is None, self.goaway
+        raise AssertionError(f"no answer; {self.received}")
+
+    def code_of(self, kind: Callable[..., m.Message], *fields: Any) -> ErrorCode:
+        """Return the code with which a request is refused."""
+        try:
+            value = self.ask(kind, *fields)
+        except RequestError as error:
+            return ErrorCode(error.code)
+        raise AssertionError(f"not refused: {value}")
+
+    # -- messages
+
+    def producer(self, producer_id: bytes = b"", resume: bool = False) -> "Producer":
+        own = producer_id or f"{self.peer.number:016}".encode()
+        return Producer(self, own, resume)
+
+    def put(self, queue: str, *bodies: bytes, **fields: Any) -> None:
+        """Put messages, none of which is refused."""
+        refused = self.put_records(queue, *(record(body, **fields) for body in bodies))
+        assert not refused, refused
+
+    def put_records(self, queue: str, *batch: bytes) -> list[Refused]:
+        """Put records and return which of them were refused."""
+        if self._producer is None:
+            self._producer = self.producer()
+        return self._producer.put(queue, *batch)
+
+    def get(
+        self, queue: str, count: int = 1, *, lease_ms: int = 0, bytes_max: int = 1 << 30
+    ) -> list[Delivery]:
+        """Lease what is there now, up to *count*."""
+        request_id = self.next_id()
+        self.send(m.Get(request_id, queue, count, 0, lease_ms, bytes_max))
+        answer = self._wait(
+            lambda x: type(x) in (m.Deliver, m.Ok, m.Error) and x.request_id == request_id
+        )
+        if type(answer) is m.Error:
+            raise RequestError(ErrorCode(answer.code), answer.text, answer.retry_after_ms)
+        return items(answer) if type(answer) is m.Deliver else []
+
+    def consume(
+        self, queue: str, messages: int = 10_000, bytes_: int = 1 << 40, lease_ms: int = 0
+    ) -> int:
+        """Open a consumer and return its request id."""
+        request_id = self.next_id()
+        self.send(m.Consume(request_id, queue, messages, bytes_, lease_ms))
+        self.answer(request_id)
+        return request_id
+
+    def delivered(self) -> list[Delivery]:
+        """Return what came to consumers and waiting gets."""
+        return [x for message in self.hear() if type(message) is m.Deliver for x in items(message)]
+
+    def ack(self, *deliveries: Delivery) -> list[int]:
+        """Acknowledge; return the codes of what could not be."""
+        return self.settle(m.ACK, *deliveries)
+
+    def release(self, *deliveries: Delivery) -> list[int]:
+        """Give back; return the codes of what could not be."""
+        return self.settle(m.RELEASE, *deliveries)
+
+    def settle(self, action: int, *deliveries: Delivery) -> list[int]:
+        settle_id = self.next_id()
+        handles = b"".join(delivery.handle for delivery in deliveries)
+        self.send(m.Settle(settle_id, action, deliveries[0].queue_id, handles))
+        answer = self._wait(lambda x: type(x) is m.Settled and x.settle_id >= settle_id)
+        return [code for _, _, code in answer.exceptions]
+
+    def browse(self, queue: str, count: int = 10_000) -> list[Delivery]:
+        """Return the messages of a queue from its start."""
+        value = self.ask(m.Browse, queue, None, count, 1 << 40)
+        return [delivery(0, item) for item in value["items"]]
+
+    def bodies(self, queue: str) -> list[bytes]:
+        """Return what lies on a queue, in order."""
+        return [found.body for found in self.browse(queue)]
+
+    def show(self, queue: str) -> dict[str, Any]:
+        row: dict[str, Any] = self.ask(m.QueueShow, queue)
+        return row
+
+
+class Producer:
+    """A sequenced producer, as a client would keep it."""
+
+    def __init__(self, client: Client, producer_id: bytes, resume: bool = False) -> None:
+        self.client = client
+        value = client.ask(m.ProducerOpen, producer_id, resume)
+        self.stream, self.commit_id, self.ahead, self.refused = value[:4]
+        self.next_id = self.commit_id + 1
+        self.seen = 0
+
+    def put(self, queue: str, *batch: bytes) -> list[Refused]:
+        """Put records under the next ids."""
+        first_id, self.next_id = self.next_id, self.next_id + len(batch)
+        return self.put_again(first_id, queue, *batch)
+
+    def put_again(self, first_id: int, queue: str, *batch: bytes) -> list[Refused]:
+        """Put records under given ids, with one frame for as many as the wire takes."""
+        refused: list[Refused] = []
+        for start in range(0, len(batch), 1000):
+            part = list(batch[start : start + 1000])
+            self.client.send(m.Put(self.stream, first_id + start, self.seen, queue, part))
+            refused += self.answer()
+        return refused
+
+    def answer(self) -> list[Refused]:
+        answer = self.client._wait(lambda x: type(x) is m.Committed and x.stream == self.stream)
+        self.seen = self.commit_id = answer.commit_id
+        return [Refused(seq_id, ErrorCode(code), text) for seq_id, code, text in answer.refused]
+
+
+def record(body: bytes, *, uid: tuple[str, int] | None = None, **fields: Any) -> bytes:
+    """Return a record."""
+    return records.encode(Fields(body, uid=None if uid is None else Uid(*uid), **fields))
+
+
+def items(message: m.Deliver) -> list[Delivery]:
+    return [delivery(message.queue_id, item) for item in message.items]
+
+
+def delivery(queue_id: int, item: bytes) -> Delivery:
+    head = m.DELIVERY.unpack_from(item)
+    return Delivery._make((queue_id, *head, item[m.DELIVERY_BYTES :]))

@@ -1,0 +1,24 @@
+"""The queue before the invention: every put looks at every message. For comparison only."""
+
+from collections.abc import Iterable
+
+
+class NaiveQueue:
+    """Messages in a list. ``comparisons`` counts the looks at a message's UID."""
+
+    def __init__(self) -> None:
+        self.uids: list[bytes] = []
+        self.comparisons = 0
+
+    def put(self, uid: bytes) -> bool:
+        """Append *uid*; return False where it is there already."""
+        for held in self.uids:
+            self.comparisons += 1
+            if held == uid:
+                return False
+        self.uids.append(uid)
+        return True
+
+    def remove(self, uids: Iterable[bytes]) -> None:
+        for uid in uids:
+            self.uids.remove(uid)

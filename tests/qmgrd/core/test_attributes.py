@@ -1,0 +1,86 @@
+"""What people may say of a queue or a link."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_config.model import Config
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.attributes import bounds, link_attributes, queue_attributes
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"depth_max": 1}, {"depth_max": 2**40, "bytes_max": 1}, {"lease_ms": 100}],
+)  # fmt: skip
+def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
+    assert queue_attributes("Q", given, False) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"dept_max": 1}, "queues.Q.dept_max: not known; did you mean depth_max?"),
+        ({"zzz": 1}, "queues.Q.zzz: not known; known are: depth_max, bytes_max, lease_ms"),
+        ({"depth_max": 0}, "queues.Q.depth_max: 0 is not an integer from 1 to"),
+        ({"depth_max": -1}, "queues.Q.depth_max: -1 is not"),
+        ({"depth_max": True}, "queues.Q.depth_max: True is not"),
+        ({"depth_max": "9"}, "queues.Q.depth_max: '9' is not"),
+        ({"lease_ms": 99}, "queues.Q.lease_ms: 99 is not"),
+        ({"lease_ms": 86_400_001}, "queues.Q.lease_ms"),
+    ],
+)
+def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        queue_attributes("Q", given, False)
+    assert words in caught.value.text
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_remote_queue_has_no_attributes() -> None:
+    with pytest.raises(RequestError, match="known are: none"):
+        queue_attributes("Q@B", {"depth_max": 1}, True)
+
+
+def test_bounds_fall_back_to_the_defaults() -> None:
+    found = bounds(Config(), {"depth_max": 7})
+    assert (found.depth_max, found.lease_ms, found.leases_max) == (7, 30_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    "addresses", [["h:1"], ["[::1]:7470", "unix:/run/x.sock"], ["10.0.0.1:65535"]]
+)
+def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
+    row = {"addresses": addresses, "stopped": False}
+    assert link_attributes("B", {"addresses": addresses}) == row
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "links.B.addresses: give 1 to 16"),
+        ({"addresses": []}, "links.B.addresses: give 1 to 16"),
+        ({"addresses": ["h:1"] * 17}, "links.B.addresses: give 1 to 16"),
+        ({"addresses": "h:1"}, "links.B.addresses: give 1 to 16"),
+        ({"addresses": ["h"]}, "links.B.addresses: 'h' is not host:port"),
+        ({"addresses": ["h:0"]}, "'h:0' is not host:port"),
+        ({"addresses": ["h:65536"]}, "'h:65536' is not host:port"),
+        ({"addresses": [":1"]}, "':1' is not host:port"),
+        ({"addresses": ["h:٣"]}, "is not host:port"),
+        ({"addresses": [7]}, "'7' is not host:port"),
+        ({"addresses": ["unix:relative"]}, "is not host:port"),
+        ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is no flag"),
+        ({"adresses": ["h:1"]}, "links.B.adresses: not known; did you mean addresses?"),
+    ],
+)
+def test_link_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        link_attributes("B", given)
+    assert words in caught.value.text
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_link_needs_a_name() -> None:
+    with pytest.raises(RequestError) as caught:
+        link_attributes("a/b", {"addresses": ["h:1"]})
+    assert caught.value.code == ErrorCode.NAME_INVALID

@@ -1,0 +1,266 @@
+"""Consumers and gets: credit, waiting, fairness, what is left when they go."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.delivery import CREDIT_MAX_BYTES, RETURNS_PER_TURN
+from tests.qmgrd.core.harness import Client, Manager, items, record
+
+FOREVER_MS = m.WAIT_MAX_MS
+
+
+# -- credit
+
+
+def test_consumer_is_sent_no_more_messages_than_its_credit(app: Client) -> None:
+    app.put("Q", *[b"%d" % i for i in range(10)])
+    consumer = app.consume("Q", messages=3)
+    app.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"0", b"1", b"2"]
+    app.say(m.Credit(consumer, 2, 0))
+    app.manager.rest()
+    assert len(app.received) == 0
+    app.put("Q", b"more")
+    assert app.delivered() == []
+
+
+def test_credit_adds_up(app: Client) -> None:
+    app.put("Q", *[b"%d" % i for i in range(10)])
+    consumer = app.consume("Q", messages=0)
+    app.send(m.Credit(consumer, 2, 0), m.Credit(consumer, 2, 0))
+    app.manager.rest()
+    assert len(app.delivered()) == 4
+
+
+def test_consumer_without_credit_gets_nothing_and_costs_no_turns(app: Client) -> None:
+    app.put("Q", b"1")
+    consumer = app.consume("Q", messages=0)
+    assert app.manager.rest() == 0
+    assert app.delivered() == []
+    (deliver,) = app.say(m.Credit(consumer, 1, 0))
+    assert len(deliver.items) == 1
+
+
+def test_credit_in_bytes_stops_behind_the_message_that_uses_it_up(app: Client) -> None:
+    app.put("Q", bytes(400), bytes(400), bytes(400))
+    consumer = app.consume("Q", bytes_=500)
+    app.manager.rest()
+    assert len(app.delivered()) == 2
+    app.send(m.Credit(consumer, 0, 1_000))
+    app.manager.rest()
+    assert len(app.delivered()) == 1
+
+
+def test_credit_in_bytes_is_capped(app: Client) -> None:
+    app.ask(m.Consume, "Q", 1, 2**62)
+    (consumer,) = app.manager.queue("Q").consumers
+    assert consumer.credit_bytes == CREDIT_MAX_BYTES
+    app.say(m.Credit(consumer.request_id, 2**31, 2**62), m.Credit(consumer.request_id, 2**32 - 1, 1))
+    assert consumer.credit_bytes == CREDIT_MAX_BYTES
+    assert consumer.credit_messages == 2**32
+
+
+def test_credit_for_a_consumer_that_ended_is_no_fault(app: Client) -> None:
+    assert app.say(m.Credit(77, 1, 1)) == []
+    assert app.goaway is None
+
+
+# -- gets
+
+
+def test_get_takes_what_is_there_and_ends(app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    (deliver,) = app.say(m.Get(50, "Q", 2))
+    assert len(deliver.items) == 2
+    app.put("Q", b"4")
+    assert app.delivered() == []
+
+
+def test_get_of_an_empty_queue_is_answered_at_once(app: Client) -> None:
+    assert app.say(m.Get(50, "Q")) == [m.Ok(50, None)]
+
+
+def test_get_has_what_the_same_turn_put(app: Client) -> None:
+    producer = app.producer()
+    heard = app.say(m.Get(50, "Q"), m.Put(producer.stream, 1, 0, "Q", [record(b"x")]))
+    assert [type(x) for x in heard] == [m.Deliver, m.Committed]
+
+
+def test_get_waits_for_the_first_message(app: Client) -> None:
+    assert app.say(m.Get(50, "Q", 1, 1_000)) == []
+    app.manager.turn(999)
+    assert app.hear() == []
+    app.put("Q", b"1")
+    assert [x.body for x in app.delivered()] == [b"1"]
+    app.manager.turn(10_000)
+    assert app.hear() == []
+
+
+def test_get_ends_empty_when_its_wait_is_over(app: Client) -> None:
+    app.say(m.Get(50, "Q", 1, 1_000))
+    app.manager.turn(1_000)
+    assert app.hear() == [m.Ok(50, None)]
+    app.put("Q", b"for nobody")
+    assert app.delivered() == []
+
+
+def test_waiting_gets_are_served_in_order(app: Client) -> None:
+    for request_id in (50, 51, 52):
+        app.say(m.Get(request_id, "Q", 1, 1_000))
+    app.put("Q", b"1", b"2")
+    assert {x.request_id: items(x)[0].body for x in app.hear()} == {50: b"1", 51: b"2"}
+
+
+def test_waiting_get_is_cancelled(app: Client) -> None:
+    app.say(m.Get(50, "Q", 1, FOREVER_MS))
+    (ended,) = app.say(m.Cancel(50))
+    assert (ended.request_id, ended.code) == (50, ErrorCode.CANCELLED)
+    app.put("Q", b"1")
+    assert app.delivered() == []
+    assert app.say(m.Cancel(50)) == []
+
+
+def test_cancelled_get_leaves_no_timer(app: Client) -> None:
+    """Else a week of waits that were given up would stay in memory."""
+    timers = app.manager.turns.broker.context.timers
+    for request_id in range(50, 1_050):
+        app.say(m.Get(request_id, "Q", 1, FOREVER_MS), m.Cancel(request_id))
+    assert len(timers._heap) < 200
+
+
+def test_number_of_a_waiting_get_is_taken(app: Client) -> None:
+    app.say(m.Get(50, "Q", 1, 1_000))
+    for request in (m.Get(50, "Q"), m.Consume(50, "Q", 1, 1)):
+        (error,) = app.say(request)
+        assert (error.request_id, error.code) == (50, ErrorCode.CONSUMER_EXISTS)
+
+
+# -- consumers
+
+
+def test_consumer_gets_what_comes_later(app: Client) -> None:
+    app.consume("Q")
+    app.put("Q", b"1")
+    app.put("Q", b"2")
+    assert [x.body for x in app.delivered()] == [b"1", b"2"]
+
+
+def test_cancelled_consumer_may_still_settle(app: Client) -> None:
+    app.put("Q", b"1", b"2")
+    consumer = app.consume("Q", messages=2)
+    app.manager.rest()
+    first, second = app.delivered()
+    (ended,) = app.say(m.Cancel(consumer))
+    assert ended.code == ErrorCode.CANCELLED
+    assert app.ack(first) == []
+    app.put("Q", b"3")
+    assert app.delivered() == []
+    assert app.release(second) == []
+
+
+def test_consumers_of_a_connection_are_limited() -> None:
+    app = Manager(limits={"consumers_per_connection_max": 2}).connect()
+    app.ask(m.QueueCreate, "Q")
+    app.consume("Q")
+    app.consume("Q")
+    assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
+
+
+@pytest.mark.parametrize(
+    ("queue", "code"),
+    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("a/b", ErrorCode.NAME_INVALID),
+     ("F@NYC", ErrorCode.QUEUE_IS_REMOTE), ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
+)  # fmt: skip
+def test_what_cannot_be_consumed_is_refused(app: Client, queue: str, code: ErrorCode) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    app.ask(m.QueueCreate, "F@NYC")
+    assert app.code_of(m.Consume, queue, 1, 1) is code
+    assert app.code_of(m.Get, queue) is code
+
+
+def test_consumers_share_alike(manager: Manager, app: Client) -> None:
+    """Each of four has a quarter, whoever came first, and nobody starves."""
+    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
+    for client in others:
+        client.consume("Q")
+    for _ in range(10):
+        app.put("Q", *[b"x"] * 400)
+    manager.rest()
+    assert [len(client.delivered()) for client in others] == [1_000] * 4
+
+
+def test_single_messages_go_round(manager: Manager, app: Client) -> None:
+    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
+    for client in others:
+        client.consume("Q")
+    for _ in range(8):
+        app.put("Q", b"x")
+    assert [len(client.delivered()) for client in others] == [2] * 4
+
+
+def test_consumer_that_is_full_does_not_hold_the_others_up(manager: Manager, app: Client) -> None:
+    app.consume("Q", messages=1)
+    other = manager.connect("other")
+    other.consume("Q")
+    app.put("Q", *[b"x"] * 1_000)
+    manager.rest()
+    assert (len(app.delivered()), len(other.delivered())) == (1, 999)
+
+
+def test_many_idle_consumers_do_not_slow_the_one_that_wants(manager: Manager, app: Client) -> None:
+    for _ in range(99):
+        manager.connect().consume("Q", messages=0)
+    app.put("Q", *[b"x"] * 1_000)
+    app.consume("Q")
+    assert manager.rest() < 20
+    assert len(app.delivered()) == 1_000
+
+
+# -- what is left
+
+
+def test_deleted_queue_ends_its_consumers_and_gets(manager: Manager, app: Client) -> None:
+    other = manager.connect("other")
+    consumer = other.consume("Q")
+    other.say(m.Get(50, "Q", 1, FOREVER_MS))
+    app.ask(m.QueueDelete, "Q")
+    ended = {x.request_id: x.code for x in other.hear()}
+    assert ended == {consumer: ErrorCode.QUEUE_DELETED, 50: ErrorCode.QUEUE_DELETED}
+    manager.turn(FOREVER_MS)
+    assert other.hear() == []
+
+
+def test_lost_connection_gives_back_in_slices(manager: Manager, app: Client) -> None:
+    app.put("Q", *[b"x"] * 1_200)
+    other = manager.connect("other")
+    other.consume("Q", messages=1_200)
+    manager.rest()
+    other.hang_up()
+    returned = []
+    while manager.turns.wanted:
+        before = manager.queue("Q").counters.returned
+        manager.turn()
+        returned.append(manager.queue("Q").counters.returned - before)
+    assert returned == [RETURNS_PER_TURN, RETURNS_PER_TURN, 200]
+    assert app.show("Q")["ready"] == 1_200
+
+
+def test_ack_over_a_new_connection_while_the_old_one_is_cleared_away(
+    manager: Manager, app: Client
+) -> None:
+    app.put("Q", *[b"x"] * 600)
+    other = manager.connect("other")
+    held = [x for _ in range(3) for x in other.get("Q", 256)]
+    other.hang_up()
+    again = manager.connect("other")
+    assert again.ack(*held) == []
+    manager.rest()
+    assert app.show("Q")["depth"] == 0
+
+
+def test_settle_answers_are_cumulative_per_turn(app: Client) -> None:
+    app.put("Q", b"1", b"2")
+    first, second = app.get("Q", 2)
+    settles = [m.Settle(i, m.ACK, x.queue_id, x.handle) for i, x in ((7, first), (8, second))]
+    assert app.say(*settles) == [m.Settled(8, [])]

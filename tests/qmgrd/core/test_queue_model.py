@@ -1,0 +1,193 @@
+"""Anything that may happen to a queue, against a model that is a plain list."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Delivery, Manager, record
+
+LEASE_MS = 1_000
+OPERATIONS = [
+    "put", "put", "put", "long", "twice", "get", "get", "get", "ack", "ack", "release", "late",
+    "wait", "hang up", "purge", "crash", "restart",
+]  # fmt: skip
+
+
+@dataclass
+class Message:
+    arrival: int
+    priority: int
+    body: bytes
+    uid: tuple[str, int]
+    delivered: int = 0
+    failed: int = 0
+    maybe: bool = False
+    lease: int = 0  # its number
+    holder: int = 0  # which client
+    deadline_ms: int = 0
+
+
+@dataclass
+class Model:
+    """What should be there."""
+
+    manager: Manager
+    clients: list[Client] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    handles: list[Delivery] = field(default_factory=list)  # every one ever had
+    arrivals: int = 0
+
+    def connect(self) -> None:
+        self.clients = [self.manager.connect(f"c{i}") for i in range(2)]
+
+    def ready(self) -> list[Message]:
+        free = [x for x in self.messages if not x.lease]
+        return sorted(free, key=lambda x: (-x.priority, x.arrival))
+
+    def find(self, handle: Delivery) -> Message | None:
+        return next((x for x in self.messages if x.arrival == handle.arrival), None)
+
+    def come_back(self, message: Message, failed: bool) -> None:
+        message.lease = 0
+        message.delivered += 1
+        message.failed += failed
+
+    def put(self, number: int, size: int = 0) -> None:
+        self.arrivals += 1
+        body = b"%d:" % number + bytes(size)
+        message = Message(self.arrivals, number % 10, body, ("O", self.arrivals))
+        added = record(body, priority=message.priority, uid=message.uid)
+        assert self.clients[number % 2].put_records("Q", added) == []
+        self.messages.append(message)
+
+    def put_twice(self, number: int) -> None:
+        if self.messages:
+            uid = self.messages[number % len(self.messages)].uid
+            (refused,) = self.clients[number % 2].put_records("Q", record(b"again", uid=uid))
+            assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+
+    def get(self, number: int) -> None:
+        who, count = number % 2, 1 + number % 5
+        now_ms = self.manager.now().ms
+        expected = self.ready()[:count]
+        found = self.clients[who].get("Q", count, lease_ms=LEASE_MS)
+        assert [x.body for x in found] == [x.body for x in expected]
+        for message, delivery in zip(expected, found, strict=True):
+            maybe = m.STATE_MAYBE_REDELIVERED if message.maybe else 0
+            state = m.STATE_REDELIVERED if message.delivered else maybe
+            assert delivery.state == state
+            assert (delivery.delivered, delivery.failed) == (message.delivered, message.failed)
+            message.lease, message.holder = delivery.number, who
+            message.deadline_ms = now_ms + LEASE_MS
+        self.handles += found
+
+    def settle(self, number: int, action: int, *, late: bool) -> None:
+        held = {x.lease for x in self.messages if x.lease}
+        fitting = [x for x in self.handles if late or x.number in held]
+        if not fitting:
+            return
+        handle = fitting[number % len(fitting)]
+        message = self.find(handle)
+        lost = message is not None and message.lease not in (0, handle.number)
+        codes = self.clients[number % 2].settle(action, handle)
+        assert codes == ([ErrorCode.LEASE_LOST] if lost else [])
+        if message is None or lost:
+            return
+        if action == m.ACK:
+            self.messages.remove(message)
+        elif message.lease:
+            self.come_back(message, failed=True)
+
+    def wait(self, number: int) -> None:
+        self.manager.turn(number % (2 * LEASE_MS))
+        for message in self.messages:
+            if message.lease and message.deadline_ms <= self.manager.now().ms:
+                self.come_back(message, failed=True)
+
+    def hang_up(self, number: int) -> None:
+        who = number % 2
+        self.clients[who].hang_up()
+        self.manager.rest()
+        self.clients[who] = self.manager.connect(f"c{who}")
+        for message in self.messages:
+            if message.lease and message.holder == who:
+                self.come_back(message, failed=False)
+
+    def purge(self, number: int) -> None:
+        gone = [x for x in self.messages if not x.lease]
+        assert self.clients[number % 2].ask(m.QueuePurge, "Q") == {"messages": len(gone)}
+        self.messages = [x for x in self.messages if x.lease]
+
+    def crash(self) -> None:
+        self.manager.crash()
+        for message in self.messages:
+            message.lease, message.maybe = 0, True
+        self.connect()
+
+    def restart(self) -> None:
+        self.manager.restart()
+        for message in self.messages:
+            if message.lease:
+                self.come_back(message, failed=False)
+        self.connect()
+
+    def step(self, operation: str, number: int) -> None:
+        match operation:
+            case "put":
+                self.put(number)
+            case "long":
+                self.put(number, size=9_000)
+            case "twice":
+                self.put_twice(number)
+            case "get":
+                self.get(number)
+            case "ack":
+                self.settle(number, m.ACK, late=False)
+            case "release":
+                self.settle(number, m.RELEASE, late=False)
+            case "late":
+                self.settle(number, m.ACK if number % 3 else m.RELEASE, late=True)
+            case "wait":
+                self.wait(number)
+            case "hang up":
+                self.hang_up(number)
+            case "purge":
+                if number % 4 == 0:
+                    self.purge(number)
+            case "crash":
+                self.crash()
+            case "restart":
+                self.restart()
+
+    def drain(self) -> None:
+        """Whatever was leased comes back, and nothing is stuck."""
+        self.wait(2 * LEASE_MS - 1)
+        expected = [x.body for x in self.ready()]
+        found: list[Delivery] = []
+        while more := self.clients[0].get("Q", 100):
+            found += more
+            self.clients[0].ack(*more)
+        assert [x.body for x in found] == expected
+        assert self.clients[0].show("Q")["depth"] == 0
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000)), min_size=60, max_size=150
+    )
+)
+def test_nothing_is_lost_doubled_or_stuck_and_order_holds(steps: list[tuple[str, int]]) -> None:
+    manager = Manager()
+    model = Model(manager)
+    model.connect()
+    model.clients[0].ask(m.QueueCreate, "Q")
+    for operation, number in steps:
+        model.step(operation, number)
+        audit(manager)
+    model.drain()
+    audit(manager)

@@ -1,0 +1,302 @@
+"""Sequenced producers (D1b): a put that is sent again is answered as the first time."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import keys
+from qmgrd.core.job import RETENTION_PERIOD_MS
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
+
+ID = b"P" * 16
+DAY_MS = 86_400_000
+
+
+def again(manager: Manager, resume: bool = True) -> Producer:
+    """A new connection of the same client."""
+    return manager.connect("app").producer(ID, resume)
+
+
+def resume_code(manager: Manager) -> ErrorCode:
+    return manager.connect("app").code_of(m.ProducerOpen, ID, True)
+
+
+# -- answered as the first time
+
+
+def test_put_sent_again_is_stored_once(store: AnyStore, app: Client) -> None:
+    producer = app.producer(ID)
+    batch = [record(b"1"), record(b"2")]
+    assert producer.put("Q", *batch) == []
+    assert producer.put_again(1, "Q", *batch) == []
+    assert producer.commit_id == 2
+    assert app.bodies("Q") == [b"1", b"2"]
+
+
+def test_put_sent_again_after_a_crash_is_stored_once(store: AnyStore, app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    app.manager.crash()
+    producer = again(app.manager)
+    assert producer.commit_id == 1
+    assert producer.put_again(1, "Q", record(b"1"), record(b"2")) == []
+    assert producer.client.bodies("Q") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_put_sent_again_after_it_was_consumed_does_not_come_twice(
+    store: AnyStore, app: Client, clean: bool
+) -> None:
+    """However long ago; the UID alone would let it in again (A11)."""
+    app.producer(ID).put("Q", record(b"1"))
+    app.ack(*app.get("Q"))
+    app.manager.turn(5 * DAY_MS)
+    if clean:
+        app.manager.restart(5 * DAY_MS)
+    else:
+        app.manager.crash(5 * DAY_MS)
+    producer = again(app.manager)
+    assert producer.put_again(1, "Q", record(b"1")) == []
+    assert producer.client.bodies("Q") == []
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_refusal_is_repeated_though_the_cause_is_gone(
+    store: AnyStore, app: Client, restart: bool
+) -> None:
+    """Else a client that lost the answer would store what it reported as refused."""
+    manager = app.manager
+    app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
+    producer = app.producer(ID)
+    refused = producer.put("SMALL", record(b"1"), record(b"2"))
+    assert [(x.seq_id, x.code) for x in refused] == [(2, ErrorCode.QUEUE_FULL)]
+    app.ack(*app.get("SMALL"))
+    if restart:
+        manager.crash()
+    producer = again(manager)
+    assert producer.refused == [
+        [2, ErrorCode.QUEUE_FULL, "refused when it came first: QUEUE_FULL"]
+    ]
+    found = producer.put_again(1, "SMALL", record(b"1"), record(b"2"))
+    assert found == [Refused(2, ErrorCode.QUEUE_FULL, "refused when it came first: QUEUE_FULL")]
+    assert producer.client.bodies("SMALL") == []
+    assert producer.put("SMALL", record(b"3")) == []
+
+
+def test_refusal_is_forgotten_once_seen(app: Client) -> None:
+    producer = app.producer(ID)
+    assert len(producer.put("NONE", record(b"1"))) == 1
+    producer.put("Q", record(b"2"))  # Carries seen = 1.
+    assert again(app.manager).refused == []
+
+
+@pytest.mark.parametrize(
+    ("queue", "code"),
+    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("a/b", ErrorCode.NAME_INVALID), ("", ErrorCode.NAME_INVALID),
+     ("F@NYC", ErrorCode.QUEUE_UNKNOWN), ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
+)  # fmt: skip
+def test_put_to_what_takes_none_is_refused_record_by_record(
+    app: Client, queue: str, code: ErrorCode
+) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    refused = app.put_records(queue, record(b"1"), record(b"2"))
+    assert [(x.seq_id, x.code) for x in refused] == [(1, code), (2, code)]
+
+
+def test_only_what_is_new_in_a_resend_is_stored(app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    app.say(m.Put(producer.stream, 3, 0, "Q", [record(b"3")]))
+    assert producer.put_again(1, "Q", *(record(b"%d" % i) for i in range(1, 5))) == []
+    assert producer.commit_id == 4
+    assert app.bodies("Q") == [b"1", b"3", b"2", b"4"]
+
+
+def test_id_above_a_gap_is_stored_but_not_committed(store: AnyStore, app: Client) -> None:
+    producer = app.producer(ID)
+    (committed,) = app.say(m.Put(producer.stream, 2, 0, "Q", [record(b"2")]))
+    assert committed.commit_id == 0
+    assert app.bodies("Q") == [b"2"]
+    app.manager.crash()
+    producer = again(app.manager)
+    assert (producer.commit_id, producer.ahead) == (0, [2])
+    producer.put_again(1, "Q", record(b"1"))
+    assert producer.commit_id == 2
+
+
+def test_put_of_nothing_tells_the_commit_id(app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    assert app.say(m.Put(producer.stream, 2, 1, "Q", [])) == [m.Committed(producer.stream, 1)]
+
+
+def test_answers_of_a_turn_are_one(app: Client) -> None:
+    producer = app.producer(ID)
+    puts = [m.Put(producer.stream, i, 0, "Q", [record(b"x")]) for i in (1, 2, 3)]
+    (committed,) = app.say(*puts)
+    assert committed.commit_id == 3
+    first = app.browse("Q")[0].uid.timestamp
+    assert committed.stamped == [[1, first, 3]]
+
+
+def test_stamps_skip_what_brought_its_own_uid_or_was_refused(app: Client) -> None:
+    producer = app.producer(ID)
+    batch = [record(b"1"), record(b"2", uid=("A", 1)), record(b"3"), b"bad", record(b"5")]
+    (committed,) = app.say(m.Put(producer.stream, 1, 0, "Q", batch))
+    stamps = {x.body: x.uid.timestamp for x in app.browse("Q")}
+    told = {first + i: stamp + i for first, stamp, n in committed.stamped for i in range(n)}
+    assert told == {1: stamps[b"1"], 3: stamps[b"3"], 5: stamps[b"5"]}
+
+
+# -- who may
+
+
+def test_newest_connection_fences_the_older(manager: Manager, app: Client) -> None:
+    old = app.producer(ID)
+    new = again(manager)
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.PRODUCER_FENCED
+    assert new.put("Q", record(b"1")) == []
+    assert old.stream not in manager.turns.broker.sessions.get(app.peer.number, new).__dict__ or 1
+
+
+def test_put_of_the_fenced_in_the_same_turn_is_too_late(manager: Manager, app: Client) -> None:
+    old = app.producer(ID)
+    new = manager.connect("app")
+    new.send(m.ProducerOpen(1, ID))
+    app.send(m.Put(old.stream, 1, 0, "Q", [record(b"before")]))  # In rotation: applied after.
+    manager.turn()
+    assert app.goaway is not None
+    (opened,) = new.hear()
+    manager.turn()
+    commit_id = opened.value[1]
+    assert len(new.bodies("Q")) == commit_id == 0
+
+
+def test_put_before_the_fence_in_the_same_turn_counts(manager: Manager, app: Client) -> None:
+    old = app.producer(ID)
+    new = manager.connect("app")
+    manager.turn()
+    app.send(m.Put(old.stream, 1, 0, "Q", [record(b"before")]))
+    new.send(m.ProducerOpen(1, ID))
+    manager.turn()
+    (opened,) = new.hear()
+    assert opened.value[1] == 1
+    assert [type(x) for x in app.hear()] == []
+    assert new.bodies("Q") == [b"before"]
+
+
+def test_opening_again_on_the_same_connection_goes_on(app: Client) -> None:
+    app.producer(ID).put("Q", record(b"1"))
+    producer = app.producer(ID)
+    assert (producer.stream, producer.commit_id) == (2, 1)
+    assert producer.put("Q", record(b"2")) == []
+    assert app.goaway is None
+
+
+def test_put_on_a_stream_that_is_not_open_breaks_the_protocol(app: Client) -> None:
+    app.say(m.Put(9, 1, 0, "Q", [record(b"x")]))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.STREAM_UNKNOWN
+
+
+def test_put_past_the_window_breaks_the_protocol_and_stores_nothing(manager: Manager) -> None:
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    producer = app.producer(ID)
+    app.say(m.Put(producer.stream, 4_097, 0, "Q", [record(b"x")]))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.WINDOW_EXCEEDED
+    assert manager.connect().bodies("Q") == []
+
+
+@pytest.mark.parametrize("producer_id", [b"", b"short"])
+def test_id_of_another_length_breaks_the_protocol(app: Client, producer_id: bytes) -> None:
+    if producer_id:
+        app._wire.send = lambda message: frame_of(message)  # type: ignore[method-assign]
+    app.say(m.ProducerOpen(1, producer_id))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def frame_of(message: m.Message) -> bytes:
+    from qmgr_protocol.frame import encode
+    from qmgr_protocol.layout import to_array
+
+    return encode(to_array(message))
+
+
+def test_two_producers_of_one_connection_are_apart(app: Client) -> None:
+    first, second = app.producer(ID), app.producer(b"Q" * 16)
+    first.put("Q", record(b"1"), record(b"2"))
+    second.put("Q", record(b"3"))
+    assert (first.commit_id, second.commit_id) == (2, 1)
+
+
+# -- how long
+
+
+def test_resuming_a_stranger_is_refused(app: Client) -> None:
+    assert resume_code(app.manager) is ErrorCode.PRODUCER_UNKNOWN
+
+
+def test_unused_producer_is_forgotten_after_its_retention(store: AnyStore, app: Client) -> None:
+    manager = app.manager
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    app.hang_up()
+    manager.turn(30 * DAY_MS)
+    manager.rest()
+    again(manager).client.hang_up()
+    for _ in range(31 * 24 + 1):
+        manager.turn(RETENTION_PERIOD_MS)
+        manager.rest()
+    assert manager.scan(keys.SPACE_PRODUCER) == []
+    assert resume_code(manager) is ErrorCode.PRODUCER_UNKNOWN
+    assert manager.connect().ask(m.Status)["producers"] == 0
+
+
+def test_connected_producer_is_kept_whatever_its_age(app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    for _ in range(3):
+        app.manager.turn(31 * DAY_MS)
+        app.manager.rest()
+    assert producer.put("Q", record(b"2")) == []
+    app.hang_up()
+    assert again(app.manager).commit_id == 2
+
+
+def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None:
+    """1,200 rows take several slices; a crash in between continues."""
+    app = manager.connect()
+    for i in range(1_200):
+        app.producer(i.to_bytes(16, "big"))
+    app.hang_up()
+    manager.turn()
+    assert len(manager.scan(keys.SPACE_PRODUCER)) == 1_200
+    manager.turn(31 * DAY_MS)
+    left = len(manager.scan(keys.SPACE_PRODUCER))
+    assert 0 < left < 1_200
+    manager.crash()
+    manager.rest()
+    assert manager.scan(keys.SPACE_PRODUCER) == []
+    assert manager.connect().ask(m.Status)["producers"] == 0
+
+
+def test_number_of_producers_survives_a_crash(store: AnyStore, app: Client) -> None:
+    for i in range(5):
+        app.producer(i.to_bytes(16, "big"))
+        app.producer(i.to_bytes(16, "big"))
+    assert app.ask(m.Status)["producers"] == 5
+    app.manager.crash()
+    assert app.manager.connect().ask(m.Status)["producers"] == 5
+
+
+def test_refused_opening_does_not_count() -> None:
+    manager = Manager(producer={"producers_max": 1})
+    app = manager.connect()
+    app.producer(ID)
+    with pytest.raises(RequestError):
+        app.producer(b"Q" * 16)
+    assert app.ask(m.Status)["producers"] == 1

@@ -1,0 +1,290 @@
+"""The store on disk: durable, alone on its directory, whole or not there at all."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import (
+    CopyFailed,
+    LmdbStore,
+    StoreFailed,
+    StoreLocked,
+    open_image,
+)
+
+MAP_BYTES = 1 << 30
+HOLDER = """
+import sys
+from pathlib import Path
+from qmgrd.store.lmdb_store import LmdbStore
+store = LmdbStore(Path(sys.argv[1]), 1 << 30)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LmdbStore]:
+    store = LmdbStore(tmp_path / "qm", MAP_BYTES)
+    yield store
+    store.close()
+
+
+def put(store: LmdbStore, **rows: bytes) -> None:
+    tx = store.begin()
+    for key, value in rows.items():
+        tx.put(key.encode(), value)
+    store.commit()
+
+
+def rows(store: LmdbStore) -> dict[bytes, bytes]:
+    tx = store.begin()
+    found = dict(tx.scan(b"", b"\xff"))
+    store.abort()
+    return found
+
+
+def last_transaction(store: LmdbStore) -> int:
+    return int(store._env.info()["last_txnid"])
+
+
+def written_calls() -> int:
+    """How many write system calls this process has made."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["syscw"])
+
+
+def test_turn_that_wrote_nothing_costs_no_write(store: LmdbStore) -> None:
+    put(store, a=b"1")
+    before, calls = last_transaction(store), written_calls()
+    for _ in range(3):
+        tx = store.begin()
+        tx.get(b"a")
+        list(tx.scan(b"a", b"b"))
+        tx.delete(b"never there")
+        store.commit()
+    assert (last_transaction(store), written_calls()) == (before, calls)
+    put(store, a=b"2")
+    assert last_transaction(store) == before + 1
+    assert written_calls() > calls
+
+
+def test_abort_leaves_nothing(store: LmdbStore) -> None:
+    put(store, a=b"1", b=b"2")
+    tx = store.begin()
+    tx.put(b"a", b"changed")
+    tx.delete(b"b")
+    tx.put(b"c", b"x" * 100_000)
+    store.abort()
+    store.abort()  # Without a transaction it does nothing.
+    assert rows(store) == {b"a": b"1", b"b": b"2"}
+
+
+def test_second_transaction_is_a_bug_and_no_deadlock(store: LmdbStore) -> None:
+    store.begin()
+    with pytest.raises(AssertionError, match="a transaction is open"):
+        store.begin()
+
+
+def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path, MAP_BYTES)
+    put(store, a=b"1")
+    store.begin().put(b"b", b"2")
+    store.close()
+    store = LmdbStore(tmp_path, MAP_BYTES)
+    assert rows(store) == {b"a": b"1"}
+    store.close()
+
+
+def test_second_daemon_is_refused_and_told_who_has_the_directory(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        before = sha256((tmp_path / "store" / "data.mdb").read_bytes()).digest()
+        with pytest.raises(StoreLocked) as refusal:
+            LmdbStore(tmp_path, MAP_BYTES)
+        assert str(refusal.value) == (
+            f"{tmp_path} is in use by another qmgrd (process {holder.pid}): "
+            "stop it, or give this one a data_dir of its own"
+        )
+        assert sha256((tmp_path / "store" / "data.mdb").read_bytes()).digest() == before
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The lock died with its holder.
+
+
+def test_second_store_in_one_process_is_refused(store: LmdbStore) -> None:
+    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+        LmdbStore(store.directory, MAP_BYTES)
+    put(store, a=b"1")
+
+
+def test_new_store_is_synced_with_every_directory_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    sync = os.fsync
+
+    def note(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    LmdbStore(tmp_path / "a" / "b", MAP_BYTES).close()
+    here = str(tmp_path.resolve())
+    made = synced.index(f"{here}/a/b/store.new/data.mdb")
+    named = synced.index(f"{here}/a/b/store")
+    assert made < synced.index(f"{here}/a/b/store.new") < named
+    for parent in (f"{here}/a/b", f"{here}/a", here, str(Path(here).parent)):
+        assert synced.index(parent) > made
+
+
+def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
+    (tmp_path / "store.new").mkdir()
+    (tmp_path / "store.new" / "data.mdb").touch()
+    store = LmdbStore(tmp_path, MAP_BYTES)
+    put(store, a=b"1")
+    store.close()
+    assert not (tmp_path / "store.new").exists()
+
+
+def test_store_whose_data_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with pytest.raises(StoreUnreadable, match=r"data\.mdb: No such file or directory"):
+        LmdbStore(tmp_path, MAP_BYTES)
+    assert list((tmp_path / "store").iterdir()) == []
+    (tmp_path / "store").rmdir()
+    LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal held no lock.
+
+
+def test_damaged_store_is_refused_untouched(tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path, MAP_BYTES)
+    put(store, **{f"k{number}": bytes(3000) for number in range(100)})
+    store.close()
+    data = tmp_path / "store" / "data.mdb"
+    os.truncate(data, data.stat().st_size // 2)
+    before = sha256(data.read_bytes()).digest()
+    with pytest.raises(StoreUnreadable, match="damaged"):
+        LmdbStore(tmp_path, MAP_BYTES)
+    assert sha256(data.read_bytes()).digest() == before
+
+
+def test_environment_variable_cannot_choose_another_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LMDB_DEFAULT_LIB_VERSION", "1")
+    store = LmdbStore(tmp_path, MAP_BYTES)
+    put(store, a=b"1")
+    store.close()
+    LmdbStore(tmp_path, MAP_BYTES).close()
+
+
+def test_only_its_owner_may_read_the_data(store: LmdbStore) -> None:
+    assert (store.directory / "store").stat().st_mode & 0o077 == 0
+    assert (store.directory / "store" / "data.mdb").stat().st_mode & 0o077 == 0
+
+
+def test_space_counts_what_is_in_use_and_not_the_file(store: LmdbStore) -> None:
+    empty = store.space()
+    put(store, **{f"k{number:03}": bytes(3000) for number in range(500)})
+    full = store.space()
+    assert full.used_bytes - empty.used_bytes >= 500 * 3000
+    size = (store.directory / "store" / "data.mdb").stat().st_size
+    tx = store.begin()
+    for number in range(500):
+        tx.delete(b"k%03d" % number)
+    store.commit()
+    assert store.space().used_bytes < 100_000
+    assert (store.directory / "store" / "data.mdb").stat().st_size >= size
+    assert full.map_bytes == MAP_BYTES
+    disk = os.statvfs(store.directory)
+    assert abs(full.disk_free_bytes - disk.f_bavail * disk.f_frsize) < 1 << 30
+
+
+@pytest.fixture
+def files_end_at_once(store: LmdbStore) -> Iterator[None]:
+    """No file may grow beyond what the store has: as a full disk."""
+    size = (store.directory / "store" / "data.mdb").stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("files_end_at_once")
+def test_commit_that_fails_says_that_its_outcome_is_unknown(store: LmdbStore) -> None:
+    store.begin().put(b"a", bytes(200_000))
+    with pytest.raises(StoreFailed, match="the outcome of a commit is unknown: "):
+        store.commit()
+
+
+def test_pinned_turn_stays_as_it_was(store: LmdbStore, tmp_path: Path) -> None:
+    put(store, a=b"1", long=b"x" * 50_000)
+    pin = store.pin()
+    put(store, a=b"2", b=b"3")
+    copy = tmp_path / "copy.mdb"
+    with copy.open("wb") as file:
+        # On another thread, as a snapshot does.
+        thread = Thread(target=pin.copy_to, args=(file.fileno(),))
+        thread.start()
+        thread.join()
+    pin.release()
+    pin.release()
+    image = open_image(copy)
+    with image.transaction() as tx:
+        assert dict(tx.scan(b"", b"\xff")) == {b"a": b"1", b"long": b"x" * 50_000}
+    image.close()
+    assert rows(store)[b"a"] == b"2"
+
+
+def test_copy_that_nobody_takes_fails_and_harms_nothing(store: LmdbStore) -> None:
+    put(store, a=bytes(500_000))
+    source, pipe = os.pipe()
+    os.close(source)
+    pin = store.pin()
+    with pytest.raises(CopyFailed, match="Broken pipe"):
+        pin.copy_to(pipe)
+    os.close(pipe)
+    pin.release()
+    put(store, b=b"2")
+    assert rows(store)[b"b"] == b"2"
+
+
+def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
+    data = store.directory / "store" / "data.mdb"
+
+    def churn() -> int:
+        size = data.stat().st_size
+        for number in range(50):
+            put(store, a=bytes([number]) * 100_000)
+        return data.stat().st_size - size
+
+    churn()
+    pin = store.pin()
+    assert churn() > 1_000_000
+    pin.release()
+    assert churn() < 200_000
+
+
+def test_image_is_opened_once_in_a_process(store: LmdbStore, tmp_path: Path) -> None:
+    put(store, a=b"1")
+    copy = tmp_path / "copy.mdb"
+    copy.write_bytes((store.directory / "store" / "data.mdb").read_bytes())
+    image = open_image(copy)
+    with pytest.raises(StoreUnreadable, match="already open in this process"):
+        open_image(copy)
+    image.close()
+    open_image(copy).close()
+    assert not list(tmp_path.glob("copy.mdb-lock"))

@@ -1,0 +1,164 @@
+"""The store in memory behaves as the one on disk, and its faults strike where they are told."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from qmgrd.core.kv import Store, Transaction
+from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.memory import MemoryStore
+
+ALL = (b"", b"\xff" * 600)
+# Few keys, so that they meet; some that start with others, and the longest there may be.
+KEYS = st.one_of(
+    st.binary(min_size=1, max_size=2),
+    st.sampled_from([b"\x10", b"\x10\x00", b"\x10\xff", b"\xff", b"k" * 511]),
+)
+VALUES = st.one_of(st.binary(max_size=5), st.sampled_from([b"v" * 2000, b"w" * 4000, b"x" * 9000]))
+
+
+class BothStores(RuleBasedStateMachine):
+    """Does the same to both stores and compares whatever can be seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        self.stores: list[Store] = [MemoryStore(), LmdbStore(Path(self.directory.name), 1 << 30)]
+        self.open: list[Transaction] = []
+
+    @initialize()
+    def start(self) -> None:
+        self.begin()
+
+    @precondition(lambda self: not self.open)
+    @rule()
+    def begin(self) -> None:
+        self.open = [store.begin() for store in self.stores]
+
+    @precondition(lambda self: self.open)
+    @rule(key=KEYS, value=VALUES)
+    def put(self, key: bytes, value: bytes) -> None:
+        for tx in self.open:
+            tx.put(key, value)
+
+    @precondition(lambda self: self.open)
+    @rule(key=KEYS)
+    def delete(self, key: bytes) -> None:
+        for tx in self.open:
+            tx.delete(key)
+
+    @precondition(lambda self: self.open)
+    @rule(key=KEYS)
+    def get(self, key: bytes) -> None:
+        in_memory, on_disk = (tx.get(key) for tx in self.open)
+        assert in_memory == on_disk
+        assert type(in_memory) is type(on_disk)
+
+    @precondition(lambda self: self.open)
+    @rule(start=KEYS | st.just(b""), stop=KEYS | st.just(ALL[1]), count=st.integers(1, 9))
+    def scan(self, start: bytes, stop: bytes, count: int) -> None:
+        """Also one that is not read to its end, and writes that follow it."""
+        in_memory, on_disk = (tx.scan(start, stop) for tx in self.open)
+        for _ in range(count):
+            assert next(in_memory, None) == next(on_disk, None)
+
+    @precondition(lambda self: self.open)
+    @rule(end=st.sampled_from(["commit", "abort"]))
+    def end(self, end: str) -> None:
+        self.open = []
+        for store in self.stores:
+            getattr(store, end)()
+        self.compare()
+
+    @precondition(lambda self: not self.open)
+    @rule()
+    def abort_without_a_transaction(self) -> None:
+        for store in self.stores:
+            store.abort()
+
+    @precondition(lambda self: not self.open)
+    @rule()
+    def reopen(self) -> None:
+        self.stores[1].close()  # type: ignore[attr-defined]
+        self.stores[1] = LmdbStore(Path(self.directory.name), 1 << 30)
+        self.compare()
+
+    def compare(self) -> None:
+        in_memory, on_disk = (list(store.begin().scan(*ALL)) for store in self.stores)
+        for store in self.stores:
+            store.abort()
+        assert in_memory == on_disk
+
+    def teardown(self) -> None:
+        self.stores[1].close()  # type: ignore[attr-defined]
+        self.directory.cleanup()
+
+
+BothStores.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBothStores = BothStores.TestCase
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    store = MemoryStore()
+    store.begin().put(b"a", b"1")
+    store.commit()
+    return store
+
+
+def rows(store: MemoryStore) -> dict[bytes, bytes]:
+    return dict(store.rows)
+
+
+def test_flushes_count_the_commits_that_had_something_to_write(store: MemoryStore) -> None:
+    assert store.flushes == 1
+    store.begin().get(b"a")
+    store.commit()
+    store.begin().put(b"b", b"2")
+    store.abort()
+    assert store.flushes == 1
+    store.begin().delete(b"a")
+    store.commit()
+    assert store.flushes == 2
+
+
+class PowerCut(Exception):
+    """A fault on request."""
+
+
+def strike() -> Any:
+    raise PowerCut
+
+
+def test_fault_before_a_commit_leaves_what_was(store: MemoryStore) -> None:
+    store.before_commit = strike
+    store.begin().put(b"a", b"2")
+    with pytest.raises(PowerCut):
+        store.commit()
+    store.abort()  # What a restart does first.
+    assert rows(store) == {b"a": b"1"}
+
+
+def test_fault_after_a_commit_leaves_what_was_written(store: MemoryStore) -> None:
+    store.after_commit = strike
+    store.begin().put(b"a", b"2")
+    with pytest.raises(PowerCut):
+        store.commit()
+    store.abort()
+    assert rows(store) == {b"a": b"2"}
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * 512])
+def test_key_that_lmdb_would_not_take_is_a_bug(store: MemoryStore, key: bytes) -> None:
+    with pytest.raises(AssertionError, match="key of"):
+        store.begin().put(key, b"")
+
+
+def test_space_is_what_a_test_sets(store: MemoryStore) -> None:
+    store.map_bytes, store.disk_free_bytes = 1000, 77
+    assert store.space() == (1, 1000, 77)

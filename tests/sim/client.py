@@ -1,0 +1,158 @@
+"""A client's end of a connection, with nothing in front of the protocol: it can be made to misbehave."""
+
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection, LivenessExpired
+from qmgr_protocol.states import Side, State
+from tests.sim.lab import Lab
+from tests.sim.ledger import require
+from tests.sim.node import Node
+from tests.sim.wire import Wire
+
+REDIAL_MS = 100
+
+
+class Client:
+    """A client of the queue manager *where*; subclasses add what it is after.
+
+    Invariant: ``wire`` and ``connection`` are there together, from the dial to the loss.
+    """
+
+    def __init__(self, lab: Lab, name: str, where: str) -> None:
+        self.lab = lab
+        self.name = name
+        self.where = where
+        self.wire: Wire | None = None
+        self.connection: Connection | None = None
+        self.closing = False
+        self.requests = 0
+        self.idle_until_ms = 0  # after a loss it waits a little, as everybody should
+
+    @property
+    def node(self) -> Node:
+        """The queue manager that it talks to."""
+        return self.lab.nodes[self.where]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be made."""
+        return self.connection is not None and self.connection.state is State.OPEN
+
+    def dial(self) -> None:
+        """Connect, unless it is."""
+        if self.wire is None and self.lab.now_ms >= self.idle_until_ms:
+            self.lab.connect(self, self.node)
+
+    def opened(self, wire: Wire) -> None:
+        self.wire = wire
+        self.closing = False
+        self.connection = Connection(Side.DIALLER, now_ms=self.lab.now_ms)
+        self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", self.name))
+
+    def received(self, data: bytes) -> None:
+        connection = self.connection
+        if connection is None or self.closing:
+            return
+        for message, _ in connection.receive(data, self.lab.now_ms):
+            kind = type(message)
+            if not self.is_open:
+                self.hang_up()  # A goodbye stood behind it.
+                return
+            if kind is m.Welcome:
+                self.welcomed(message)
+            elif kind is m.Ping:
+                self.send(m.Pong(message.number))
+            elif kind is not m.Pong:
+                self.took(message)
+        fact = f"{self.where} to {self.name}: {connection.error}"
+        require(connection.error is None, "peers_keep_the_protocol", fact)
+
+    def lost(self, why: str) -> None:
+        self.wire = self.connection = None
+        self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+        self.disconnected()
+
+    def send(self, message: m.Message) -> None:
+        """Send *message*."""
+        if self.wire is not None and self.connection is not None and not self.closing:
+            self.wire.send(self, self.connection.send(message))
+
+    def hang_up(self) -> None:
+        """Close."""
+        if self.wire is not None:
+            self.closing = True
+            self.wire.close(self)
+
+    def poll(self) -> None:
+        """Do heartbeats: a wire that went dark is given up."""
+        if self.connection is None or self.wire is None:
+            return
+        try:
+            ping = self.connection.poll(self.lab.now_ms, 10_000, 30_000)
+        except LivenessExpired:
+            self.hang_up()
+        else:
+            self.wire.send(self, ping)
+
+    def next_id(self) -> int:
+        """Return a request id that was not used before."""
+        self.requests += 1
+        return self.requests
+
+    def welcomed(self, welcome: m.Welcome) -> None:
+        """Begin on a connection that is open."""
+
+    def took(self, message: m.Message) -> None:
+        """Take a message of the queue manager."""
+
+    def disconnected(self) -> None:
+        """Take note that the connection is gone."""
+
+
+class Asker(Client):
+    """Makes requests one by one, each again until it is answered."""
+
+    def __init__(self, lab: Lab, name: str, where: str) -> None:
+        super().__init__(lab, name, where)
+        self.todo: list[tuple[Callable[[int], m.Message], Callable[[Any], None]]] = []
+        self.said: list[m.Message] = []  # what came beside answers
+        self._open = 0  # the request under way
+
+    def want(
+        self, make: Callable[[int], m.Message], take: Callable[[Any], None] = lambda answer: None
+    ) -> None:
+        """Have the request that *make* returns made, and *take* its Ok or Error."""
+        self.todo.append((make, take))
+        self.go_on()
+
+    def ask(self, make: Callable[[int], m.Message]) -> Any:
+        """Return the answer to a request, in a lab that is moved by hand."""
+        answers: list[Any] = []
+        self.dial()
+        self.want(make, answers.append)
+        self.lab.settle()
+        (answer,) = answers
+        return answer.value if type(answer) is m.Ok else answer
+
+    def go_on(self) -> None:
+        """Make the next request."""
+        if self.todo and self.is_open and not self._open:
+            self._open = self.next_id()
+            self.send(self.todo[0][0](self._open))
+
+    def welcomed(self, welcome: m.Welcome) -> None:
+        self.go_on()
+
+    def took(self, message: m.Message) -> None:
+        if type(message) not in (m.Ok, m.Error) or message.request_id != self._open:
+            self.said.append(message)
+            return
+        self._open = 0
+        _, take = self.todo.pop(0)
+        take(message)
+        self.go_on()
+
+    def disconnected(self) -> None:
+        self._open = 0

@@ -1,0 +1,121 @@
+"""Queue managers, clients and wires under one clock. Moved by hand here, by chance in world.py."""
+
+from collections import deque
+from random import Random
+from typing import Protocol
+
+from qmgr_config.model import Config
+from qmgrd.core.context import Dial
+from qmgrd.core.turn import Turns
+from tests.sim.ledger import Ledger, Violated
+from tests.sim.node import Node, PeerPort
+from tests.sim.watch import Watch
+from tests.sim.wire import Flow, Port, Wire
+
+WALL_START_US = 1_700_000_000_000_000
+TRACE_LENGTH = 30
+SETTLE_MAX = 200_000
+
+
+class Dialler(Port, Protocol):
+    """A client's end: it learns of its wire."""
+
+    def opened(self, wire: Wire) -> None:
+        """Begin on a new connection."""
+
+
+class Lab:
+    """What there is. Invariant: ``wires`` holds every connection that an end still believes in."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now_ms = 1_000
+        self.ledger = Ledger()
+        self.watch = Watch(self.ledger)
+        self.nodes: dict[str, Node] = {}
+        self.wires: list[Wire] = []
+        self.dials: list[tuple[Node, Dial]] = []
+        self.trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LENGTH)
+
+    def wall_us(self, node: Node) -> int:
+        """Return what the machine of *node* takes for the time."""
+        return max(WALL_START_US + self.now_ms * 1_000 + node.wall_shift_us, 1)
+
+    def note(self, who: str, what: str) -> None:
+        """Add an event to the trace."""
+        self.trace.append((self.now_ms, who, what))
+
+    def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
+        """Return a new queue manager, running."""
+        node = Node(self, config, turns_type)
+        self.nodes[node.name] = node
+        node.start()
+        return node
+
+    def connect(self, near: Dialler, node: Node) -> bool:
+        """Connect a client to *node*; return whether anybody listens there."""
+        if not node.up:
+            return False
+        far = PeerPort(node)
+        self._join(near, far)
+        return True
+
+    def _join(self, near: Dialler, far: PeerPort) -> None:
+        wire = Wire(near, far)
+        self.wires.append(wire)
+        far.opened(wire)
+        near.opened(wire)
+
+    def answer_dial(self, index: int, *, fails: bool = False) -> None:
+        """Answer the dial of a link: connect it, or not."""
+        node, dial = self.dials.pop(index)
+        target = self.nodes.get(dial.address.rpartition(":")[0])
+        if fails or target is None or not target.up:
+            self.note(node.name, f"dial {dial.address} fails")
+            why = f"{dial.address}: nobody there"
+            node.turns.intake.event(0, lambda broker: broker.dial_failed(dial.link, why))
+            return
+        self.note(node.name, f"dials {dial.address}")
+        self._join(PeerPort(node, dial.link), PeerPort(target))
+
+    def flows(self) -> list[Flow]:
+        """Return what can be delivered."""
+        return [flow for wire in self.wires for flow in wire.flows if flow.moves]
+
+    def sweep(self) -> None:
+        """Forget connections that both ends know to be gone."""
+        self.wires = [wire for wire in self.wires if not wire.over]
+
+    def settle(self) -> None:
+        """Let everything happen that needs no time."""
+        for _ in range(SETTLE_MAX):
+            moved = False
+            while self.dials:
+                self.answer_dial(0)
+                moved = True
+            for flow in self.flows():
+                flow.deliver(1 << 30)
+                moved = True
+            for node in self.nodes.values():
+                if node.wanted:
+                    node.turn()
+                    moved = True
+            self.sweep()
+            if not moved:
+                return
+        raise Violated("nothing_spins", f"no rest after {SETTLE_MAX} rounds")
+
+    def advance(self, wait_ms: int) -> None:
+        """Let *wait_ms* pass, stopping wherever a timer is due."""
+        until_ms = self.now_ms + wait_ms
+        self.settle()
+        while self.now_ms < until_ms:
+            self.now_ms = min([until_ms, *self.deadlines()])
+            for node in self.nodes.values():
+                node.beat()
+            self.settle()
+
+    def deadlines(self) -> list[int]:
+        """Return when something is due, later than now."""
+        found = [node.next_ms() for node in self.nodes.values()]
+        return [max(due_ms, self.now_ms + 1) for due_ms in found if due_ms is not None]

@@ -1,0 +1,249 @@
+"""A queue manager in the simulator: the production core in a shell that mirrors qmgrd.daemon.
+
+What daemon.py and net/session.py do with sockets, a loop and clocks, this does with wires and the
+world's clock; keep the three in step.
+"""
+
+import hashlib
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgrd.core.broker import Boot
+from qmgrd.core.clock import StoreClock
+from qmgrd.core.context import Dial, Outcome
+from qmgrd.core.kv import Now
+from qmgrd.core.peer import Peer, goodbye
+from qmgrd.core.turn import TurnFailed, Turns
+from tests.sim.store import Crash, WatchedStore
+from tests.sim.wire import Wire
+
+if TYPE_CHECKING:
+    from tests.sim.lab import Lab
+
+KEEP_OUT_MS = 60_000
+
+
+class Injected(Exception):
+    """A bug that the simulator plants in a turn."""
+
+
+class PeerPort:
+    """A queue manager's end of a connection: net/session.py without asyncio."""
+
+    def __init__(self, node: "Node", link: str = "") -> None:
+        self.node = node
+        self.wire: Wire | None = None
+        self.gone = False
+        self._why = "the peer closed the connection"
+        node.connections += 1
+        self.peer = Peer(
+            node.connections, node.turns.intake, node.config.limits, node.welcome,
+            node.lab.now_ms, link=link, admit=node.admit,
+        )  # fmt: skip
+        self.boot = node.turns
+
+    def opened(self, wire: Wire) -> None:
+        self.wire = wire
+        self.node.ports[self.peer.number] = self
+        if self.peer.link:
+            self.write(self.peer.hello())
+
+    def received(self, data: bytes) -> None:
+        try:
+            answers = self.peer.receive(data, self.node.lab.now_ms)
+        except RemoteProtocolError as error:
+            self.node.lab.watch.protocol_broken(self.node, self.peer, error)
+            self.say_goodbye(goodbye(error))
+            return
+        if answers:
+            self.write(answers)
+        if self.peer.goaway is not None:
+            self._why = f"the peer left: {self.peer.goaway.text}"
+            self.close()
+
+    def lost(self, why: str) -> None:
+        self.gone = True
+        self.node.ports.pop(self.peer.number, None)
+        self.peer.closed(f"{self._why}: {why}")
+
+    def write(self, data: bytes) -> None:
+        if self.wire is not None:
+            self.wire.send(self, data)
+
+    def close(self) -> None:
+        if self.wire is not None:
+            self.wire.close(self)
+
+    def say_goodbye(self, goaway: m.Goaway) -> None:
+        self._why = goaway.text
+        self.peer.goaway = goaway
+        self.write(self.peer.encode(goaway))
+        self.close()
+
+    def poll(self) -> None:
+        try:
+            self.write(self.peer.poll(self.node.lab.now_ms))
+        except RemoteProtocolError as error:
+            self.say_goodbye(goodbye(error))
+
+
+class Node:
+    """One queue manager, up or down. Invariant: while it is down it has no ports and no dials."""
+
+    turns: Turns
+
+    def __init__(self, lab: "Lab", config: Config, turns_type: type[Turns] = Turns) -> None:
+        self.lab = lab
+        self.config = config
+        self.name = config.queue_manager.name
+        self.store = WatchedStore(lambda changes: lab.watch.durable(self, changes))
+        self.store_id = hashlib.sha256(self.name.encode()).digest()[:16]
+        self.turns_type = turns_type
+        self.up = False
+        self.ports: dict[int, PeerPort] = {}
+        self.connections = 0
+        self.wall_shift_us = 0  # what people did to this machine's clock
+        self.outcomes = 0
+        self.idle_turns = 0  # in a row that wanted to run and did nothing
+        self._kept_out: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Boot from the store."""
+        self.store.crash = ""
+        self.turns = self.turns_type(self.config, self.store, self._set_clock, self.store_id)
+        self.up = True
+        self._kick = True  # As the daemon: one turn at once, whatever waits.
+        self.poll_ms = self.lab.now_ms
+
+    def _set_clock(self, boot: Boot) -> Now:
+        wall_us = self.lab.wall_us(self)
+        downtime_max_ms = self.config.queue_manager.downtime_max_ms
+        self._clock = StoreClock(
+            boot.clock_ms, boot.wall_us, downtime_max_ms, self.lab.now_ms, wall_us
+        )
+        limits = self.config.limits
+        self.welcome = m.Welcome(
+            m.VERSION, self.name, boot.store_id, boot.number, [], "sim", limits.frame_max_bytes,
+            limits.message_max_bytes, limits.put_window_messages, limits.put_window_bytes,
+            limits.request_window, limits.heartbeat_ms, limits.liveness_ms,
+        )  # fmt: skip
+        return self.now()
+
+    def now(self) -> Now:
+        return self._clock.now(self.lab.now_ms, self.lab.wall_us(self))
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a turn is due."""
+        if not self.up:
+            return False
+        if self._kick or self.turns.wanted:
+            return True
+        due_ms = self.turns.broker.next_timer_ms()
+        return due_ms is not None and due_ms <= self.now().ms
+
+    def next_ms(self) -> int | None:
+        """Return when, by the world's clock, a timer wants a turn or a heartbeat is due."""
+        if not self.up:
+            return None
+        due_ms = self.turns.broker.next_timer_ms()
+        beat_ms = self.poll_ms + self.config.limits.heartbeat_ms // 4
+        if due_ms is None:
+            return beat_ms
+        return min(beat_ms, self.lab.now_ms + max(due_ms - self.now().ms, 0))
+
+    def beat(self) -> None:
+        """Poll all connections if it is time."""
+        if self.up and self.lab.now_ms >= self.poll_ms + self.config.limits.heartbeat_ms // 4:
+            self.poll_ms = self.lab.now_ms
+            for port in list(self.ports.values()):
+                port.poll()
+
+    def turn(self) -> None:
+        """Run one turn; what it wants sent leaves."""
+        self._kick = False
+        flushes, waiting = self.store.flushes, bool(self.turns.intake)
+        try:
+            outcome = self.turns.run(self.now())
+        except TurnFailed as failed:
+            if not isinstance(failed.__cause__, Injected):
+                raise
+            self.lab.note(self.name, "turn failed")
+            self._recover(failed)
+        except Crash:
+            self.lab.note(self.name, f"crash {self.store.crash} its commit")
+            self.die()
+        else:
+            moved = waiting or any(outcome) or self.store.flushes != flushes
+            self.idle_turns = 0 if moved else self.idle_turns + 1
+            self.release(outcome)
+
+    def release(self, outcome: Outcome) -> None:
+        """Let out what a durable turn wants sent."""
+        self.outcomes += 1
+        self.lab.watch.released(self, outcome)
+        writes: dict[int, list[bytes]] = defaultdict(list)
+        for number, message in outcome.sends:
+            port = self.ports.get(number)
+            if port is not None:
+                writes[number].append(port.peer.encode(message))
+        for number, parts in writes.items():
+            self.ports[number].write(b"".join(parts))
+        for number, goaway in outcome.closes:
+            port = self.ports.get(number)
+            if port is not None:
+                port.say_goodbye(goaway)
+        for effect in outcome.effects:
+            if isinstance(effect, Dial):
+                self.lab.dials.append((self, effect))
+
+    def admit(self, hello: m.Hello) -> m.Goaway | None:
+        wait_ms = self._kept_out.get(hello.name, 0) - self.lab.now_ms
+        if wait_ms <= 0:
+            return None
+        return m.Goaway(ErrorCode.PEER_KEPT_OUT, "kept out", wait_ms)
+
+    def fail_turn(self, connection: int = 0) -> None:
+        """Plant a bug in the next turn, behind what *connection* has waiting."""
+
+        def fail(broker: object) -> None:
+            raise Injected
+
+        self.turns.intake.event(connection, fail)
+
+    def _recover(self, failed: TurnFailed) -> None:
+        guilty = self.ports.get(failed.connection)
+        if guilty is not None:
+            self._kept_out[guilty.peer.peer_name] = self.lab.now_ms + KEEP_OUT_MS
+        for port in list(self.ports.values()):
+            port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "starts anew", 100))
+        self.lab.watch.stopped(self, clean=False)
+        self.start()
+
+    def die(self) -> None:
+        """Crash now: what is not durable is gone."""
+        self.store.abort()
+        self._go_down(clean=False)
+
+    def stop(self) -> None:
+        """Stop in good order, as the daemon does on SIGTERM."""
+        while self.turns.intake and self.up:
+            self.turn()
+        if not self.up:
+            return  # It crashed while it was finishing.
+        for outcome in self.turns.stop(self.now()):
+            self.release(outcome)
+        self._go_down(clean=True)
+
+    def _go_down(self, *, clean: bool) -> None:
+        for port in list(self.ports.values()):
+            if port.wire is not None:
+                port.wire.vanish(port, self.lab.random)
+        self.ports.clear()
+        self._kept_out.clear()
+        self.lab.dials = [dial for dial in self.lab.dials if dial[0] is not self]
+        self.lab.watch.stopped(self, clean=clean)
+        self.up = False

@@ -1,0 +1,188 @@
+"""A sequenced producer written by hand on the bare protocol: it numbers, remembers and sends again.
+
+Beside the production client it brings UIDs of its own, some of them twice, sends puts twice on one
+connection, and forgets everything now and then, like a program that was killed.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import name_of
+from qmgr_protocol.record import Uid
+from tests.sim.client import Client
+from tests.sim.lab import Lab
+from tests.sim.ledger import Put, Violated, require
+
+EXPECTED = {"QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL"}
+
+
+@dataclass(slots=True)
+class Habits:
+    """What a producer does."""
+
+    queues: list[str]
+    total: int = 100
+    batch_max: int = 10
+    body_bytes_max: int = 100
+    priorities: int = 3
+    own_uids: bool = False
+    twice: float = 0.0  # of puts sent again for no reason
+    large: float = 0.0  # of bodies beyond one row of the store
+    uids: list[Uid] = field(default_factory=list)  # its own, used so far
+    origin: str = "APP"
+
+
+class Producer(Client):
+    """Puts until it has made ``total``. Invariant: ``open`` holds what is not answered, by id."""
+
+    def __init__(self, lab: Lab, name: str, where: str, habits: Habits) -> None:
+        super().__init__(lab, name, where)
+        self.habits = habits
+        self.made = 0
+        self.lives = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.lives += 1
+        name = f"{self.name}/{self.lives}"
+        self.producer_id = hashlib.sha256(name.encode()).digest()[:16]
+        self.life = name
+        self.open: dict[int, Put] = {}
+        self.next_seq = 1
+        self.commit_id = 0
+        self.stream = 0
+        self.known = False  # a stream of that id was opened before
+        self._request = 0
+        self.sent_bytes: dict[int, int] = {}
+        self._repeated = (0, 0)  # how many are sent twice, and the id whose answer comes behind them
+
+    @property
+    def done(self) -> bool:
+        """Whether it has nothing left to do."""
+        return self.made >= self.habits.total and not self.open
+
+    @property
+    def seen(self) -> int:
+        """All answers up to here have arrived."""
+        return min(self.open, default=self.next_seq) - 1
+
+    def act(self) -> None:
+        """Do something."""
+        random = self.lab.random
+        if self.wire is None:
+            self.dial()
+        elif self.stream and self.open and random.random() < self.habits.twice:
+            self._put_again()
+        elif self.stream and self.made < self.habits.total:
+            self._put()
+
+    def forget(self) -> None:
+        """Die and start as somebody else: what was open stays unknown."""
+        self.hang_up()
+        self._begin()
+
+    def _put_again(self) -> None:
+        """Send up to three puts that are under way a second time, within the window."""
+        first = self.lab.random.choice(list(self.open))
+        ids = [seq_id for seq_id in self.open if seq_id >= first][:3]
+        if not self._repeated[0] and self.next_seq - self.commit_id + len(ids) <= self.window:
+            self._repeated = (len(ids), self.next_seq)
+            self._resend(ids)
+
+    def _put(self) -> None:
+        """Put a batch on one queue, within the window."""
+        random, habits = self.lab.random, self.habits
+        room = self.commit_id + self.window - self.next_seq + 1 - self._repeated[0]
+        room = min(room, self.seen + 2 * self.window - self.next_seq + 1)
+        count = min(room, random.randint(1, habits.batch_max), habits.total - self.made)
+        if count <= 0 or sum(self.sent_bytes.values()) > self.window_bytes // 2:
+            return
+        queue = random.choice(habits.queues)
+        first = self.next_seq
+        for _ in range(count):
+            put = self._new(queue)
+            self.lab.ledger.by_stream[self.producer_id, self.next_seq] = put
+            self.open[self.next_seq] = put
+            self.next_seq += 1
+        self.made += count
+        self._resend(list(range(first, self.next_seq)))
+
+    def _new(self, queue: str) -> Put:
+        random, habits = self.lab.random, self.habits
+        size = random.randint(12, habits.body_bytes_max)
+        if random.random() < habits.large:
+            size = random.randint(3_800, 9_000)
+        uid = self._uid() if habits.own_uids else None
+        priority = random.randrange(habits.priorities)
+        return self.lab.ledger.new(self.life, self.where, queue, priority, size, uid)
+
+    def _uid(self) -> Uid:
+        """Return a UID: mostly the next, now and then a late one, or one that was there before."""
+        random, uids = self.lab.random, self.habits.uids
+        dice = random.random()
+        if uids and dice < 0.15:
+            return random.choice(uids[-20:])
+        last = max((uid.timestamp for uid in uids), default=10_000)
+        step = -random.randint(1, 5_000) if dice < 0.3 else random.randint(2, 9)
+        uid = Uid(self.habits.origin, last + step)
+        uids.append(uid)
+        return uid
+
+    def _resend(self, ids: list[int]) -> None:
+        """Send what these ids stand for, in runs of one queue."""
+        run: list[int] = []
+        for seq_id in [*ids, 0]:
+            if run and (seq_id != run[-1] + 1 or self.open[seq_id].queue != self.open[run[0]].queue):
+                records = [self.open[i].record for i in run]
+                self.sent_bytes |= {i: len(self.open[i].record) for i in run}
+                self.send(m.Put(self.stream, run[0], self.seen, self.open[run[0]].queue, records))
+                run = []
+            run.append(seq_id)
+
+    def welcomed(self, welcome: m.Welcome) -> None:
+        self.window = welcome.put_window_messages
+        self.window_bytes = welcome.put_window_bytes
+        self._request = self.next_id()
+        self.send(m.ProducerOpen(self._request, self.producer_id, self.known))
+
+    def took(self, message: m.Message) -> None:
+        kind = type(message)
+        if kind is m.Ok and message.request_id == self._request:
+            self.known = True
+            self.stream, commit_id, ahead, refused = message.value[:4]
+            self._answer(commit_id, ahead, refused)
+            self.sent_bytes.clear()
+            self._repeated = (0, 0)
+            self._resend(sorted(self.open))
+        elif kind is m.Committed and message.stream == self.stream:
+            self._answer(message.commit_id, [], message.refused)
+        elif kind is m.Error:
+            raise Violated("producer_is_known", f"{self.name} at {self.where}: {message.text}")
+
+    def _answer(self, commit_id: int, ahead: list[int], refused: list[list[object]]) -> None:
+        require(commit_id < self.next_seq, "commit_id_was_assigned", f"{commit_id} to {self.name}")
+        require(commit_id >= self.commit_id, "commit_id_grows", f"{commit_id} to {self.name}")
+        for seq_id, code, *_ in refused:
+            assert isinstance(seq_id, int)
+            assert isinstance(code, int)
+            self._refused(seq_id, name_of(code))
+        self.commit_id = commit_id
+        if commit_id >= self._repeated[1]:
+            self._repeated = (0, 0)
+        for seq_id in [i for i in self.open if i <= commit_id or i in ahead]:
+            self.lab.ledger.answered(self.open.pop(seq_id), "acked")
+            self.sent_bytes.pop(seq_id, None)
+
+    def _refused(self, seq_id: int, code: str) -> None:
+        put = self.lab.ledger.by_stream[self.producer_id, seq_id]
+        require(code in EXPECTED, "refusals_have_a_cause", f"put {put.serial}: {code}")
+        require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
+        self.lab.ledger.answered(put, code)
+        refusals = self.lab.watch.refusals
+        refusals[code] = refusals.get(code, 0) + 1
+        self.open.pop(seq_id, None)
+        self.sent_bytes.pop(seq_id, None)
+
+    def disconnected(self) -> None:
+        self.stream = 0

@@ -1,0 +1,133 @@
+"""Runs seeds and prints one line: python -m tests.sim.run --seeds 200 [--start S] [--minutes M].
+
+Exit code 1 and `seed=... step=...` with the last events if a law was broken; the same command with
+--start set to that seed and --seeds 1 repeats it.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count, islice
+from typing import NamedTuple
+
+from tests.sim.world import STEPS, World
+
+TWICE_EVERY = 20  # so often a seed is run twice, to see that it leaves the same bytes
+
+
+class Result(NamedTuple):
+    """What became of one seed."""
+
+    seed: int
+    failure: str
+    sums: Counter[str]
+    hit: set[str]  # kinds of faults that struck
+
+
+def run_seed(seed: int, steps: int = STEPS) -> Result:
+    """Run one seed, now and then a second time for its bytes."""
+    world: World | None = None
+    try:
+        world = World(seed, steps=steps)
+        world.run()
+        if seed % TWICE_EVERY == 0:
+            again = World(seed, steps=steps)
+            again.run()
+            if world.digest() != again.digest():
+                return _result(world, seed, "same_seed_same_bytes: two runs differ")
+    except Exception as error:
+        return _result(world, seed, describe(error))
+    return _result(world, seed, "")
+
+
+def describe(error: Exception) -> str:
+    """Return what went wrong; of a bug in the core, where."""
+    text = f"{type(error).__name__}: {error}"
+    if error.__cause__ is not None:
+        text += "\n" + "".join(traceback.format_exception(error.__cause__)[-8:])
+    return text
+
+
+def _result(world: World | None, seed: int, failure: str) -> Result:
+    if world is None:
+        return Result(seed, failure, Counter(), set())
+    if failure:
+        events = "\n".join(f"  {now_ms:>12} ms  {who:8} {what}" for now_ms, who, what in world.trace)
+        failure = f"seed={seed} step={world.steps}\n{events}\n{failure}"
+    watch = world.watch
+    sums = world.hits + Counter(
+        steps=world.steps, ms=world.now_ms, puts=len(world.ledger.puts), commits=watch.commits,
+        deliveries=watch.deliveries, redeliveries=watch.redeliveries, blocked=watch.blocked,
+    )  # fmt: skip
+    return Result(seed, failure, sums, {kind for kind in world.scenario.faults if world.hits[kind]})
+
+
+def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Iterator[Result]:
+    """Yield what becomes of *seeds*, until they or the time are used up."""
+    if jobs == 1:
+        for seed in seeds:
+            yield run_seed(seed, steps)
+            if time.monotonic() > deadline:
+                return
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        running: set[Future[Result]] = set()
+        while True:
+            if time.monotonic() < deadline:
+                for seed in islice(seeds, 4 * jobs - len(running)):
+                    running.add(pool.submit(run_seed, seed, steps))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) -> str:
+    """Return the one line."""
+    crashes = sums["crash"] + sums["crash before"] + sums["crash after"]
+    kinds = ", ".join(f"{kind} {sums[kind]} in {100 * hit[kind] // seeds}%" for kind in sorted(hit))
+    return (
+        f"sim: {seeds} seeds in {took_s:.0f} s, {sums['steps']} steps, "
+        f"{sums['ms'] / 3_600_000:.1f} simulated hours, {crashes} crashes, {sums['cut']} cuts, "
+        f"{sums['puts']} puts, {sums['deliveries']} deliveries ({sums['redeliveries']} again), "
+        f"{sums['commits']} link commits, {sums['blocked']} blocked; faults: {kinds}"
+    )
+
+
+def main() -> int:
+    """Run what the command line asks."""
+    parser = argparse.ArgumentParser(description="simulated networks of queue managers")
+    parser.add_argument("--seeds", type=int, help="how many; 200, or without end with --minutes")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so long")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each seed before it is healed")
+    options = parser.parse_args()
+    started = time.monotonic()
+    deadline = started + options.minutes * 60 if options.minutes else float("inf")
+    total = options.seeds or (None if options.minutes else 200)
+    seeds = count(options.start) if total is None else iter(
+        range(options.start, options.start + total)
+    )  # fmt: skip
+    done, sums, hit, failed = 0, Counter[str](), Counter[str](), 0
+    for result in results(seeds, options.jobs, options.steps, deadline):
+        done += 1
+        sums += result.sums
+        hit.update(result.hit)
+        if result.failure:
+            failed += 1
+            print(result.failure, file=sys.stderr, flush=True)
+            if failed == 5:
+                break
+    print(summary(done, sums, hit, time.monotonic() - started))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""What a seed chooses: the limits of the queue managers, the habits of the clients, the faults.
+
+Each seed takes some kinds of faults and leaves others out, and takes small limits as readily as
+the defaults: most bugs hide where two rare things meet.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from qmgr_config.model import Config
+from qmgr_protocol.record import Uid
+from tests.sim import consumer, producer
+from tests.sim.producer import Habits as ProducerHabits
+
+HUB = "NYC"
+EDGES = ("EWR", "JFK", "LGA")
+PORT = 7470
+
+# kind of step: how often, beside 100 of all that is no fault
+FAULTS = {
+    "cut": 1.0,
+    "dark": 0.3,
+    "clog": 2.0,
+    "dial fails": 1.0,
+    "crash": 0.8,
+    "crash before": 0.8,
+    "crash after": 0.8,
+    "stop": 0.4,
+    "turn fails": 0.4,
+    "peer's turn fails": 0.2,
+    "wall jumps": 0.5,
+    "time jumps": 0.3,
+    "link stops": 0.4,
+    "producer forgets": 0.4,
+    "client hangs up": 0.8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The choices of one seed."""
+
+    steps: int
+    faults: dict[str, float]
+    depth_max: int  # of the hub's queue DELAYS; 0 is no limit
+    late: bool  # whether the queue LATE is missing at first
+
+
+def choose(random: Random, steps: int) -> Scenario:
+    """Return the scenario of a seed."""
+    chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
+    faults = {kind: rate * random.choice([0.5, 1, 1, 3]) for kind, rate in chosen.items()}
+    depth_max = random.choice([0, 0, 3, 20])
+    return Scenario(steps, faults, depth_max, random.random() < 0.3)
+
+
+def config(random: Random, name: str) -> Config:
+    """Return a configuration, of small limits or of the defaults."""
+    link_window = random.choice([1, 2, 5, 20, 4096])
+    put_window = random.choice([2, 8, 64, 4096])
+    return Config.model_validate({
+        "queue_manager": {"name": name, "downtime_max_ms": random.choice([0, 60_000, 86_400_000])},
+        "limits": {
+            "put_window_messages": max(put_window, 2 * link_window),
+            "turn_requests": random.choice([1, 3, 50, 4096]),
+            "turn_bytes": random.choice([1024, 16 << 20]),
+            "turn_rows": random.choice([1, 20, 5_000]),
+        },
+        "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
+        "link": {
+            "window_messages": link_window,
+            "window_bytes": random.choice([1024, 3_000, 8 << 20]),
+            "commit_messages": random.choice([1, 2, 7, 500]),
+            "commit_interval_ms": random.choice([0, 5, 50, 3_000]),
+            "redial_min_ms": random.choice([1, 100, 5_000]),
+            "redial_max_ms": random.choice([5_000, 30_000]),
+        },
+    })  # fmt: skip
+
+
+def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> ProducerHabits:
+    """Return what a producer does that may put on *queues*; some have UIDs in common."""
+    uids = shared if random.random() < 0.3 else []
+    return producer.Habits(
+        queues=queues,
+        total=random.choice([10, 60, 150]),
+        batch_max=random.choice([1, 5, 30]),
+        body_bytes_max=random.choice([20, 200, 900]),
+        priorities=random.choice([1, 1, 3, 10]),
+        own_uids=random.random() < 0.3,
+        twice=random.choice([0, 0, 0.1]),
+        large=random.choice([0, 0, 0.1]),
+        uids=uids,
+        origin="SHARED" if uids is shared else f"APP{random.randrange(10**6)}",
+    )
+
+
+def consumer_habits(random: Random, queue: str) -> consumer.Habits:
+    """Return what a consumer of *queue* does."""
+    return consumer.Habits(
+        queue=queue,
+        credit_messages=random.choice([1, 5, 50]),
+        credit_bytes=random.choice([500, 100_000]),
+        lease_ms=random.choice([200, 5_000, 60_000]),
+        batch_max=random.choice([1, 5, 50]),
+        gets=random.random() < 0.25,
+        slow=random.choice([0, 0.3, 0.9]),
+        release=random.choice([0, 0.1]),
+        twice=random.choice([0, 0.2]),
+        drop=random.choice([0, 0, 0.1]),
+    )

@@ -1,0 +1,47 @@
+"""The production memory store, with a crash on demand and an eye on what becomes durable."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from qmgrd.store.memory import MemoryStore
+
+
+class Crash(BaseException):
+    """The process is killed here. Not an Exception: nothing in the daemon may catch it."""
+
+
+class Change(NamedTuple):
+    """A row that a transaction changed."""
+
+    key: bytes
+    old: bytes | None
+    new: bytes | None
+
+
+class WatchedStore(MemoryStore):
+    """A MemoryStore that tells *watch* of every transaction, in the instant it is durable.
+
+    ``crash`` makes the next commit that writes the last act of its process: "before" it is durable,
+    or "after" it is but before anybody learns of it.
+    """
+
+    def __init__(self, watch: Callable[[list[Change]], None]) -> None:
+        super().__init__()
+        self.crash = ""
+        self._watch = watch
+        self._changes: list[Change] = []
+        self.before_commit = self._before
+        self.after_commit = self._after
+
+    def _before(self) -> None:
+        if self.crash == "before":
+            raise Crash
+        rows = self.rows
+        self._changes = [Change(key, old, rows.get(key)) for key, old in self._undo.items()]
+
+    def _after(self) -> None:
+        changes, self._changes = self._changes, []
+        if changes:
+            self._watch(changes)
+        if self.crash == "after":
+            raise Crash

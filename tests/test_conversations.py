@@ -1,0 +1,117 @@
+"""Replays every conversation. After an intended change: pytest --rewrite, then read the diff.
+
+A conversation is a text of blocks. Each says something, below comments if it likes, and under a
+line of dashes stands what is answered. The folder names who answers.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from qmgr_protocol.errors import RemoteProtocolError
+from qmgr_protocol.window import Inbox, Outbox
+
+HERE = Path(__file__).parent / "conversations"
+Player = Callable[[str], str]  # takes a line, returns the answer to it
+
+
+class WindowPlayer:
+    """Both ends of a stream, and what each has stored."""
+
+    def __init__(self) -> None:
+        self.outbox = Outbox(window=4)
+        self.inbox = Inbox(window=4)
+
+    def __call__(self, line: str) -> str:
+        verb, *words = line.split()
+        try:
+            said = getattr(self, f"_{verb}")(*map(int, words))
+        except RemoteProtocolError as error:
+            said = f"{error.code.name}: {error}"
+        return f"{said}\n{self._shown()}" if said else self._shown()
+
+    def _shown(self) -> str:
+        sender, receiver = self.outbox, self.inbox
+        return (
+            f"sender   commit={sender.commit_id} sent={sender.sent_id} next={sender.next_id}\n"
+            f"receiver commit={receiver.commit_id} ahead={sorted(receiver.ahead)}"
+        )
+
+    def _window(self, messages: int) -> str:
+        self.outbox.window = self.inbox.window = messages
+        return ""
+
+    def _put(self, count: int) -> str:
+        return f"first id {self.outbox.assign(count)}"
+
+    def _send(self, count: int) -> str:
+        return f"sends {_ids(self.outbox.take(count))}"
+
+    def _receive(self, *ids: int) -> str:
+        new = [seq_id for seq_id in ids if self.inbox.receive(seq_id)]
+        return f"new {_ids(new)}"
+
+    def _batch(self, first_id: int, count: int) -> str:
+        """A frame: checked as a whole before any of it is stored."""
+        missing = self.inbox.missing(first_id, count)
+        self.inbox.check(first_id + count - 1)
+        if missing:
+            self.inbox.receive_all(missing)
+        return f"new {_ids(missing)}"
+
+    def _commit(self, commit_id: int) -> str:
+        return f"deletes {_ids(self.outbox.commit(commit_id))}"
+
+    def _hello(self) -> str:
+        """A new connection: the receiver's commit id says where to go on."""
+        return f"deletes {_ids(self.outbox.resume(self.inbox.commit_id))}"
+
+    def _restart(self) -> str:
+        """Both ends come up with what they had stored."""
+        sender, receiver = self.outbox, self.inbox
+        self.outbox = Outbox(sender.window, sender.commit_id, sender.next_id)
+        self.inbox = Inbox(receiver.window, receiver.commit_id, set(receiver.ahead))
+        return ""
+
+    def _sender(self, commit_id: int, next_id: int) -> str:
+        self.outbox = Outbox(self.outbox.window, commit_id, next_id)
+        return ""
+
+    def _receiver(self, commit_id: int) -> str:
+        self.inbox = Inbox(self.inbox.window, commit_id)
+        return ""
+
+
+def _ids(ids: Sequence[int]) -> str:
+    if len(ids) > 10 and ids[-1] - ids[0] == len(ids) - 1:
+        return f"{ids[0]} to {ids[-1]}"
+    return " ".join(map(str, ids)) or "nothing"
+
+
+PLAYERS: dict[str, Callable[[], Player]] = {"window": WindowPlayer}
+
+
+def replay(text: str, player: Player) -> str:
+    """Return *text* with the answers that *player* gives."""
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        said = block.split("\n----")[0]
+        answers = [player(line) for line in said.splitlines() if not line.startswith("#")]
+        blocks.append("\n----\n".join([said, *answers[-1:]]))
+    return "\n\n".join(blocks) + "\n"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(HERE.glob("*/*.txt")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_conversation(path: Path, request: pytest.FixtureRequest) -> None:
+    text = replay(path.read_text(), PLAYERS[path.parent.name]())
+    if request.config.getoption("rewrite", default=False):
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_conversation_that_goes_another_way_is_noticed() -> None:
+    text = "put 1\n----\nfirst id 2\n"
+    assert replay(text, WindowPlayer()) != text
