@@ -22,6 +22,7 @@ from qmgr_client.message import NOWHERE, Home, Message
 from qmgr_client.puts import Put, Puts
 from qmgr_client.requests import Request, Requests, check
 from qmgr_client.settles import Settle, Settles, refusal
+from qmgr_client.unanswered import Unanswered
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
 from qmgr_protocol.errors import (
@@ -78,6 +79,7 @@ class ClientCore:
         self._settles = Settles(self._events, coalesce=coalesce)
         self._requests = Requests(self._events)
         self._consumers = Consumers(self._events)
+        self._unanswered = Unanswered(self._settles)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             m.Committed: self._on_committed,
             m.Settled: self._on_settled,
@@ -157,7 +159,7 @@ class ClientCore:
         """Drop a request without a result; what a get still brings is given back."""
         cancel = self._requests.abandon(ticket)
         if cancel is not None:
-            self._send_now(cancel)
+            self._unanswered.add(cancel)
 
     def consume(
         self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0
@@ -187,7 +189,7 @@ class ClientCore:
         for queue_id, handle in unread:
             self._give_back(queue_id, [handle])
         if cancel is not None:
-            self._send_now(cancel)
+            self._unanswered.add(cancel)
 
     def renew_producer(self, producer_id: bytes) -> None:
         """Go on with puts under a new producer id, after ProducerLost."""
@@ -234,6 +236,7 @@ class ClientCore:
         self._puts.lost()
         self._requests.lost()
         self._consumers.lost()
+        self._unanswered.lost()
 
     def receive(self, data: bytes, now_ms: int) -> None:
         """Take what the queue manager sent."""
@@ -284,11 +287,9 @@ class ClientCore:
 
     def _next(self, now_ms: int) -> m.Message | None:
         """Return the next message to send, in the order that the top of this file names."""
-        puts, settles, requests, consumers = (
-            self._puts, self._settles, self._requests, self._consumers,
-        )  # fmt: skip
+        puts, settles, requests = self._puts, self._settles, self._requests
         window = self.welcome.request_window
-        used = len(requests.open) + settles.frames + consumers.opening + bool(puts.open_id)
+        used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
             return settle
         # Requests leave a part of the window to settles: gets that wait must not hold up acks.
@@ -303,9 +304,20 @@ class ClientCore:
             return requests.take(self._request_id(), now_ms)
         if not is_level:
             return None
-        if has_slot and consumers.has_next():
-            return consumers.take(self._request_id())
-        return consumers.take_credit()
+        if has_slot and self._consumers.has_next():
+            return self._consumers.take(self._request_id())
+        return self._next_unanswered(has_slot=used < window)
+
+    def _next_unanswered(self, *, has_slot: bool) -> m.Message | None:
+        """Return the next credit or cancel, or what tells that there is room for one."""
+        unanswered = self._unanswered
+        if not unanswered.has_room(self.welcome.request_window):
+            wanted = has_slot and unanswered.wants_settle()
+            return self._settles.take_empty() if wanted else None
+        found = unanswered.take() or self._consumers.take_credit()
+        if found is not None:
+            unanswered.note()
+        return found
 
     def _request_id(self) -> int:
         """Return an id that nothing open on this connection has."""

@@ -43,6 +43,7 @@ class Settles:
         self._waiting: deque[Settle] = deque()
         self._sent: dict[int, list[Settle]] = {}
         self._next_id = 1
+        self.frames_sent = 0  # on this connection
         self._again = 0  # how many of those waiting were sent on an earlier connection
 
     def __len__(self) -> int:
@@ -75,8 +76,16 @@ class Settles:
                 break
             batch.append(waiting.popleft())
         self._again = max(self._again - len(batch), 0)
+        return self._frame(action, queue_id, batch)
+
+    def take_empty(self) -> m.Settle | None:
+        """Return a frame without handles: its answer tells what the queue manager has taken."""
+        return self._frame(m.ACK, 0, []) if self._renumber() else None
+
+    def _frame(self, action: int, queue_id: int, batch: list[Settle]) -> m.Settle:
         settle_id, self._next_id = self._next_id, self._next_id + 1
         self._sent[settle_id] = batch
+        self.frames_sent += 1
         handles = b"".join([settle.handle for settle in batch])
         return m.Settle(settle_id, action, queue_id, handles)
 
@@ -103,10 +112,11 @@ class Settles:
     def lost(self) -> None:
         """Have what was sent go out again, first of all, on the next connection."""
         again = [settle for batch in self._sent.values() for settle in batch]
-        pass
+        self._waiting.extendleft(reversed(again))
         self._again += len(again)
         self._sent.clear()
         self._next_id = 1
+        self.frames_sent = 0
 
     def came_to(self, home: Home) -> None:
         """End what was leased from another store than the one now connected."""

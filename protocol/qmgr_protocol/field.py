@@ -129,10 +129,23 @@ def blobs(value: Any) -> str:
     return f"{_show(value)} is not an array of binaries"
 
 
-def anything(value: Any) -> str:
-    """Let every value pass: what a reply carries is described with its request."""
-    del value
-    return ""
+def shallow(depth_max: int) -> Check:
+    """Return a check for any value, with arrays and maps at most *depth_max* deep.
+
+    Deeper ones would break whoever shows or compares them with a RecursionError.
+    """
+
+    def check(value: Any) -> str:
+        level = [value]
+        for _ in range(depth_max + 1):
+            arrays = [item for item in level if type(item) is list]
+            maps = [item.values() for item in level if type(item) is dict]
+            if not arrays and not maps:
+                return ""
+            level = [item for container in (*arrays, *maps) for item in container]
+        return f"{_show(value)} is nested over {depth_max} deep"
+
+    return check
 
 
 def _show(value: Any) -> str:

@@ -18,7 +18,6 @@ from qmgr_protocol.field import (
     U32,
     U64,
     Check,
-    anything,
     array,
     binary,
     blobs,
@@ -29,6 +28,7 @@ from qmgr_protocol.field import (
     mapping,
     optional,
     row,
+    shallow,
     text,
 )
 
@@ -57,7 +57,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (3, m.Goaway, (U32, _LONG, U64)),
     (4, m.Ping, (U64,)),
     (5, m.Pong, (U64,)),
-    (6, m.Ok, (_ID, anything)),
+    (6, m.Ok, (_ID, shallow(16))),
     (7, m.Error, (_ID, U32, U8, U64, _LONG)),
     (8, m.Cancel, (_ID,)),
     (9, m.Ended, (_ID, U32, _LONG)),

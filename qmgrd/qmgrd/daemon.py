@@ -27,6 +27,7 @@ from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
 from qmgrd.net.listener import listen
 from qmgrd.net.session import Session
+from qmgrd.ops.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
 
 SOFTWARE = "qmgrd/0.1.0"
@@ -56,6 +57,11 @@ class Daemon:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
+        self._snapshots = Snapshotter(
+            store,
+            lambda call: self._loop.call_soon_threadsafe(call),
+            reserve_bytes=config.store.free_disk_min_bytes,
+        )
         self._started_ms = self.now_ms()
         self._turns = self._start_turns()
 
@@ -105,6 +111,7 @@ class Daemon:
             StoreFailed: the store failed; what it holds is sound, start anew.
         """
         data_dir = self.config.queue_manager.data_dir
+        self._loop = asyncio.get_running_loop()
         servers, self.addresses = await listen(self.config, lambda: Session(self, self._make_peer))
         _write_listening(data_dir, self.addresses)
         log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
@@ -125,6 +132,7 @@ class Daemon:
             if self._failure is None:
                 await self._finish()
             heartbeat.cancel()
+        self._snapshots.close()
         if self._failure is not None:
             raise self._failure
 
@@ -235,12 +243,19 @@ class Daemon:
             self.want_turn()
 
     def _take_snapshot(self, wanted: TakeSnapshot) -> None:
-        refusal = RequestError(ErrorCode.SNAPSHOT_FAILED, "not wired yet")
-        self._turns.intake.event(
-            0,
-            lambda broker: broker.answer_snapshot(wanted.connection, wanted.request_id, refusal),
-        )
-        self.want_turn()
+        """Pin the turn that has just become durable, and answer when it is written out."""
+
+        def answer(result: object) -> None:
+            connection, request_id = wanted.connection, wanted.request_id
+            self._turns.intake.event(
+                0, lambda broker: broker.answer_snapshot(connection, request_id, result)
+            )
+            self.want_turn()
+
+        try:
+            self._snapshots.start(wanted.directory, wanted.turn_number, answer)
+        except RequestError as error:
+            answer(error)
 
     def _recover(self, failed: TurnFailed) -> None:
         """Start the core anew from the store, without the connection that met a bug."""

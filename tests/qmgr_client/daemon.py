@@ -71,7 +71,8 @@ class Daemon:
     def turn(self) -> None:
         """Run one turn."""
         outcome = self.turns.run(self._now())
-        assert not outcome.closes, outcome.closes
+        for number, goaway in outcome.closes:
+            assert self._peer is None or number != self._peer.number, goaway
         for number, message in outcome.sends:
             if self._peer is not None and self._peer.number == number:
                 self.answers += self._peer.encode(message)

@@ -35,7 +35,8 @@ GOOD: list[tuple[str, field.Check, Any]] = [
     ("flag", field.flag, False),
     ("blobs", field.blobs, [b"", b"x"]),
     ("no blobs", field.blobs, []),
-    ("anything", field.anything, DEEP),
+    ("value of the greatest depth", field.shallow(2), [{"a": 1}, [], 3]),
+    ("flat value", field.shallow(0), "x"),
     ("scalar", field.SCALAR, -(2**63)),
 ]
 
@@ -80,6 +81,9 @@ BAD: list[tuple[str, field.Check, Any, str]] = [
     ("bad entry", U8_TEXT, {"a": []}, "under 'a': an array of 0 is not an integer from 0 to 255"),
     ("number as flag", field.flag, 1, "1 is not true or false"),
     ("text among blobs", field.blobs, [b"", ""], "an array of 2 is not an array of binaries"),
+    ("deep array", field.shallow(2), [[[1]]], "an array of 1 is nested over 2 deep"),
+    ("deep map", field.shallow(0), {}, "a map of 0 is nested over 0 deep"),
+    ("very deep", field.shallow(16), DEEP, "an array of 1 is nested over 16 deep"),
     ("blob", field.blobs, b"", "b'' is not an array of binaries"),
 ]
 

@@ -138,7 +138,9 @@ class Watch:
         fact = f"message {held.put.serial}, id {handle[1]} of {name} at {node.name}"
         if kind == "transmission":
             there = self.views[name[1:]].ever
-            require((held.target, held.trailer) in there, "deleted_is_held_by_the_receiver", fact)
+            purged = (name[1:], held.target) in self.ledger.purges
+            known = purged or (held.target, held.trailer) in there
+            require(known, "deleted_is_held_by_the_receiver", fact)
             return
         held.put.removed = True
         if (node.name, name) not in self.ledger.purges:
@@ -215,11 +217,14 @@ class Watch:
         view.told[stream.identity] = commit_id
         self.commits += isinstance(stream, LinkInbox)
         for seq_id in range(told + 1, commit_id + 1):
-            self._is_held(view, stream, seq_id, fact)
+            self._is_held(node, view, stream, seq_id, fact)
 
-    def _is_held(self, view: View, stream: Producer | LinkInbox, seq_id: int, fact: str) -> None:
+    def _is_held(
+        self, node: Node, view: View, stream: Producer | LinkInbox, seq_id: int, fact: str
+    ) -> None:
         if isinstance(stream, LinkInbox):
-            held = self.sent[stream.identity, seq_id] in view.ever
+            target, trailer = self.sent[stream.identity, seq_id]
+            held = (target, trailer) in view.ever or (node.name, target) in self.ledger.purges
         else:
             put = self.ledger.by_stream[stream.identity, seq_id]
             held = self.ledger.entered(put) or seq_id in stream.refused

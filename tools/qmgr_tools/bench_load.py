@@ -12,7 +12,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -131,8 +131,8 @@ class Load:
         self._sent = self._answered = self._acked = 0
         self._last_ns = 0
 
-    def run(self, on_start: Callable[[], None] = lambda: None) -> Outcome:
-        """Run to the end and return what was done. *on_start* is called just before.
+    def run(self) -> Outcome:
+        """Run to the end and return what was done.
 
         Raises:
             LoadFailed: the server did not do what it was asked.
@@ -143,7 +143,6 @@ class Load:
         if self._receiver is not None:
             poll.register(self._receiver.sock.fileno(), select.EPOLLIN)
         try:
-            on_start()
             return self._loop(poll)
         except OSError as error:
             raise LoadFailed(f"the connection broke: {error}") from error
@@ -153,7 +152,7 @@ class Load:
     def _loop(self, poll: select.epoll) -> Outcome:
         cpu_s = time.process_time()
         start_ns = time.monotonic_ns()
-        self._stop_ns = start_ns + int(self._plan.seconds * NS_PER_S)
+        self._stop_ns = start_ns + self._plan.seconds * NS_PER_S
         if self._receiver is not None:
             self._receiver.sock.sendall(self._receiver.start())
         for sender, window in self._windows.values():
@@ -235,7 +234,11 @@ def dial(address: str) -> socket.socket:
     """
     if address.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)
-        sock.connect(address.removeprefix("unix:"))
+        try:
+            sock.connect(address.removeprefix("unix:"))
+        except OSError:
+            sock.close()
+            raise
         return sock
     host, _, port = address.rpartition(":")
     sock = socket.create_connection((host.strip("[]"), int(port)))

@@ -6,7 +6,6 @@ Leaner than qmgr_client, so that the daemon is what is measured: nothing is kept
 import os
 import random
 import socket
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
-from qmgr_protocol.record import Fields, encode
+from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
 from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
 
@@ -30,9 +29,9 @@ def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
     return [bytes(die.choices(ALPHABET, k=size_bytes)) for _ in range(count)] * (POOL // count)
 
 
-def records(size_bytes: int, *, vary: bool, priority: int) -> list[bytes]:
-    """Return the bodies of :func:`bodies` as records."""
-    return [encode(Fields(body, priority)) for body in bodies(size_bytes, vary=vary)]
+def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
+    """Return each body of *pool* as a record."""
+    return [encode(Fields(body, priority)) for body in pool]
 
 
 class Wire:
@@ -49,11 +48,24 @@ class Wire:
         self.connection = Connection(Side.DIALLER)
         self._requests = 0
         self._heard: deque[m.Message] = deque()
+        try:
+            self.welcome = self._greet(name)
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def _greet(self, name: str) -> m.Welcome:
         self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", name))
         welcome = self.next()
         if type(welcome) is not m.Welcome:
             raise LoadFailed(f"the queue manager sent us away: {welcome}")
-        self.welcome: m.Welcome = welcome
+        return welcome
 
     def send(self, message: m.Message) -> None:
         """Send *message*."""
@@ -108,10 +120,6 @@ class Wire:
     def cpu_ms(self) -> int:
         """Return the processor time that the daemon has used."""
         return int(self.ask(m.Status)["cpu_ms"])
-
-    def close(self) -> None:
-        """Hang up."""
-        self.sock.close()
 
 
 class QmgrSender:
@@ -210,5 +218,3 @@ class QmgrReceiver:
         while self._settles and self._settles[0][0] <= settled.settle_id:
             acked += self._settles.popleft()[1]
         return acked
-
-

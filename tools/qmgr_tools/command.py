@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +34,7 @@ DataDir = Annotated[
 ]  # fmt: skip
 Output = Annotated[
     Format | None,
-    typer.Option("--output", "-o", show_default="table", help="For people, or for scripts."),
+    typer.Option("--output", "-o", show_default=False, help="For people (as ever) or for scripts."),
 ]
 
 
@@ -65,11 +64,11 @@ class Call:
     @contextmanager
     def client(self, doing: str) -> Iterator["Client"]:
         """Connect, and turn what goes wrong while *doing* something into a Failure."""
-        # Takes 60 ms: not for --help.
-        from qmgr_client.blocking import ConnectFailed, connect  # noqa: PLC0415
-        from qmgr_protocol.errors import RequestError  # noqa: PLC0415
-
         address = self.address()
+        # Takes 60 ms: not for --help.
+        from qmgr_client.blocking import ConnectFailed, connect
+        from qmgr_protocol.errors import RequestError
+
         try:
             with connect(address, name=f"qmctl.{os.getpid()}") as client:
                 yield client
@@ -82,14 +81,15 @@ class Call:
             ) from error  # fmt: skip
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    app: typer.Typer, name: str, more_help: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that makes a function the command *name*, with the shared options.
 
-    The function takes a Call, then its own parameters.
+    The function takes a Call, then its own parameters. Its docstring is the help.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
         def run(
             ctx: typer.Context,
             connect: Connect = None,
@@ -100,12 +100,14 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
             before = ctx.find_root().obj or Call()
             function(Call(connect, data_dir, output).over(before), **own)
 
-        shared = list(inspect.signature(run, follow_wrapped=False).parameters.values())[:-1]
+        shared = list(inspect.signature(run).parameters.values())[:-1]
         own = list(inspect.signature(function).parameters.values())[1:]
         both = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *shared)]
+        # Typer reads both.
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
-        app.command(name)(run)
+        text = f"{inspect.getdoc(function)}\n\n{more_help}".rstrip()
+        app.command(name, help=text)(run)
         return function
 
     return decorate

@@ -1,6 +1,6 @@
 """What can go wrong with a command: one line on stderr, and one exit code.
 
-    error: what -- why -- what to try
+error: what -- why -- what to try
 """
 
 from enum import IntEnum
@@ -24,12 +24,12 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read or written",
-    Exit.USAGE: "wrong usage: an option, a name or a value that cannot be; nothing was asked",
+    Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read",
+    Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
     Exit.NOT_FOUND: "no such queue or link",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
-    Exit.UNAVAILABLE: "cannot connect, or the connection was lost: the outcome may be unknown",
-    Exit.REFUSED: "refused: full, too large, a duplicate, exists already, not empty, in use",
+    Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
+    Exit.REFUSED: "refused: full, too large, a duplicate, exists, not empty, in use",
     Exit.EMPTY: "get: no message came within the wait",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }

@@ -1,19 +1,74 @@
-"""The command ``qmctl``: asks a queue manager, and tells it what to do."""
+"""The command ``qmctl``: puts and gets messages, and looks after a queue manager."""
 
 import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, link, message, queue, snapshot, status
-from qmgr_tools.command import shared_options
-from qmgr_tools.failure import Exit, Failure, exit_codes_text, one_line
+from qmgr_tools import bench, link, message, message_text, queue, snapshot, status
+from qmgr_tools.command import command, shared_options
+from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 
-HELP = """Puts and gets messages, and looks after queues, links and snapshots of a queue manager."""
+HELP = """Put and get messages; look after the queues, links and snapshots of a queue manager.
+
+The queue manager is found by --connect, --data-dir or QMCTL_CONNECT, else at 127.0.0.1:7470.
+"""
 EPILOG = f"\b\nExit codes:\n{exit_codes_text()}"
-UsageError = typer.BadParameter.__mro__[1]  # Typer and Click differ in where they keep it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[
+    1
+]  # Typer and Click differ in where they keep it.
 
 app = typer.Typer(
     help=HELP, epilog=EPILOG, no_args_is_help=True, rich_markup_mode=None,
-    pretty_exceptions_enable=False, context_settings={"help_option_names": ["--help", "-h"]},
+    pretty_exceptions_enable=False, callback=shared_options,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )  # fmt: skip
+command(app, "status")(status.status)
+command(app, "put")(message.put)
+command(app, "get", message_text.JSON_KEYS)(message.get)
+command(app, "browse", message_text.JSON_KEYS)(message.browse)
+app.add_typer(queue.app, name="queue")
+app.add_typer(link.app, name="link")
+command(app, "snapshot")(snapshot.snapshot)
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command that *arguments* name; return its exit code."""
+    try:
+        code = app(args=list(arguments), prog_name="qmctl", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else Exit.OK
+    except Failure as failure:
+        return _fail(failure)
+    except UsageError as error:
+        return _misused(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Who reads has gone, as in `qmctl queue ls | head -1`. Nothing may be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+
+
+def _fail(failure: Failure) -> int:
+    print(f"error: {failure}", file=sys.stderr)
+    return failure.exit_code
+
+
+def _misused(error: BaseException) -> int:
+    """Say how a command is used. Bare groups of commands show their help."""
+    text, context = error.format_message(), error.ctx  # type: ignore[attr-defined]
+    if text.startswith("Usage:"):
+        print(text, file=sys.stderr)
+        return Exit.USAGE
+    what = text[:1].lower() + text[1:].rstrip(".")
+    path = context.command_path if context else "qmctl"
+    why = " ".join(context.get_usage().split()) if context else ""
+    return _fail(usage(what, why[:1].lower() + why[1:], f"see: {path} --help"))

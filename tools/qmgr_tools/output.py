@@ -9,17 +9,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from qmgr_tools import humane
 from qmgr_tools.failure import one_line
 
 Row = Mapping[str, Any]
+GAP = 2
+WIDTH_MIN = 8
 STYLES = {"up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red"}
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What -o may say."""
 
     TABLE = "table"
@@ -87,24 +89,35 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
         for line in ([column.title for column in columns], *cells):
             print("\t".join(line))
         return
-    from rich.table import Table  # noqa: PLC0415 - takes 70 ms
+    from rich.table import Table  # takes 70 ms
 
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for number, column in enumerate(columns):
+    widths = _widths(columns, cells, _console().width)
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
         shown.add_column(
-            column.title,
-            justify="right" if column.is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            # What identifies a row is cut last.
-            ratio=None,
-            min_width=max(map(len, (line[number] for line in cells)), default=0)
-            if column.is_number or not number
-            else None,
+            column.title, justify="right" if column.is_number else "left", width=width, no_wrap=True
         )
     for line in cells:
         shown.add_row(*map(_styled, line))
-    _console().print(shown)
+    # What cannot be cut goes beyond the edge rather than be lost.
+    _console(sum(widths) + GAP * len(widths)).print(shown)
+
+
+def _widths(columns: Sequence[Column], cells: list[list[str]], room: int) -> list[int]:
+    """Return how wide each column is: the widest texts are cut first, names and numbers never."""
+    from rich.cells import cell_len
+
+    widths = [
+        max(map(cell_len, (column.title, *(line[number] for line in cells))))
+        for number, column in enumerate(columns)
+    ]
+    cut = [number for number, column in enumerate(columns) if number and not column.is_number]
+    while sum(widths) + GAP * (len(widths) - 1) > room and cut:
+        widest = max(cut, key=widths.__getitem__)
+        if widths[widest] <= WIDTH_MIN:
+            break
+        widths[widest] -= 1
+    return widths
 
 
 def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
@@ -114,7 +127,7 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
         for name, cell in pairs:
             print(f"{name}\t{cell}")
         return
-    from rich.table import Table  # noqa: PLC0415 - takes 70 ms
+    from rich.table import Table  # takes 70 ms
 
     shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True)
@@ -148,12 +161,14 @@ def note(words: str) -> None:
 
 
 def _styled(cell: str) -> Any:
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     return Text(cell, style=STYLES.get(cell, ""))
 
 
-def _console() -> Any:
-    from rich.console import Console  # noqa: PLC0415
+def _console(width_min: int = 0) -> Any:
+    from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False)
+    console.width = max(console.width, width_min)
+    return console

@@ -69,4 +69,5 @@ def of_data_dir(data_dir: Path) -> str:
         raise Failure(Exit.FAILED, what, f"{path} is no list of addresses", "say --connect")
     if not addresses:
         raise Failure(Exit.UNAVAILABLE, what, f"{path} names no address", "say --connect")
-    return min(addresses, key=lambda text: not text.startswith(UNIX))
+    found: str = min(addresses, key=lambda text: not text.startswith(UNIX))
+    return found

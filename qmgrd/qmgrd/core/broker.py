@@ -25,6 +25,7 @@ from qmgrd.core.context import Context, Outcome
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.link import LinkState
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
@@ -145,11 +146,12 @@ class Broker:
         """Open a turn."""
         context = self.context
         context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
-        context.store_full = self._fullness(space)
+        limit = space.map_bytes * context.config.store.high_water_percent // 100
+        context.store_full = self._fullness(space, limit)
+        context.room_bytes = limit - space.used_bytes
 
-    def _fullness(self, space: Space) -> str:
+    def _fullness(self, space: Space, limit: int) -> str:
         store = self.context.config.store
-        limit = space.map_bytes * store.high_water_percent // 100
         if space.used_bytes >= limit:
             return (
                 f"the store uses {space.used_bytes} bytes of its map, puts stop at {limit}; "
@@ -179,7 +181,7 @@ class Broker:
     def dial_failed(self, link: str, why: str) -> None:
         """Take note that a link's dial led to no connection."""
         found = self.catalogue.links.get(link)
-        if found is not None:
+        if found is not None and found.state is LinkState.DIALLING:
             found.lost(why)
 
     def closed(self, connection: int, why: str) -> None:
@@ -199,7 +201,7 @@ class Broker:
             return  # Closed earlier in this turn.
         try:
             if session.link is not None:
-                session.link.answered(message)
+                session.link.answered(connection, message)
             else:
                 self._handle(session, message)
         except RequestError as error:

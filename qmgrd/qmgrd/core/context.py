@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Ids, Queue
 from qmgrd.core.stamp import Stamper
@@ -121,6 +122,7 @@ class Context:
         self.turn_number = 0
         self.rows = 0
         self.store_full = ""  # why puts are refused, or nothing
+        self.room_bytes = 0  # what puts may still add in this turn
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
         self.wrote = False  # anything beside the queues
@@ -137,6 +139,25 @@ class Context:
     def note(self, level: str, event: str, **facts: Any) -> None:
         """Have an event logged when this turn is durable."""
         self.outcome.notes.append(Note(level, event, facts))
+
+    def reserve(self, batch: list[bytes]) -> None:
+        """Take note that *batch* is put in this turn.
+
+        Raises:
+            RequestError: STORE_FULL. Far beyond the high-water mark LMDB could not even delete.
+        """
+        if self.store_full:
+            raise RequestError(ErrorCode.STORE_FULL, self.store_full, 1_000)
+        # Pages may be half full, and each message has its index rows.
+        size = 2 * sum(map(len, batch)) + 256 * len(batch)
+        if size > self.room_bytes:
+            raise RequestError(
+                ErrorCode.STORE_FULL,
+                f"the store has room for {max(self.room_bytes, 0)} bytes, these puts may take "
+                f"{size}; get messages, or raise store.map_bytes",
+                1_000,
+            )
+        self.room_bytes -= size
 
     def touch(self, queue: Queue) -> None:
         """Have *queue* written at the end of this turn, and its consumers looked after."""

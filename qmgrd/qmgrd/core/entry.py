@@ -130,6 +130,11 @@ def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
     return tx.scan(keys.body(body_id, 0), keys.body(body_id, _CHUNK_MAX))
 
 
+def body_rows(entry: Entry) -> int:
+    """Return how many body rows *entry* has."""
+    return rows_of(record_bytes(entry)) if entry.kind == IN_ROWS else 0
+
+
 def record_bytes(entry: Entry) -> int:
     """Return the size of the record of *entry*."""
     if entry.kind != IN_ROWS:

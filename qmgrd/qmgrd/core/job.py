@@ -4,7 +4,6 @@ A job is a stored row with a cursor. Each turn gives every job a share of rows; 
 turn is durable together with its new cursor.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
@@ -71,40 +70,46 @@ class Jobs:
         self._context.tx.put(keys.job(job.id), pack(job.row))
         self._context.wrote = True
 
-    def _slice(self, job: Job, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the next rows under *prefix*, and move the cursor behind them."""
+    def _slice(self, job: Job, prefix: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """Return the next rows under *prefix* and whether they are the last; move the cursor.
+
+        They are SLICE_ROWS, counting the body rows of long messages.
+        """
         rows: list[tuple[bytes, bytes]] = []
-        start = max(job.row["cursor"], prefix)
-        for pair in self._context.tx.scan(start, keys.after(prefix)):
-            rows.append(pair)
-            if len(rows) == SLICE_ROWS:
+        start, weight, last = max(job.row["cursor"], prefix), 0, True
+        for key, value in self._context.tx.scan(start, keys.after(prefix)):
+            if weight >= SLICE_ROWS:
+                last = False
                 break
-        self._context.rows += 2 * len(rows)
+            rows.append((key, value))
+            weight += 1
+            if key.startswith(keys.SPACE_MESSAGE):
+                weight += entries.body_rows(entries.decode(value))
+        self._context.rows += 2 * weight
         if rows:
             job.row["cursor"] = rows[-1][0] + b"\0"
-        return iter(rows)
+        return rows, last
 
     def _purge(self, job: Job) -> bool:
         """Remove what arrived before the purge and is not leased."""
         queue = self._catalogue.by_id.get(job.row["queue_id"])
         if queue is None:
             return True
-        seen = 0
-        for key, value in self._slice(job, keys.lane(queue.id, keys.LANE_READY)):
-            seen += 1
+        rows, last = self._slice(job, keys.lane(queue.id, keys.LANE_READY))
+        for key, value in rows:
             priority, arrival = keys.place(key)
             if arrival < job.row["before"] and arrival not in queue.leases:
                 queue.remove_entry(self._context.tx, priority, arrival, value)
                 queue.counters.purged += 1
                 job.row["done"] += 1
         self._context.touch(queue)
-        return seen < SLICE_ROWS
+        return last
 
     def _drop(self, job: Job) -> bool:
         """Remove all that a deleted queue left, in the order of keys, as the cursor goes."""
         queue_id, tx = job.row["queue_id"], self._context.tx
         for space in (keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN):
-            rows = list(self._slice(job, keys.of_queue(space, queue_id)))
+            rows, _ = self._slice(job, keys.of_queue(space, queue_id))
             for key, value in rows:
                 if space == keys.SPACE_MESSAGE:
                     entries.delete_rows(tx, entries.decode(value))
@@ -117,10 +122,9 @@ class Jobs:
         """Remove producers that nobody used for long."""
         now_ms = self._context.now.ms
         limit_ms = self._context.config.producer.retention_ms
-        seen = 0
-        for key, row in self._slice(job, keys.SPACE_PRODUCER):
-            seen += 1
+        rows, last = self._slice(job, keys.SPACE_PRODUCER)
+        for key, row in rows:
             if unpack(row)[1] + limit_ms < now_ms and key[1:] not in self.producers_in_use:
                 self._context.tx.delete(key)
                 self.producers_gone += 1
-        return seen < SLICE_ROWS
+        return last

@@ -129,8 +129,10 @@ class Link:
         first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
         self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, first, next_id))
 
-    def answered(self, message: m.Message) -> None:
-        """Take what the peer sends on this link's connection."""
+    def answered(self, connection: int, message: m.Message) -> None:
+        """Take what the peer sends on *connection*; on one that was given up it comes too late."""
+        if connection != self.connection:
+            return
         kind = type(message)
         if kind is m.Committed and message.stream == self._stream:
             self._committed(message.commit_id)

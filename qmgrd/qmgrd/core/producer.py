@@ -25,7 +25,7 @@ class Producer:
 
     producer_id: bytes
     inbox: Inbox
-    used_ms: int = 0  # store clock of the last turn that moved it
+    used_ms: int = 0  # store clock of when it was last opened or moved
     seen: int = 0  # the producer has all answers up to here
     refused: dict[int, int] = field(default_factory=dict)  # id to code
 

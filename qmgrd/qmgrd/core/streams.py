@@ -55,6 +55,7 @@ class Streams:
         self._fence(message.producer_id, session, ErrorCode.PRODUCER_FENCED)
         if self._context.tx.get(found.key) is None and found.key not in self._dirty:
             self.producer_count += 1
+        found.used_ms = self._context.now.ms
         self._dirty[found.key] = found
         self._jobs.producers_in_use[message.producer_id] = session.connection
         stream = session.add_stream(found)
@@ -128,9 +129,8 @@ class Streams:
         """Put *batch* on the queue of that name; return which records were refused, and why."""
         context = self._context
         try:
-            if context.store_full:
-                raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
             queue, target = self._catalogue.destination(name)
+            context.reserve(batch)
         except RequestError as error:
             return [(index, error) for index in range(len(batch))]
         limit = context.config.limits.message_max_bytes
@@ -148,9 +148,8 @@ class Streams:
     def _put_of_link(self, session: Session, stream: LinkInbox, put: m.Put) -> None:
         context = self._context
         try:
-            if context.store_full:
-                raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
             link_inbox.check_stamped(put)
+            context.reserve(put.records)
             queue, target = self._catalogue.destination(put.queue)
             if target:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
@@ -206,9 +205,9 @@ class Streams:
                 "ahead": len(stream.inbox.ahead),
                 "duplicates": stream.duplicates,
             }
-            for session in self._holders.values()
+            for identity, session in self._holders.items()
             for stream in session.streams.values()
-            if isinstance(stream, LinkInbox)
+            if isinstance(stream, LinkInbox) and stream.identity == identity
         ]
 
 

@@ -22,7 +22,7 @@ def test_the_table_names_losses_and_kills():
     ledger = Ledger()
     ledger.note_put(7)
     shown = console()
-    report.show(shown, ledger, report.Totals(1, 0, {"EWR": 3}, 2.0, 5, 42))
+    report.show(shown, ledger, report.Totals(0, {"EWR": 3}, 2.0, 5, 42))
     rows = {line.strip("│| ").split("  ")[0]: line for line in text(shown).splitlines()}
     assert "1" in rows["lost"]
     assert "EWR 3" in rows["kills survived (-9)"]

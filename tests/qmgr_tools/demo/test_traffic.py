@@ -1,6 +1,7 @@
 """The demo's traffic, small: every flight comes out once while each daemon is killed."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -15,20 +16,18 @@ async def test_all_flights_come_out_once_over_kills(tmp_path):
     flights = data.read(3_000)
     nodes = {name: Node(name, tmp_path) for name in (*data.AIRPORTS, HUB)}
     traffic = Traffic(nodes, flights)
-    killer = Killer(list(nodes.values()), rounds=1)
+    killer = Killer(rounds=1)
     seen: list[str] = []
     for node in nodes.values():
         node.start()
     try:
         await traffic.define()
         async with asyncio.TaskGroup() as tasks:
-            kills = tasks.create_task(
-                killer.run(lambda: (traffic.put + traffic.ledger.consumed) / (2 * traffic.total))
-            )
+            for name, node in nodes.items():
+                tasks.create_task(killer.run(node, partial(traffic.progress, name)))
             for airport in data.AIRPORTS:
                 tasks.create_task(traffic.produce(airport))
             await traffic.take_all(lambda message: seen.append(message.uid.origin))
-            await kills
     finally:
         codes = [await asyncio.to_thread(node.stop) for node in nodes.values()]
     assert traffic.ledger.is_clean

@@ -71,7 +71,7 @@ class Manager:
     """A queue manager whose clocks stand still until they are told."""
 
     def __init__(
-        self, store: AnyStore | None = None, *, name: str = "QM1", **sections: Any
+        self, store: AnyStore | None = None, /, *, name: str = "QM1", **sections: Any
     ) -> None:
         self.config = Config.model_validate({"queue_manager": {"name": name}, **sections})
         self.store: Any = MemoryStore() if store is None else store

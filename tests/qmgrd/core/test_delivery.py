@@ -56,7 +56,9 @@ def test_credit_in_bytes_is_capped(app: Client) -> None:
     app.ask(m.Consume, "Q", 1, 2**62)
     (consumer,) = app.manager.queue("Q").consumers
     assert consumer.credit_bytes == CREDIT_MAX_BYTES
-    app.say(m.Credit(consumer.request_id, 2**31, 2**62), m.Credit(consumer.request_id, 2**32 - 1, 1))
+    app.say(
+        m.Credit(consumer.request_id, 2**31, 2**62), m.Credit(consumer.request_id, 2**32 - 1, 1)
+    )
     assert consumer.credit_bytes == CREDIT_MAX_BYTES
     assert consumer.credit_messages == 2**32
 

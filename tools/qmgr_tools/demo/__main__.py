@@ -6,12 +6,20 @@ import shutil
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
-from qmgr_client.message import Message
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
+from qmgr_client.message import Message
 from qmgr_tools.demo import flights as data
 from qmgr_tools.demo import report, spark_report
 from qmgr_tools.demo.cluster import Node
@@ -64,7 +72,7 @@ class Run:
         self._nodes = nodes
         self._snapshot = snapshot
         self._flights = flights
-        self._killer = Killer(list(nodes.values()), KILL_ROUNDS)
+        self._killer = Killer(KILL_ROUNDS)
         self._seconds = 0.0
         self._transferred = 0
 
@@ -77,22 +85,21 @@ class Run:
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             progress = tasks.create_task(self._show_progress())
-            killer = tasks.create_task(self._killer.run(self._progress))
+            kills = [
+                tasks.create_task(self._killer.run(node, partial(traffic.progress, name)))
+                for name, node in self._nodes.items()
+            ]
             for airport in data.AIRPORTS:
                 tasks.create_task(traffic.produce(airport))
             await self._take_snapshot()
             await traffic.take_all(self._work)
             self._seconds = time.monotonic() - began
-            await killer
+            await asyncio.wait(kills)
             progress.cancel()
         async with traffic.connect(self._nodes[HUB]) as manager:
             row = await manager.queue_show(QUEUE)
             self._transferred = row["puts"]
             self._left = row["depth"]
-
-    def _progress(self) -> float:
-        traffic = self._traffic
-        return (traffic.put + traffic.ledger.consumed) / (2 * max(traffic.total, 1))
 
     def _work(self, message: Message) -> None:
         """What the application does with each flight: nothing here but counting it."""
@@ -103,8 +110,7 @@ class Run:
         async with traffic.connect(hub) as manager:
             while (await manager.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
                 await asyncio.sleep(0.05)
-            async with self._killer.hold:
-                await manager.snapshot(str(self._snapshot))
+            await manager.snapshot(str(self._snapshot))
 
     async def _show_progress(self) -> None:
         traffic = self._traffic
@@ -118,14 +124,15 @@ class Run:
             kills = bars.add_task("kills", total=KILL_ROUNDS * len(self._nodes))
             try:
                 while True:
-                    bars.update(put, completed=traffic.put)
-                    bars.update(consumed, completed=traffic.ledger.consumed)
-                    bars.update(kills, completed=sum(self._killer.kills.values()))
                     await asyncio.sleep(0.1)
+                    self._update(bars, put, consumed, kills)
             finally:
-                bars.update(put, completed=traffic.put)
-                bars.update(consumed, completed=traffic.ledger.consumed)
-                bars.update(kills, completed=sum(self._killer.kills.values()))
+                self._update(bars, put, consumed, kills)
+
+    def _update(self, bars: Progress, put: TaskID, consumed: TaskID, kills: TaskID) -> None:
+        bars.update(put, completed=sum(self._traffic.put.values()))
+        bars.update(consumed, completed=self._traffic.ledger.consumed)
+        bars.update(kills, completed=sum(self._killer.kills.values()))
 
     @property
     def is_clean(self) -> bool:
@@ -139,7 +146,7 @@ class Run:
         told = spark_report.manifest(self._snapshot)
         depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
         totals = report.Totals(
-            self._traffic.put, self._transferred, self._killer.kills, self._seconds, depth,
+            self._transferred, self._killer.kills, self._seconds, depth,
             told["turn"],
         )  # fmt: skip
         report.show(self._console, self._traffic.ledger, totals)

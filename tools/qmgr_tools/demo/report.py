@@ -14,7 +14,6 @@ Means = dict[tuple[str, str], Mean]
 class Totals(NamedTuple):
     """The figures of a run."""
 
-    put: int
     transferred: int
     kills: dict[str, int]
     seconds: float

@@ -16,6 +16,7 @@ def manifest(snapshot: Path) -> dict[str, Any]:
 def aggregate(snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
     """Return (carrier, airport) to flights and delays of what is on *queue* in *snapshot*."""
     from pyspark.sql import functions as f
+
     from pyspark_qmgr.session import local_session
 
     spark = local_session("qmgrd demo")

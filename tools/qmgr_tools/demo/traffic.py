@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from qmgr_client.aio import QueueManager, connect
-from qmgr_client.message import Message
-
+from qmgr_client.message import Message, PutResult
 from qmgr_tools.demo.cluster import Node
 from qmgr_tools.demo.flights import Flight
 from qmgr_tools.demo.ledger import Ledger
@@ -22,14 +21,14 @@ WAIT_MS = 60_000
 class Traffic:
     """All that flows, and how far it got.
 
-    Invariant: ``put`` and ``ledger.consumed`` only grow; ``done`` is set once all came out.
+    Invariant: the counts only grow; ``done`` is set once all came out.
     """
 
     def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
         self.nodes = nodes
         self.ledger = Ledger()
         self.total = len(flights)
-        self.put = 0
+        self.put: dict[str, int] = {}  # by airport
         self.done = asyncio.Event()
         self._flights: dict[str, list[Flight]] = defaultdict(list)
         for flight in flights:
@@ -48,6 +47,12 @@ class Traffic:
                 await manager.link_create(HUB, [hub.tcp])
                 await manager.queue_create(REMOTE)
 
+    def progress(self, name: str) -> float:
+        """Return which part of its work the daemon *name* has seen: puts, or consumption."""
+        if name == HUB:
+            return self.ledger.consumed / max(self.total, 1)
+        return self.put.get(name, 0) / max(len(self.by_airport.get(name, ())), 1)
+
     def connect(self, node: Node) -> "QueueManager":
         """Return a connection to *node*, which may be starting still."""
         return connect(node.address, name="demo", wait_ms=WAIT_MS)
@@ -55,11 +60,12 @@ class Traffic:
     async def produce(self, airport: str) -> None:
         """Put all flights of an airport, in their order, a window of them under way."""
         room = asyncio.Semaphore(PUT_WINDOW)
+        self.put[airport] = 0
 
-        def landed(number: int) -> Callable[["asyncio.Future[object]"], None]:
-            def note(future: "asyncio.Future[object]") -> None:
+        def landed(number: int) -> Callable[["asyncio.Future[PutResult]"], None]:
+            def note(future: "asyncio.Future[PutResult]") -> None:
                 room.release()
-                self.put += 1
+                self.put[airport] += 1
                 if future.exception() is None:
                     self.ledger.note_put(number)
                 else:
@@ -116,20 +122,18 @@ class Traffic:
 
 
 class Killer:
-    """Kills each daemon in turn with -9, and starts it again at once."""
+    """Kills daemons with -9, and starts them again at once. Counts the kills by name."""
 
-    def __init__(self, nodes: Sequence[Node], rounds: int) -> None:
-        self.kills: dict[str, int] = dict.fromkeys((node.name for node in nodes), 0)
-        self.hold = asyncio.Lock()  # held while something must not be disturbed
-        self._victims = [node for _ in range(rounds) for node in nodes]
+    def __init__(self, rounds: int) -> None:
+        self.kills: dict[str, int] = {}
+        self._rounds = rounds
 
-    async def run(self, progress: Callable[[], float]) -> None:
-        """Kill the i-th of n victims when i of n + 2 parts of the work are done."""
-        parts = len(self._victims) + 2
-        for index, node in enumerate(self._victims, 1):
-            while progress() < index / parts:
-                await asyncio.sleep(0.02)
-            async with self.hold:
-                await asyncio.to_thread(node.kill)
-                self.kills[node.name] += 1
-                node.start()
+    async def run(self, node: Node, progress: Callable[[], float]) -> None:
+        """Kill *node* whenever another equal part of its work is done."""
+        self.kills[node.name] = 0
+        for number in range(1, self._rounds + 1):
+            while progress() < number / (self._rounds + 1):
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(node.kill)
+            self.kills[node.name] += 1
+            node.start()

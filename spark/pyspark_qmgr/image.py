@@ -1,0 +1,51 @@
+"""The data files that this process has open: each once, and none that a parent process opened.
+
+Spark forks its workers and uses them again, LMDB allows a file to be open once in a process and
+not across a fork, and a task that LIMIT ends early closes nothing.
+"""
+
+import os
+from pathlib import Path
+
+from pyspark_qmgr.manifest import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import ImageReader, open_image
+
+OPEN_MAX = 16
+_open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; the last used last
+
+
+def image(snapshot: Snapshot) -> ImageReader:
+    """Return the data file of *snapshot*, opened by this process.
+
+    Raises:
+        SnapshotUnreadable: it is gone or damaged, or cannot be seen from this machine.
+    """
+    path = Path(snapshot.directory, DATA)
+    process = os.getpid()
+    _close_inherited(process)
+    try:
+        status = path.stat()
+        if status.st_size != snapshot.data_bytes:
+            raise SnapshotUnreadable(
+                f"{path}: {status.st_size} bytes, {snapshot.data_bytes} when the query was "
+                "planned; the snapshot was replaced: run the query again"
+            )
+        key = (process, status.st_dev, status.st_ino)
+        found = _open.pop(key, None) or open_image(path)
+    except OSError as error:
+        raise SnapshotUnreadable(
+            f"{path}: {error.strerror}; every executor must see snapshots under the same path"
+        ) from error
+    except StoreUnreadable as error:
+        raise SnapshotUnreadable(f"{error}; copy or take the snapshot anew") from error
+    _open[key] = found
+    while len(_open) > OPEN_MAX:
+        _open.pop(next(iter(_open))).close()
+    return found
+
+
+def _close_inherited(process: int) -> None:
+    """Close what came over a fork. The parent's stay open: no lock is shared, nothing is written."""
+    for key in [key for key in _open if key[0] != process]:
+        _open.pop(key).close()

@@ -1,0 +1,85 @@
+"""Finds the Java that Spark would run, and says what is wrong with it before Spark does."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import NamedTuple
+
+VERSION_MIN = (17, 0, 0)
+# G1 moves objects that are pinned: wrong data, silently (JDK-8377811).
+UNSAFE_MIN, UNSAFE_MAX = (25, 0, 0), (25, 0, 2)
+MODULE = "jdk.incubator.vector"  # Spark starts every Java with it; trimmed ones do not have it.
+START_MAX_S = 60
+FIX = "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless)"
+
+
+class JavaUnsuitable(Exception):
+    """No Java, or one that Spark cannot use: what to do about it."""
+
+
+class Java(NamedTuple):
+    """A Java that Spark can use."""
+
+    path: str
+    version: tuple[int, int, int]
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """Return the Java that Spark takes: that of JAVA_HOME, else the first in PATH.
+
+    Raises:
+        JavaUnsuitable: there is none, or it is too old, unsafe or trimmed.
+    """
+    environment = os.environ if environment is None else environment
+    path = _path(environment)
+    version = parse_version(_run(path, "-version"))
+    shown = ".".join(map(str, version))
+    if version < VERSION_MIN:
+        raise JavaUnsuitable(f"{path} is Java {shown}, Spark needs 17 or later: {FIX}")
+    if UNSAFE_MIN <= version <= UNSAFE_MAX:
+        raise JavaUnsuitable(
+            f"{path} is Java {shown}, which can corrupt data (JDK-8377811): take 25.0.3 or {FIX}"
+        )
+    if MODULE in _run(path, f"--add-modules={MODULE}", "-version"):
+        raise JavaUnsuitable(f"{path} lacks the module {MODULE}, which Spark starts with: {FIX}")
+    return Java(path, version)
+
+
+def _path(environment: Mapping[str, str]) -> str:
+    home = environment.get("JAVA_HOME")
+    if home:
+        path = os.path.join(home, "bin", "java")
+        if os.access(path, os.X_OK):
+            return path
+        raise JavaUnsuitable(f"JAVA_HOME is {home}, but {path} is no program: correct or unset it")
+    found = shutil.which("java", path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise JavaUnsuitable(f"no Java: JAVA_HOME is not set and PATH has no java: {FIX}")
+    return found
+
+
+def parse_version(text: str) -> tuple[int, int, int]:
+    """Return the version in what `java -version` prints; 1.8.0 is 8.
+
+    Raises:
+        JavaUnsuitable: there is none in it.
+    """
+    found = re.search(r'version "([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?', text)
+    if found is None:
+        raise JavaUnsuitable(f"`java -version` printed {text.strip()[:200]!r}, no version: {FIX}")
+    major, minor, patch = (int(part or 0) for part in found.groups())
+    return (minor, patch, 0) if major == 1 else (major, minor, patch)
+
+
+def _run(path: str, *arguments: str) -> str:
+    """Return what Java prints; with an unknown module it names that."""
+    try:
+        done = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, timeout=START_MAX_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaUnsuitable(f"{path} does not start: {error}: {FIX}") from error
+    # A Java that has the module warns of it on a line of its own, and exits 0.
+    return done.stderr + done.stdout if done.returncode or len(arguments) == 1 else ""

@@ -1,0 +1,157 @@
+"""Finds snapshots and reads what each says of itself: see qmgrd.ops.snapshot_writer."""
+
+import glob
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qmgrd.core.keys import FORMAT as STORE_FORMAT
+
+FORMAT = 1
+FILE = "manifest.json"
+DATA = "data.mdb"
+_PARTIAL = ".partial-"
+
+
+class SnapshotUnreadable(Exception):
+    """A path with no snapshot, or one that is damaged, incomplete or newer: what to try."""
+
+
+class Range(NamedTuple):
+    """Messages of one lane and priority."""
+
+    lane: int
+    priority: int
+    messages: int
+    first_arrival: int
+    last_arrival: int
+
+
+class QueueInfo(NamedTuple):
+    """A queue in a snapshot."""
+
+    name: str
+    id: int
+    kind: str
+    ranges: tuple[Range, ...]
+
+
+class Snapshot(NamedTuple):
+    """A snapshot, as its manifest tells."""
+
+    directory: str
+    id: str
+    queue_manager: str
+    turn: int
+    data_bytes: int
+    queues: tuple[QueueInfo, ...]
+
+
+def find(paths: Iterable[str]) -> list[Snapshot]:
+    """Return the snapshots that *paths* name, each once, in order of directory.
+
+    Raises:
+        SnapshotUnreadable: a path leads to none, or one cannot be read.
+    """
+    found: dict[str, None] = {}
+    for path in [part for text in paths for part in _split(text)]:
+        local = _local(path)
+        matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
+        directories = [directory for match in matches for directory in _snapshots_in(match)]
+        if not directories:
+            raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
+        found.update(dict.fromkeys(map(os.path.realpath, directories)))
+    return [read(directory) for directory in sorted(found)]
+
+
+def _split(text: str) -> list[str]:
+    """Return the paths between the commas of *text*, unless there is a path of that very name."""
+    if os.path.lexists(_local(text)):
+        return [text]
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _local(path: str) -> str:
+    scheme, separator, rest = path.partition(":")
+    if not separator or "/" in scheme or os.path.lexists(path):
+        return path
+    if scheme != "file":
+        if "//" not in rest:
+            return path  # A file name with a colon in it.
+        raise SnapshotUnreadable(
+            f"{path}: only local files are read; copy it to a path that every executor has"
+        )
+    return "/" + rest.lstrip("/")
+
+
+def _snapshots_in(path: str) -> list[str]:
+    if os.path.exists(os.path.join(path, FILE)):
+        return [path]
+    found = glob.glob(os.path.join(glob.escape(path), "*", FILE))
+    return _whole(os.path.dirname(file) for file in found)
+
+
+def _whole(directories: Iterable[str]) -> list[str]:
+    """Return *directories* without those that are being written, or were when a daemon died."""
+    return [path for path in directories if _PARTIAL not in os.path.basename(path)]
+
+
+def _why_none(path: str, matches: list[str]) -> str:
+    if not matches:
+        return "there is nothing; check the path, or make a snapshot: qmctl snapshot DIRECTORY"
+    if not os.access(path, os.R_OK | os.X_OK) and os.path.isdir(path):
+        return "it may not be read; give the user that runs Spark the right to"
+    return f"no snapshot, as there is no {FILE}; make one: qmctl snapshot DIRECTORY"
+
+
+def read(directory: str) -> Snapshot:
+    """Return the snapshot in *directory*.
+
+    Raises:
+        SnapshotUnreadable: its manifest is missing, damaged, of a newer format, or its data short.
+    """
+    path = Path(directory, FILE)
+    try:
+        manifest = json.loads(path.read_bytes())
+        _check_formats(directory, manifest)
+        snapshot = _snapshot(directory, manifest)
+        data_bytes = Path(directory, DATA).stat().st_size
+    except OSError as error:
+        raise SnapshotUnreadable(
+            f"{error.filename}: {error.strerror}; take the snapshot anew: qmctl snapshot DIRECTORY"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotUnreadable(
+            f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot anew"
+        ) from error
+    if data_bytes != snapshot.data_bytes:
+        raise SnapshotUnreadable(
+            f"{directory}/{DATA}: damaged: {data_bytes} bytes, the manifest says "
+            f"{snapshot.data_bytes}; copy or take the snapshot anew"
+        )
+    return snapshot
+
+
+def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
+    for what, known in (("format", FORMAT), ("store_format", STORE_FORMAT), ("lmdb_format", 1)):
+        if manifest[what] != known:
+            raise SnapshotUnreadable(
+                f"{directory}: {what} {manifest[what]}, this qmgrd reads {known}; "
+                "read it with the version that wrote it"
+            )
+
+
+def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
+    queues = tuple(
+        QueueInfo(
+            str(row["queue"]), int(row["queue_id"]), str(row["kind"]),
+            tuple(Range(*(int(found[name]) for name in Range._fields)) for found in row["ranges"]),
+        )
+        for row in manifest["queues"]
+    )  # fmt: skip
+    return Snapshot(
+        directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
+        int(manifest["turn"]), int(manifest["data_bytes"]), queues,
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""The options of `spark.read.format("qmgr")`, checked.
+
+path              required: a snapshot, a directory of snapshots, a pattern with * ? [], or
+                  several of these with commas between them; load([..., ...]) does as well
+queues            names of queues, with commas between them; without it all of them
+queuesPattern     a regular expression that the whole name of a queue must match
+includeBody       true; false leaves bodies out (their sizes are always there)
+maxBodyBytes      no limit; longer bodies are left out
+rowsPerPartition  100000: about so many messages become one partition
+minPartitions     1: at least so many partitions, if there are messages enough
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+NAMES = (
+    "path", "paths", "queues", "queuesPattern", "includeBody", "maxBodyBytes", "rowsPerPartition",
+    "minPartitions",
+)  # fmt: skip
+ROWS_PER_PARTITION = 100_000
+PARTITIONS_MAX = 100_000
+_NO_LIMIT = 2**63 - 1
+_FLAGS = {"true": True, "false": False}
+
+
+class OptionInvalid(ValueError):
+    """An option that is missing, not known or out of range."""
+
+
+class Options(NamedTuple):
+    """What a reader is asked for."""
+
+    paths: tuple[str, ...]
+    queues: frozenset[str] = frozenset()  # none means all
+    queues_pattern: str = ""
+    include_body: bool = True
+    max_body_bytes: int = _NO_LIMIT
+    rows_per_partition: int = ROWS_PER_PARTITION
+    min_partitions: int = 1
+
+    def wants(self, queue: str) -> bool:
+        """Return whether the messages of *queue* are to be read."""
+        if self.queues and queue not in self.queues:
+            return False
+        return not self.queues_pattern or bool(re.fullmatch(self.queues_pattern, queue))
+
+
+def parse(given: Mapping[str, str]) -> Options:
+    """Return *given*, whose keys are spelled in any case, as options.
+
+    Raises:
+        OptionInvalid: which option, what is wrong with it, what to write.
+    """
+    known = {name.lower(): name for name in NAMES}
+    values = {}
+    for key, value in given.items():
+        if key.lower() not in known:
+            near = get_close_matches(key.lower(), known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(NAMES)}"
+            raise OptionInvalid(f"option {key[:80]!r} is not known; {hint}")
+        values[known[key.lower()]] = value
+    queues = values.get("queues", "")
+    return Options(
+        paths=_paths(values.get("path", ""), values.get("paths", "[]")),
+        queues=frozenset(name.strip() for name in queues.split(",") if name.strip()),
+        queues_pattern=_pattern(values.get("queuesPattern", "")),
+        include_body=_flag("includeBody", values.get("includeBody", "true")),
+        max_body_bytes=_number(values, "maxBodyBytes", 0, _NO_LIMIT, _NO_LIMIT),
+        rows_per_partition=_number(values, "rowsPerPartition", 1, _NO_LIMIT, ROWS_PER_PARTITION),
+        min_partitions=_number(values, "minPartitions", 1, PARTITIONS_MAX, 1),
+    )
+
+
+def _paths(path: str, several: str) -> tuple[str, ...]:
+    """Return what is to be read; Spark passes a list given to load() as a JSON text."""
+    found = tuple(part for part in [path, *json.loads(several)] if part.strip())
+    if not found:
+        raise OptionInvalid(
+            'option path is missing; name a snapshot: .option("path", "/directory/of/it")'
+        )
+    return found
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionInvalid(
+            f"option queuesPattern: {text[:80]!r} is no regular expression: {error}; "
+            "write for example FLIGHTS.*"
+        ) from None
+    return text
+
+
+def _flag(name: str, text: str) -> bool:
+    flag = _FLAGS.get(text.strip().lower())
+    if flag is None:
+        raise OptionInvalid(f"option {name}: {text[:80]!r} is not true or false; write one of them")
+    return flag
+
+
+def _number(values: Mapping[str, str], name: str, low: int, high: int, default: int) -> int:
+    text = values.get(name)
+    if text is None:
+        return default
+    digits = text.strip()
+    if re.fullmatch("[0-9]{1,19}", digits) and low <= int(digits) <= high:
+        return int(digits)
+    hint = "leave it out" if default == _NO_LIMIT else f"the default is {default}"
+    raise OptionInvalid(
+        f"option {name}: {text[:80]!r} is not an integer from {low} to {high}; {hint}"
+    )

@@ -1,0 +1,91 @@
+"""What is read together: runs of arrivals, packed into partitions of about equal size.
+
+A partition holds all that its task needs: tasks share no memory with the planner.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from pyspark_qmgr.manifest import Range, Snapshot
+from pyspark_qmgr.options import PARTITIONS_MAX, OptionInvalid, Options
+
+
+class Run(NamedTuple):
+    """Messages of one queue, lane and priority with arrivals from first up to stop, exclusive."""
+
+    queue: str
+    queue_id: int
+    kind: str
+    lane: int
+    priority: int
+    first: int
+    stop: int
+
+
+class Share(NamedTuple):
+    """The part of a snapshot that one task reads."""
+
+    snapshot: Snapshot  # without its queues
+    runs: tuple[Run, ...]
+
+
+def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
+    """Return shares that hold each message of *snapshots* that is wanted exactly once.
+
+    Raises:
+        OptionInvalid: a queue that was asked for by name is in none of them.
+    """
+    _check_queues(snapshots, options)
+    messages = sum(
+        found.messages
+        for snapshot in snapshots
+        for queue in snapshot.queues
+        if options.wants(queue.name)
+        for found in queue.ranges
+    )
+    rows = min(options.rows_per_partition, messages // options.min_partitions)
+    rows = max(rows, -(-messages // PARTITIONS_MAX), 1)
+    return [share for snapshot in snapshots for share in _shares(snapshot, options, rows)]
+
+
+def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
+    known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
+    for name in sorted(options.queues.difference(known)):
+        near = get_close_matches(name, known, 1)
+        hint = (
+            f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:20]) or 'none'}"
+        )
+        raise OptionInvalid(
+            f"option queues: no queue {name[:80]} in {', '.join(options.paths)}; {hint}"
+        )
+
+
+def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
+    """Yield the shares of one snapshot: long runs are cut, short ones put together."""
+    of = snapshot._replace(queues=())
+    runs: list[Run] = []
+    held = 0
+    for queue in snapshot.queues:
+        if not options.wants(queue.name):
+            continue
+        for found in queue.ranges:
+            start = Run(queue.name, queue.id, queue.kind, found.lane, found.priority, 0, 0)
+            for first, stop, messages in _cut(found, rows):
+                if runs and held + messages > rows:
+                    yield Share(of, tuple(runs))
+                    runs, held = [], 0
+                runs.append(start._replace(first=first, stop=stop))
+                held += messages
+    if runs:
+        yield Share(of, tuple(runs))
+
+
+def _cut(found: Range, rows: int) -> Iterator[tuple[int, int, int]]:
+    """Yield pieces of about *rows* messages: first, stop, messages. Gaps make them uneven."""
+    pieces = -(-found.messages // rows)
+    length = found.last_arrival + 1 - found.first_arrival
+    for piece in range(pieces):
+        first = found.first_arrival + length * piece // pieces
+        stop = found.first_arrival + length * (piece + 1) // pieces
+        yield first, stop, -(-found.messages // pieces)

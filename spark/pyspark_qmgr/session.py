@@ -1,0 +1,58 @@
+"""A Spark session on this machine, for the demo, the tests and a look by hand."""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pyspark_qmgr.java import find_java
+
+# The second logger is the one whose level Spark makes that of all, with two lines of announcement.
+_LOG4J = """\
+rootLogger.level = error
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short}
+"""
+
+
+def local_session(app_name: str, cores: int = 2) -> SparkSession:
+    """Return a session on *cores* cores of this machine: quiet, in UTC, open to nobody else.
+
+    Raises:
+        JavaUnsuitable: there is no Java that Spark can use, and what to do about it.
+    """
+    find_java()
+    # Workers run whatever `python3` comes first in PATH unless they are told.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    log4j = scratch / "log4j2.properties"
+    log4j.write_text(_LOG4J)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
+    for key, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={log4j} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        ),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.default.parallelism": str(cores),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch),
+    }.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

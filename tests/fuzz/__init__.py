@@ -1,0 +1,1 @@
+"""Damaged, hostile and random input, in process: `python -m tests.fuzz --count N [--seed S]`."""

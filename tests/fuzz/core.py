@@ -1,0 +1,198 @@
+"""Hostile peers against a whole queue manager, beside one that does its work.
+
+Neither may a turn fail, nor may what is stored and remembered come apart, nor may the one with the
+work notice anything: its messages arrive, each once, and its connection stays.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+from qmgrd.core import keys
+from qmgrd.core.context import Dial, Outcome, TakeSnapshot
+from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
+from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Manager
+
+FRAMES_A_ROUND = 240
+HOSTILE_PEERS = 4
+QUIET_ID = 2_000_000_000  # of the queue that nobody else may guess
+TIMERS_MAX = 20_000
+LIMITS = {
+    "frame_max_bytes": FRAME_MAX_BYTES, "message_max_bytes": 64 * 1024, "put_window_messages": 64,
+    "put_window_bytes": 512 * 1024, "request_window": 32, "turn_requests": 64, "queues_max": 20,
+    "links_max": 3, "consumers_per_connection_max": 8,
+}  # fmt: skip
+CONSUMERS_AND_GETS_MAX = LIMITS["consumers_per_connection_max"] + LIMITS["request_window"]
+
+
+class Watched(Manager):
+    """A manager of which every turn is looked at."""
+
+    look: Callable[[Outcome], None] = staticmethod(lambda outcome: None)
+
+    def turn(self, ms: int = 0) -> Outcome:
+        outcome = super().turn(ms)
+        self.look(outcome)
+        return outcome
+
+
+class Siege:
+    """A manager, those who attack it, and one who works."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(f"core {seed}")
+        self.maker = Maker(self.rng)
+        self.manager = Watched(
+            limits=LIMITS, link={"redial_min_ms": 1, "redial_max_ms": 10},
+            queue_defaults={"depth_max": 200, "leases_max": 100},
+        )  # fmt: skip
+        self.far_stores: dict[str, FarStore] = {}
+        self.peers: list[Hostile] = []
+        self.last_number = 1_000_000
+        self.sent = 0
+        self.done = 0
+        self.manager.look = self._look
+        self.worker = self.manager.connect("worker")
+        self._make_quiet_queue()
+        self._define()
+
+    def _make_quiet_queue(self) -> None:
+        """The queue of the worker, under an id that no forged handle hits."""
+        for queue_id in (QUIET_ID, 1):
+            self.manager.store.begin().put(keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
+            self.manager.store.commit()
+            if queue_id == QUIET_ID:
+                self.worker.ask(m.QueueCreate, "QUIET")
+
+    def _define(self) -> None:
+        """Make what an attacker deleted."""
+        for kind, *fields in (
+            (m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]}),
+            (m.LinkStart, "NYC"),
+            (m.QueueCreate, "Q1"),
+            (m.QueueCreate, "Q2"),
+            (m.QueueCreate, "Q1@NYC"),
+        ):
+            with suppress(RequestError):
+                self.worker.ask(kind, *fields)
+
+    def run(self) -> None:
+        while self.sent < FRAMES_A_ROUND:
+            frames = self._peer().frames()
+            self.peers[-1].write(b"".join(frames))
+            self.sent += len(frames)
+            if self.rng.random() < 0.3:
+                self.manager.turn(self.rng.choice((0, 0, 1, 50, 1_000, 40_000)))
+            if self.rng.random() < 0.05:
+                self._work()
+        for peer in self.peers:
+            if peer.is_open:
+                peer.hang_up()
+        for _ in range(20):
+            self.manager.turn(10)
+        self._work()
+        audit(self.manager)
+
+    def _peer(self) -> Hostile:
+        """One of those who are connected, put last."""
+        self.peers = [peer for peer in self.peers if peer.is_open]
+        if len(self.peers) < HOSTILE_PEERS:
+            self._connect()
+        else:
+            self.rng.shuffle(self.peers)
+        return self.peers[-1]
+
+    def _number(self) -> int:
+        self.last_number += 1
+        return self.last_number
+
+    def _connect(self) -> None:
+        """Have a client attack, which has a stream to put over: else all would be refusals."""
+        rng, number = self.rng, self._number()
+        peer = Hostile(self.manager, number, self.maker)
+        self.peers.append(peer)
+        if rng.random() < 0.1:
+            return  # It begins without a hello.
+        if rng.random() < 0.3:
+            store_id = rng.choice(STORE_IDS)
+            name = rng.choice(("NYC", "BOS", "LAX"))
+            peer.say(m.Hello(m.MAGIC, 1, 1, "queue-manager", name, [], store_id))
+            peer.say(m.LinkOpen(1, store_id + rng.randrange(2).to_bytes(8, "big"), 1, 1))
+        else:
+            peer.say(m.Hello(m.MAGIC, 1, 1, "client", "app"))
+            own = number.to_bytes(16, "big")
+            peer.say(m.ProducerOpen(1, rng.choice((own, own, PRODUCERS[0]))))
+        self.manager.turn()
+        if not peer.is_open:
+            self.peers.remove(peer)
+            self._connect()
+
+    def _look(self, outcome: Outcome) -> None:
+        """Hand out what a turn sends, do what it wants done, and look at what is left."""
+        peers = {peer.peer.number: peer for peer in self.peers}
+        for number, message in outcome.sends:
+            if number in peers and peers[number].is_open:
+                peers[number].read(peers[number].peer.encode(message))
+        for number, goaway in outcome.closes:
+            if number in peers and peers[number].is_open:
+                peers[number].read(peers[number].peer.encode(goaway))
+                peers[number].hang_up()
+        for effect in outcome.effects:
+            self._do(effect)
+        self._check_memory()
+        self._check_links()
+
+    def _do(self, effect: Any) -> None:
+        intake = self.manager.turns.intake
+        if isinstance(effect, TakeSnapshot):
+            connection, request_id = effect.connection, effect.request_id
+            intake.event(0, lambda broker: broker.answer_snapshot(connection, request_id, {}))
+        elif isinstance(effect, Dial):
+            if self.rng.random() < 0.2:
+                intake.event(0, lambda broker: broker.dial_failed(effect.link, "nobody is there"))
+                return
+            store = self.far_stores.setdefault(effect.link, FarStore())
+            end = FarEnd(self.manager, self._number(), self.maker, effect.link, store)
+            self.peers.append(end)
+
+    def _check_memory(self) -> None:
+        broker = self.manager.turns.broker
+        assert len(broker.context.timers._heap) < TIMERS_MAX
+        for session in broker.sessions.values():
+            waiting = len(session.consumers)
+            assert waiting <= CONSUMERS_AND_GETS_MAX, f"{waiting} consumers and gets at a time"
+
+    def _check_links(self) -> None:
+        """What waits on a link are the ids behind its commit id, without a hole."""
+        for link in self.manager.turns.broker.catalogue.links.values():
+            lane = keys.lane(link.queue.id, keys.LANE_READY)
+            ids = [keys.place(key)[1] for key, _ in self.manager.scan(lane)]
+            expected = range(link.outbox.commit_id + 1, link.queue.counters.next_arrival)
+            assert ids == list(expected), f"link {link.name} holds {ids}, not {expected}"
+
+    def _work(self) -> None:
+        """Put, get and acknowledge, as on any other day."""
+        self.done += 1
+        body = str(self.done).encode()
+        self._define()
+        self.worker.put("QUIET", body)
+        (found,) = self.worker.get("QUIET")
+        assert found.body == body
+        assert self.worker.ack(found) == []
+
+
+def fuzz_core(seed: int) -> int:
+    """Return how many frames were sent in the round of *seed*.
+
+    Raises:
+        AssertionError: something came apart.
+        TurnFailed: a turn met a bug.
+    """
+    siege = Siege(seed)
+    siege.run()
+    return siege.sent

@@ -1,0 +1,261 @@
+"""Input from one seed: messages as a careless or hostile peer makes them, and bytes damaged."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from qmgr_protocol import layout, record
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack
+from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.record import Fields, Uid
+from qmgr_protocol.states import FROM_DIALLER
+
+STORE_IDS = (b"S" * 16, b"T" * 16, bytes(16))
+PRODUCERS = (b"p" * 16, b"q" * 16)
+NAMES = ("Q1", "Q2", "Q3", "Q1@NYC", "Q2@NYC", "@NYC", "@BOS", "NYC", "BOS", "QM1", "NONE", "",
+         "bad name", "x" * 1_024, "a@b@c", "\x00\n\u202e")  # fmt: skip
+EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
+ODD_MAX_BYTES = 300_000
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "producer_id": PRODUCERS,
+    "directory": ("/tmp/never", "relative", ""),
+    "resume": (False, False, True),
+    "purge": (False, False, True),
+    "messages_max": (1, 2, 10, 1_000),
+    "messages": (1, 2, 10, 1_000),
+    "limit": (1, 2, 10, 1_000),
+    "wait_ms": (0, 0, 5, 1_000, m.WAIT_MAX_MS),
+    "lease_ms": (0, 1, 200, m.LEASE_MAX_MS),
+}
+_LIKELY = (m.Put, m.Put, m.Put, m.Put, m.Get, m.Settle, m.Settle, m.Consume, m.Credit)
+_REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[kind])
+
+
+class Maker:
+    """Makes input. It remembers what it was told, so that it can say it again at the wrong time."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.handles: list[tuple[int, bytes]] = [(1, m.HANDLE.pack(4, 1, 1))]
+        self.streams: dict[int, int] = {}  # open on the connection at hand, with the next id
+        self._makers: dict[type[Any], Callable[[], m.Message]] = {
+            m.Hello: self._hello,
+            m.Put: self._put,
+            m.Settle: self._settle,
+            m.LinkOpen: self._link_open,
+            m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
+            m.LinkCreate: self._link_create,
+        }
+
+    def frame(self) -> bytes:
+        """A frame, more or less: sound, bent, damaged, or made to hurt."""
+        array = layout.to_array(self.message(self.kind()))
+        pick = self.rng.random()
+        if pick < 0.4:
+            return encode(array)
+        if pick < 0.7:
+            return encode(self._bent(list(array)))
+        if pick < 0.97:
+            return self.damaged(encode(array))
+        return self.rng.choice((self._garbage, self._odd))()
+
+    def request(self) -> bytes:
+        """A frame that a client may send, though rarely at the right time."""
+        kind = self.rng.choice(_LIKELY if self.rng.random() < 0.75 else _REQUESTS)
+        return encode(layout.to_array(self.message(kind)))
+
+    def kind(self) -> type[Any]:
+        """Any message at all."""
+        return self.rng.choice(list(layout.NUMBERS))
+
+    def message(self, kind: type[Any]) -> m.Message:
+        """A message of *kind* whose fields are in range, and sometimes make sense."""
+        maker = self._makers.get(kind)
+        if maker is not None:
+            return maker()
+        checks = layout.checks_of(kind)
+        fields = []
+        for name, check in zip(kind._fields, checks, strict=True):
+            value = self._value(kind, name)
+            fields.append(value if check(value) == "" else self._fallback(check))
+        return kind(*fields)
+
+    def _fallback(self, check: Callable[[Any], str]) -> Any:
+        """The first value of all that a check lets pass."""
+        plain: tuple[Any, ...] = (1, "x", False, [], {}, b"", b"x" * 16, b"x" * 24, None)
+        return next(value for value in plain if check(value) == "")
+
+    def _value(self, kind: type[Any], name: str) -> Any:
+        rng = self.rng
+        if name in _USUAL:
+            return rng.choice(_USUAL[name])
+        if name in ("queue", "link"):
+            return self.name()
+        if name == "after":
+            place: Any = [rng.randrange(12), rng.choice(EDGES)]
+            return rng.choice((None, place)) if kind is m.Browse else self.name()
+        if name == "value":
+            return self.odd()
+        if name.endswith("_id") or name == "stream":
+            return self.id()
+        return rng.choice((*EDGES, self.id()))
+
+    def id(self) -> int:
+        """The id of a request or a stream, often used again."""
+        return self.rng.randint(1, 12 if self.rng.random() < 0.5 else 2**32 - 1)
+
+    def name(self) -> str:
+        pick = self.rng.random()
+        return self.rng.choice(NAMES[:2] if pick < 0.6 else NAMES[:6] if pick < 0.9 else NAMES)
+
+    def _hello(self) -> m.Hello:
+        rng = self.rng
+        role = rng.choice(("client", "client", "queue-manager", "root"))
+        store_id = rng.choice(STORE_IDS)
+        return m.Hello(rng.choice((m.MAGIC, m.MAGIC, "http")), rng.choice((1, 1, 2)),
+                       rng.choice((1, 9)), role, self.name(), [], store_id)  # fmt: skip
+
+    def _put(self) -> m.Put:
+        rng = self.rng
+        stream = rng.choice(list(self.streams) or [1]) if rng.random() < 0.98 else self.id()
+        records = [self.record() for _ in range(rng.choice((0, 1, 1, 1, 2, 5)))]
+        first_id = self.streams.get(stream, 1)
+        if rng.random() < 0.2:
+            first_id = rng.choice((1, first_id + 1, max(first_id - 2, 1), *EDGES[1:4]))
+        if rng.random() < 0.01:
+            first_id = rng.choice(EDGES[6:11])
+        if stream in self.streams:
+            self.streams[stream] = min(first_id + len(records), 2**63 - 1)
+        seen = rng.choice((0, first_id - 1, first_id))
+        return m.Put(stream, first_id, seen, self.name(), records)
+
+    def record(self) -> bytes:
+        """A record, stamped or not, now and then long, now and then damaged."""
+        rng = self.rng
+        size = rng.choice((0, 1, 10, 100, 5_000)) if rng.random() < 0.95 else 70_000
+        uid = None
+        if rng.random() < 0.4:
+            uid = Uid(rng.choice(("QM1", "A", "B")), rng.choice((1, 2, 3, rng.randrange(10**6))))
+        data = record.encode(
+            Fields(bytes(size), rng.randrange(10), rng.randbytes(rng.randrange(9)), {}, uid)
+        )
+        return self.damaged(data) if rng.random() < 0.1 else data
+
+    def _settle(self) -> m.Settle:
+        rng = self.rng
+        queue_id, handle = rng.choice(self.handles[-50:])
+        if rng.random() < 0.2:
+            queue_id = rng.randint(1, 8)
+        if rng.random() < 0.2:
+            handle = m.HANDLE.pack(rng.randrange(256), rng.randint(1, 9), rng.choice(EDGES[:12]))
+        action = rng.choice((m.ACK, m.RELEASE))
+        return m.Settle(rng.randint(1, 99), action, queue_id, handle * rng.choice((0, 1, 1, 2)))
+
+    def _link_open(self) -> m.LinkOpen:
+        stream_id = self.rng.choice(STORE_IDS) + self.rng.randrange(3).to_bytes(8, "big")
+        return m.LinkOpen(self.id(), stream_id, 1, 1)
+
+    def _attributes(self) -> dict[str, Any]:
+        rng = self.rng
+        known = ("depth_max", "bytes_max", "lease_ms", "depth_mx", "stopped", "", "x" * 200)
+        return {
+            rng.choice(known): rng.choice((*EDGES[:11], "5", None, True, [1], ["x"] * 100))
+            for _ in range(rng.choice((0, 0, 1, 1, 2)))
+        }
+
+    def _link_create(self) -> m.LinkCreate:
+        rng = self.rng
+        addresses: list[Any] = [
+            ["nyc:7470"], ["a:1", "b:2"], ["unix:/x"], [], ["x"], [1], "nyc:7470", None, ["x" * 999]
+        ]  # fmt: skip
+        attributes = {"addresses": rng.choice(addresses[:3] if rng.random() < 0.7 else addresses)}
+        if rng.random() < 0.3:
+            attributes |= self._attributes()
+        return m.LinkCreate(self.id(), rng.choice(("NYC", "BOS", "QM1", "a b")), attributes)
+
+    # -- damage
+
+    def _bent(self, array: list[Any]) -> list[Any]:
+        """*array* with something in it that does not belong there."""
+        rng = self.rng
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randint(0, len(array))
+            action = rng.randrange(4)
+            if action == 0:
+                array[place : place + 1] = [self.odd()]
+            elif action == 1:
+                array.insert(place, self.odd())
+            elif action == 2:
+                del array[place:]
+            else:
+                array += [self.odd()]
+        return array
+
+    def odd(self) -> Any:
+        """A value that nobody expects."""
+        rng = self.rng
+        odd: tuple[Any, ...] = (
+            *EDGES, True, None, 1.5, float("nan"), "", "x", "x" * 5_000, b"", b"x" * 17, [], [[]],
+            {}, {"a": {}}, [1, 2, 3], [b"", b"x"], [[1, 2, "x"]], {"depth_max": [1]},
+            [1, 0, [], None, 10], [1, 5, [7], b"QM1" + bytes(8), 4], [1, 1, 1, 1, -1], "abcde",
+            b"abcde", nested(rng.choice((3, 400, 500))), [None] * 5_000,
+        )  # fmt: skip
+        return rng.choice(odd)
+
+    def damaged(self, data: bytes) -> bytes:
+        """*data* with a few bytes changed, left out, doubled or moved."""
+        rng, damaged = self.rng, bytearray(data)
+        for _ in range(rng.randint(1, 4)):
+            if not damaged:
+                break
+            place = rng.randrange(len(damaged))
+            action = rng.randrange(5)
+            if action == 0:
+                damaged[place] ^= 1 << rng.randrange(8)
+            elif action == 1:
+                damaged[place] = rng.choice((0x00, 0x7F, 0x80, 0x90, 0xC0, 0xC1, 0xDC, 0xDD, 0xFF))
+            elif action == 2:
+                del damaged[place : place + rng.randint(1, 9)]
+            elif action == 3:
+                damaged[place:place] = damaged[place : place + rng.randint(1, 9)]
+            else:
+                damaged[place:place] = rng.randbytes(rng.randint(1, 5))
+        if rng.random() < 0.5 and len(damaged) > 4:  # Else most of it ends at the length.
+            damaged[:4] = LENGTH.pack(len(damaged) - 4)
+        return bytes(damaged)
+
+    def _garbage(self) -> bytes:
+        data = self.rng.randbytes(self.rng.randrange(200))
+        return data if self.rng.random() < 0.5 else LENGTH.pack(len(data)) + data
+
+    def _odd(self) -> bytes:
+        """A frame made to cost more than its size."""
+        rng = self.rng
+        element = rng.choice((b"\x90", b"\x80", b"\xc0", b"\x91", b"\xdc\x4e\x20", b"\xa1x"))
+        body = b"\x96\x15\x01\x01\x00\xa2Q1" + b"\xdd" + LENGTH.pack(20_000)
+        body += element * rng.choice((10, 1_000, 20_000, ODD_MAX_BYTES // len(element)))
+        return LENGTH.pack(len(body)) + body
+
+    def chunks(self, data: bytes) -> list[bytes]:
+        """*data* in one piece, or in several."""
+        if self.rng.random() < 0.7 or not data:
+            return [data]
+        cuts = sorted(self.rng.randrange(len(data)) for _ in range(self.rng.randint(1, 5)))
+        edges = [0, *cuts, len(data)]
+        return [data[a:b] for a, b in pairwise(edges)]
+
+
+def nested(depth: int) -> Any:
+    """An array in an array in an array ..."""
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def deep_frame(array: list[Any], depth: int) -> bytes:
+    """A frame whose last element is nested deeper than a packer would make it."""
+    body = bytes([0x90 + len(array) + 1]) + b"".join(map(pack, array)) + b"\x91" * depth + b"\xc0"
+    return LENGTH.pack(len(body)) + body

@@ -1,0 +1,71 @@
+"""Hostile bytes against one end of a connection, in every state."""
+
+from random import Random
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import LocalProtocolError, RemoteProtocolError
+from qmgr_protocol.frame import encode
+from qmgr_protocol.states import Side, State
+from tests.fuzz.frames import STORE_IDS, Maker
+
+FRAME_MAX_BYTES = 128 * 1024
+FRAMES_A_ROUND = 60
+_HELLOS = (
+    m.Hello(m.MAGIC, 1, 1, "client", "app", frame_max_bytes=FRAME_MAX_BYTES),
+    m.Hello(m.MAGIC, 1, 1, "queue-manager", "QM2", [], STORE_IDS[0],
+            frame_max_bytes=FRAME_MAX_BYTES),
+)  # fmt: skip
+_WELCOME = m.Welcome(1, "QM1", STORE_IDS[1], 1, frame_max_bytes=FRAME_MAX_BYTES)
+
+
+def fuzz_wire(seed: int) -> int:
+    """Return how many frames were sent in the round of *seed*.
+
+    Raises:
+        AssertionError: something is not as the protocol says.
+    """
+    rng = Random(f"wire {seed}")
+    maker = Maker(rng)
+    sent = 0
+    while sent < FRAMES_A_ROUND:
+        side, steps, hello = rng.choice(list(Side)), rng.randrange(4), rng.choice(_HELLOS)
+        one, other = _at(side, steps, hello), _at(side, steps, hello)
+        frames = [maker.frame() for _ in range(rng.randint(1, 6))]
+        sent += len(frames)
+        data = b"".join(frames)
+        at_once = one.receive(data, 1)
+        in_pieces = [found for chunk in maker.chunks(data) for found in other.receive(chunk, 1)]
+        assert list(map(repr, at_once)) == list(map(repr, in_pieces)), "chunks matter"
+        assert (one.state, str(one.error)) == (other.state, str(other.error)), "chunks matter"
+        assert isinstance(one.error, RemoteProtocolError | None)
+        assert one.buffered_bytes < FRAME_MAX_BYTES + 4
+        assert sum(size_bytes for _, size_bytes in at_once) <= len(data)
+        _answer(one, maker)
+    return sent
+
+
+def _answer(connection: Connection, maker: Maker) -> None:
+    """Whatever came, what we say is sent as the table allows, or is our own error."""
+    before = connection.state
+    message = maker.message(maker.kind())
+    try:
+        data = connection.send(message)
+    except LocalProtocolError:
+        assert connection.state is before
+    else:
+        assert data == encode(layout.to_array(message))
+        assert before is not State.CLOSED
+
+
+def _at(side: Side, steps: int, hello: m.Hello) -> Connection:
+    """An end of a connection after that many steps of the usual course."""
+    connection = Connection(side)
+    talk = ((Side.DIALLER, hello), (Side.LISTENER, _WELCOME), (Side.LISTENER, m.Goaway(0)))
+    for sender, message in talk[:steps]:
+        if sender is side:
+            connection.send(message)
+        else:
+            connection.receive(encode(layout.to_array(message)), 0)
+    return connection

@@ -1,0 +1,147 @@
+"""Snapshots are found by path, list and pattern; what cannot be read is named."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read
+from tests.pyspark_qmgr.snapshots import make
+
+
+def refusal(*paths: Path | str) -> str:
+    with pytest.raises(SnapshotUnreadable) as refused:
+        find(map(str, paths))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def change(directory: Path, **facts: Any) -> None:
+    path = directory / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
+@pytest.fixture
+def copy(snapshot: Path, tmp_path: Path) -> Path:
+    """A snapshot that a test may spoil."""
+    return Path(shutil.copytree(snapshot, tmp_path / "copy"))
+
+
+def names(*paths: Path | str) -> list[str]:
+    return [os.path.basename(found.directory) for found in find(map(str, paths))]
+
+
+def test_manifest_is_read(snapshot: Path) -> None:
+    (found,) = find([str(snapshot)])
+    assert found.directory == str(snapshot)
+    assert found.queue_manager == "QM1"
+    assert found.id == f"QM1-53535353-1-{found.turn}"
+    assert [(queue.name, queue.kind) for queue in found.queues] == [
+        ("@NYC", "transmission"), ("ALL", "local"), ("EMPTY", "local"), ("MANY", "local"),
+    ]  # fmt: skip
+    assert found.queues[3].ranges == (Range(0, 4, 2500, 1, 2500),)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{0}", "{0}/*", "{0}/[ab]", "{0}/a,{0}/b", " {0}/a , {0}/b ,", "file://{0}", "file:{0}",
+        "{0}/a,{0}/*", "{0}/a/../b,{0}/a",
+    ],
+)  # fmt: skip
+def test_many_snapshots_are_found_each_once(snapshot: Path, tmp_path: Path, path: str) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(snapshot, tmp_path / name)
+    (tmp_path / "c.partial-1").mkdir()
+    shutil.copy(snapshot / "manifest.json", tmp_path / "c.partial-1")
+    assert names(path.format(tmp_path)) == ["a", "b"]
+
+
+def test_several_paths_are_read_together(snapshot: Path, empty: Path) -> None:
+    assert sorted(names(snapshot, empty, snapshot)) == ["QM0", "QM1"]
+
+
+def test_names_may_hold_commas_colons_and_brackets(snapshot: Path, tmp_path: Path) -> None:
+    for name in ("a,b", "a:b", "[a]", "a b"):
+        shutil.copytree(snapshot, tmp_path / name)
+        assert names(tmp_path / name) == [name]
+
+
+def test_path_that_leads_nowhere_is_named(tmp_path: Path, snapshot: Path) -> None:
+    assert refusal(tmp_path / "none") == (
+        f"{tmp_path}/none: there is nothing; check the path, "
+        "or make a snapshot: qmctl snapshot DIRECTORY"
+    )
+    assert f"{tmp_path}/x*: there is nothing" in refusal(f"{snapshot},{tmp_path}/x*")
+
+
+def test_directory_without_a_snapshot_is_named(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == (
+        f"{tmp_path}: no snapshot, as there is no manifest.json; make one: qmctl snapshot DIRECTORY"
+    )
+
+
+def test_other_file_systems_are_refused() -> None:
+    assert refusal("s3://bucket/snap") == (
+        "s3://bucket/snap: only local files are read; copy it to a path that every executor has"
+    )
+
+
+@pytest.mark.parametrize("name", ["format", "store_format", "lmdb_format"])
+def test_newer_format_is_refused(copy: Path, name: str) -> None:
+    change(copy, **{name: 2})
+    assert refusal(copy) == (
+        f"{copy}: {name} 2, this qmgrd reads 1; read it with the version that wrote it"
+    )
+
+
+def test_facts_that_are_not_known_are_no_fault(copy: Path) -> None:
+    change(copy, invented_later=[1, 2])
+    assert names(copy) == ["copy"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_text(""),
+        lambda path: path.write_text("[]"),
+        lambda path: path.write_text("null"),
+        lambda path: path.write_bytes(b"\xff\xfe{}"),
+        lambda path: path.write_text('{"format": 1}'),
+        lambda path: change(path.parent, queues=[{}]),
+        lambda path: change(path.parent, queues=7),
+        lambda path: change(path.parent, turn="x"),
+    ],
+)
+def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(copy / "manifest.json")
+    text = refusal(copy)
+    assert text.startswith(f"{copy}/manifest.json: damaged (")
+    assert text.endswith("; take the snapshot anew")
+
+
+def test_manifest_that_is_missing_is_named(copy: Path) -> None:
+    (copy / "manifest.json").unlink()
+    with pytest.raises(SnapshotUnreadable, match=r"manifest\.json: No such file or directory"):
+        read(str(copy))
+
+
+def test_data_that_is_missing_or_short_is_named(copy: Path) -> None:
+    size = (copy / "data.mdb").stat().st_size
+    os.truncate(copy / "data.mdb", size - 1)
+    assert refusal(copy) == (
+        f"{copy}/data.mdb: damaged: {size - 1} bytes, the manifest says {size}; "
+        "copy or take the snapshot anew"
+    )
+    (copy / "data.mdb").unlink()
+    assert "data.mdb: No such file or directory" in refusal(copy)
+
+
+def test_snapshot_of_another_manager_is_another(tmp_path: Path, snapshot: Path) -> None:
+    other = make(tmp_path, "QM2")
+    first, second = find([str(snapshot), str(other)])
+    assert first.id != second.id

@@ -1,0 +1,80 @@
+"""The options: in any case, checked, and refused in one line."""
+
+import pytest
+
+from pyspark_qmgr.options import OptionInvalid, Options, parse
+
+PATH = {"path": "/snap"}
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(OptionInvalid) as refused:
+        parse({**PATH, **given})
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_defaults() -> None:
+    assert parse(PATH) == Options(("/snap",))
+
+
+def test_all_options_in_any_case() -> None:
+    found = parse({
+        "PATH": "/snap",
+        "queues": "A, B,,",
+        "QUEUESPATTERN": "F.*",
+        "includebody": "FALSE",
+        "MaxBodyBytes": "0",
+        "rowsPerPartition": " 7 ",
+        "minPartitions": "3",
+    })  # fmt: skip
+    assert found == Options(("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3)
+
+
+def test_list_of_paths_comes_as_json() -> None:
+    assert parse({"paths": '["/a", "/b,c"]'}).paths == ("/a", "/b,c")
+    assert parse({"path": "/a", "paths": '["/b"]'}).paths == ("/a", "/b")
+
+
+@pytest.mark.parametrize("given", [{}, {"path": "  "}, {"paths": "[]"}])
+def test_path_is_required(given: dict[str, str]) -> None:
+    with pytest.raises(OptionInvalid, match="option path is missing; name a snapshot"):
+        parse(given)
+
+
+def test_unknown_option_is_named_with_the_one_that_was_meant() -> None:
+    assert refusal(includeBodies="true") == (
+        "option 'includeBodies' is not known; did you mean includeBody?"
+    )
+    assert "known are path, " in refusal(zzz="1")
+
+
+@pytest.mark.parametrize("text", ["yes", "1", "", "tru e"])
+def test_flag_is_true_or_false(text: str) -> None:
+    assert refusal(includeBody=text) == (
+        f"option includeBody: {text!r} is not true or false; write one of them"
+    )
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "1e3", "x", "", "٣", "9" * 5000, str(2**63)])
+def test_number_is_a_plain_integer(text: str) -> None:
+    assert "is not an integer from 0 to 9223372036854775807; leave it out" in refusal(
+        maxBodyBytes=text
+    )
+
+
+@pytest.mark.parametrize("name", ["rowsPerPartition", "minPartitions"])
+def test_nothing_is_cut_into_no_parts(name: str) -> None:
+    assert f"option {name}: '0' is not an integer from 1" in refusal(**{name: "0"})
+
+
+def test_pattern_must_be_one() -> None:
+    text = refusal(queuesPattern="F(")
+    assert text.startswith("option queuesPattern: 'F(' is no regular expression: ")
+    assert text.endswith("write for example FLIGHTS.*")
+
+
+def test_queue_is_wanted_if_listed_and_matched_as_a_whole() -> None:
+    assert Options(("/",)).wants("ANY")
+    listed = Options(("/",), queues=frozenset(["A", "AB"]), queues_pattern="A.")
+    assert [listed.wants(queue) for queue in ("A", "AB", "ABC", "B")] == [False, True, False, False]

@@ -1,0 +1,180 @@
+"""Spark's pitfalls, one by one, without Spark: ECOSYSTEM section 1."""
+
+import gc
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from pyspark_qmgr import image, reader
+from pyspark_qmgr.manifest import SnapshotUnreadable
+from pyspark_qmgr.schema import MESSAGES
+from qmgr_protocol import messages as m
+from tests.pyspark_qmgr.snapshots import batches, reader_of, rows
+from tests.qmgrd.ops.shot import Camera, managed
+
+MESSAGES_IN_ALL = 8 + 2500 + 1
+SOME = StructType([StructField("body_bytes", LongType()), StructField("queue", StringType())])
+
+
+def test_partitions_are_a_list_of_input_partitions(snapshot: Path) -> None:
+    found = reader_of(snapshot, rowsPerPartition="500").partitions()
+    assert type(found) is list
+    assert len(found) >= 5
+    assert {type(partition) for partition in found} == {InputPartition}
+
+
+def test_read_returns_an_iterator_that_does_nothing_yet(snapshot: Path) -> None:
+    found = reader_of(snapshot).read(InputPartition("looked at only when asked"))
+    assert isinstance(found, Iterator)
+
+
+def test_empty_snapshot_has_no_partition_and_spark_asks_all_the_same(empty: Path) -> None:
+    assert reader_of(empty).partitions() == []
+    assert list(reader_of(empty).read(InputPartition(None))) == []
+    assert rows(empty) == []
+
+
+def test_pushdown_is_not_defined_as_spark_refuses_that_by_default(snapshot: Path) -> None:
+    pushed = reader_of(snapshot).pushFilters
+    assert getattr(pushed, "__func__", None) is DataSourceReader.pushFilters
+
+
+@pytest.mark.parametrize("schema", [MESSAGES, SOME], ids=["all", "some"])
+def test_every_batch_has_the_very_schema_that_spark_wants(
+    snapshot: Path, schema: StructType
+) -> None:
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    found = batches(reader_of(snapshot, schema, rowsPerPartition="400"))
+    assert len(found) > 5
+    for batch in found:
+        assert isinstance(batch, pa.RecordBatch)
+        assert wanted.equals(batch.schema, check_metadata=True)
+        batch.validate(full=True)
+
+
+def test_own_schema_reads_those_columns_in_that_order(snapshot: Path) -> None:
+    found = rows(snapshot, SOME, queues="@NYC")
+    assert found == [{"body_bytes": 4, "queue": "@NYC"}]
+
+
+@pytest.mark.parametrize("rows_per_partition", ["1", "7", "100", "100000"])
+def test_each_message_is_read_once_however_it_is_cut(
+    snapshot: Path, rows_per_partition: str
+) -> None:
+    found = rows(snapshot, rowsPerPartition=rows_per_partition)
+    places = [(row["queue"], row["priority"], row["arrival"]) for row in found]
+    assert len(places) == len(set(places)) == MESSAGES_IN_ALL
+    many = [row["body"] for row in found if row["queue"] == "MANY"]
+    assert many == [b"%05d" % number for number in range(2_500)]
+
+
+def test_batches_are_capped_by_bytes(tmp_path: Path) -> None:
+    with managed(tmp_path / "qm") as manager:
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        for _ in range(4):
+            app.put("Q", *[bytes(1_000_000)] * 5)
+        app.put("Q", bytes(4_000_000))
+        app.put("Q", *(b"" for _ in range(50)), envelope={"headers": {"h": "x" * 60_000}})
+        Camera(manager).take(tmp_path / "snap")
+    found = batches(reader_of(tmp_path / "snap"))
+    assert sum(batch.num_rows for batch in found) == 71
+    assert len(found) == 6
+    assert max(batch.nbytes for batch in found) < reader.BATCH_BYTES + 4_100_000
+
+
+def test_batches_are_capped_by_rows(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "BATCH_ROWS", 1_000)
+    found = batches(reader_of(snapshot, queues="MANY"))
+    assert [batch.num_rows for batch in found] == [1000, 1000, 500]
+
+
+def test_reader_and_partitions_travel(snapshot: Path) -> None:
+    """Both are pickled on the driver; nothing of them holds an open file."""
+    made = reader_of(snapshot, rowsPerPartition="900")
+    (first, *_) = made.partitions()
+    there = pickle.loads(cloudpickle.dumps(made))
+    partition = pickle.loads(cloudpickle.dumps(first))
+    assert len(pickle.dumps(first)) < 1_000
+    assert batches(there, [partition]) == batches(made, [first])
+
+
+def test_planning_opens_no_data_file(snapshot: Path) -> None:
+    image._open.clear()
+    gc.collect()
+    reader_of(snapshot).partitions()
+    assert image._open == {}
+
+
+def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> None:
+    """Spark imports it in every worker, and in a process that is forked later."""
+    code = (
+        "import sys, pyspark_qmgr, pyspark_qmgr.image; "
+        "sys.exit('pyarrow' in sys.modules or bool(pyspark_qmgr.image._open))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_generator_that_is_left_early_hinders_no_other(snapshot: Path) -> None:
+    """LIMIT ends a task without reading to the end."""
+    made = reader_of(snapshot, rowsPerPartition="500")
+    partitions = made.partitions()
+    left = [made.read(partition) for partition in partitions]
+    for generator in left:
+        next(generator)
+    assert sum(batch.num_rows for batch in batches(made)) == MESSAGES_IN_ALL
+    del left, generator
+    assert sum(batch.num_rows for batch in batches(made)) == MESSAGES_IN_ALL
+
+
+def test_worker_is_forked_and_used_again(snapshot: Path) -> None:
+    made = reader_of(snapshot)
+    expected = sum(batch.num_rows for batch in batches(made))
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            try:
+                counts = {sum(batch.num_rows for batch in batches(made)) for _ in range(3)}
+                os._exit(0 if counts == {expected} else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_many_snapshots_are_one_table(snapshot: Path, empty: Path) -> None:
+    found = rows(f"{snapshot},{empty}")
+    assert {row["queue_manager"] for row in found} == {"QM1"}
+    assert len(found) == MESSAGES_IN_ALL
+
+
+def test_snapshot_that_goes_away_after_the_plan_is_named(snapshot: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(snapshot, tmp_path / "copy")
+    made = reader_of(copy)
+    partitions = made.partitions()
+    shutil.rmtree(copy)
+    with pytest.raises(SnapshotUnreadable, match="every executor must see snapshots under the"):
+        batches(made, partitions)
+
+
+def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(snapshot, tmp_path / "copy")
+    data = copy / "data.mdb"
+    with data.open("r+b") as file:
+        for page in range(2, data.stat().st_size // 4096):
+            file.seek(page * 4096 + 8)
+            file.write(b"\xff" * 8)
+    with pytest.raises(SnapshotUnreadable) as refused:
+        rows(copy)
+    assert str(refused.value).startswith(f"{copy}/data.mdb: damaged: ")
+    assert str(refused.value).endswith("; copy or take the snapshot anew")

@@ -1,0 +1,69 @@
+"""The columns, and what is said to a schema of the user's own."""
+
+import pytest
+from pyspark.sql.types import (
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from pyspark_qmgr.row import Row
+from pyspark_qmgr.schema import COLUMNS, MESSAGES, SchemaInvalid, checked
+
+
+def schema(*fields: StructField) -> StructType:
+    return StructType(list(fields))
+
+
+def refusal(*fields: StructField) -> str:
+    with pytest.raises(SchemaInvalid) as refused:
+        checked(schema(*fields))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_rows_have_the_columns_of_the_schema() -> None:
+    assert Row._fields == COLUMNS == tuple(MESSAGES.names)
+
+
+def test_every_column_may_be_null() -> None:
+    assert all(field.nullable for field in MESSAGES.fields)
+
+
+def test_own_schema_may_leave_out_and_reorder() -> None:
+    some = schema(StructField("body_bytes", LongType()), StructField("queue", StringType()))
+    assert checked(some) is some
+    assert checked(MESSAGES) is MESSAGES
+
+
+def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:
+    assert refusal(StructField("correlationid", StringType())) == (
+        "schema: column 'correlationid' is not one of messages; did you mean correlation_id?"
+    )
+    assert "there are queue, priority, " in refusal(StructField("zzz", StringType()))
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (StructField("priority", StringType()), "column priority is string in it, but of messages int"),
+        (StructField("put_at", TimestampNTZType()), "is timestamp_ntz in it, but of messages timesta"),
+        (StructField("headers", MapType(StringType(), StringType(), False)), "column headers is map"),
+    ],
+)  # fmt: skip
+def test_other_type_is_refused(field: StructField, text: str) -> None:
+    assert text in refusal(field)
+
+
+def test_not_null_is_refused() -> None:
+    assert refusal(StructField("queue", StringType(), False)) == (
+        "schema: column queue is NOT NULL in it, but may be null; leave that out"
+    )
+
+
+def test_column_that_is_named_twice_is_refused() -> None:
+    queue = StructField("queue", StringType())
+    assert refusal(queue, queue) == "schema: column queue is in it twice; name it once"

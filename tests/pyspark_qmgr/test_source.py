@@ -1,0 +1,137 @@
+"""format("qmgr"), as Spark sees it: first without it, then in a session."""
+
+from pathlib import Path
+
+import pyspark_qmgr
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
+
+from pyspark_qmgr.manifest import SnapshotUnreadable
+from pyspark_qmgr.options import OptionInvalid
+from pyspark_qmgr.schema import MESSAGES
+from pyspark_qmgr.source import DefaultSource
+from tests.pyspark_qmgr.snapshots import LONG, rows
+
+
+def test_package_has_what_spark_looks_for() -> None:
+    assert pyspark_qmgr.DefaultSource is DefaultSource
+    assert DefaultSource.name() == "qmgr"
+
+
+def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None:
+    assert DefaultSource({"path": str(snapshot)}).schema() == MESSAGES
+    with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path?"):
+        DefaultSource({"pth": "/"}).schema()
+    with pytest.raises(SnapshotUnreadable, match="/none: there is nothing"):
+        DefaultSource({"path": "/none"}).schema()
+
+
+@pytest.fixture
+def table(spark: SparkSession, snapshot: Path) -> DataFrame:
+    """The snapshot, loaded without registering anything."""
+    return (
+        spark.read.format("qmgr")
+        .option("path", str(snapshot))
+        .option("rowsPerPartition", "500")
+        .load()
+    )
+
+
+@pytest.mark.spark
+def test_snapshot_is_loaded_without_registration(table: DataFrame) -> None:
+    assertSchemaEqual(table.schema, MESSAGES)
+    assert table.count() == 8 + 2500 + 1
+    assert table.rdd.getNumPartitions() >= 5
+
+
+@pytest.mark.spark
+def test_messages_are_aggregated(spark: SparkSession, table: DataFrame) -> None:
+    found = table.groupBy("queue", "state").agg(
+        f.count("*").alias("messages"), f.sum("body_bytes").alias("bytes")
+    )
+    expected = [
+        ("ALL", "ready", 6, 5 + 4 + 5 + 3 + len(LONG)),
+        ("ALL", "damaged", 2, None),
+        ("MANY", "ready", 2500, 12_500),
+        ("@NYC", "transmission", 1, 4),
+    ]
+    schema = "queue string, state string, messages long not null, bytes long"
+    assertDataFrameEqual(found, spark.createDataFrame(expected, schema))
+
+
+@pytest.mark.spark
+def test_spark_sees_what_the_reader_reads(table: DataFrame, snapshot: Path) -> None:
+    """Every column of every kind of message, through the JVM and back."""
+    seen = {row["arrival"]: row for row in table.where("queue = 'ALL'").collect()}
+    for expected in rows(snapshot, queues="ALL"):
+        row = seen[expected["arrival"]].asDict()
+        for name in ("created_at", "put_at"):
+            expected[name] = expected[name] and expected[name].timestamp()
+            row[name] = row[name] and row[name].timestamp()
+        expected["headers"] = expected["headers"] and dict(expected["headers"])
+        assert {**row, "headers": row["headers"] or None} == {
+            **expected, "headers": expected["headers"] or None,
+        }  # fmt: skip
+
+
+@pytest.mark.spark
+def test_times_bodies_and_headers_are_what_analysts_ask_for(table: DataFrame) -> None:
+    found = table.where("headers['number'] = '-7'").select(
+        f.decode("body", "UTF-8"), f.hour("put_at"), f.col("headers")["flag"]
+    )
+    assert [tuple(row) for row in found.collect()] == [("full", 22, "true")]
+
+
+@pytest.mark.spark
+def test_limit_leaves_tasks_early_and_the_worker_goes_on(table: DataFrame) -> None:
+    assert len(table.limit(3).collect()) == 3
+    assert table.where("queue = 'MANY'").count() == 2500
+    assert len(table.limit(7).collect()) == 7
+
+
+@pytest.mark.spark
+def test_empty_snapshot_is_an_empty_table(spark: SparkSession, empty: Path) -> None:
+    assert spark.read.format("qmgr").load(str(empty)).count() == 0
+
+
+@pytest.mark.spark
+def test_list_of_snapshots_is_one_table(spark: SparkSession, snapshot: Path, empty: Path) -> None:
+    table = spark.read.format("qmgr").load([str(snapshot), str(empty)])
+    assert table.select("queue_manager").distinct().count() == 1
+
+
+@pytest.mark.spark
+def test_own_schema_reads_fewer_columns(spark: SparkSession, snapshot: Path) -> None:
+    some = spark.read.format("qmgr").schema("body_bytes long, queue string").load(str(snapshot))
+    assert some.columns == ["body_bytes", "queue"]
+    assert some.where("queue = '@NYC'").first() == (4, "@NYC")
+
+
+@pytest.mark.spark
+def test_sql_view(spark: SparkSession, snapshot: Path) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW shot USING qmgr OPTIONS (path '{snapshot}')")
+    assert spark.sql("SELECT max(arrival) FROM shot").first() == (2500,)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "schema", "text"),
+    [
+        ({"path": "/none"}, None, "/none: there is nothing; check the path"),
+        ({"queue": "ALL"}, None, "option 'queue' is not known; did you mean queues?"),
+        ({"queues": "AL"}, None, "option queues: no queue AL in "),
+        ({}, "queue int", "schema: column queue is int in it, but of messages string"),
+    ],
+)
+def test_mistakes_reach_the_user_in_one_line(
+    spark: SparkSession, snapshot: Path, options: dict[str, str], schema: str | None, text: str
+) -> None:
+    reader = spark.read.format("qmgr").options(**{"path": str(snapshot), **options})
+    if schema:
+        reader = reader.schema(schema)
+    with pytest.raises(AnalysisException) as refused:
+        reader.load().collect()
+    assert [line for line in str(refused.value).splitlines() if text in line]

@@ -1,0 +1,117 @@
+"""A daemon for the tests of qmctl, and qmctl itself, run in this process."""
+
+import io
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from qmgr_tools.bench_server import Program, wait_for
+from qmgr_tools.main import run
+
+QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
+numbers = itertools.count(1)
+
+
+class Daemon:
+    """A queue manager as a process. It listens on its unix socket and on any free port."""
+
+    def __init__(self, name: str, data_dir: Path) -> None:
+        self.name = name
+        self.data_dir = data_dir
+        self.program = Program()
+
+    def start(self) -> None:
+        """Start it, and return once it listens."""
+        listening = self.data_dir / "listening.json"
+        listening.unlink(missing_ok=True)
+        where = ["--data-dir", str(self.data_dir), "--tcp", "127.0.0.1:0", "--name", self.name]
+        self.program.start([*QMGRD, *where], self.data_dir)
+        wait_for(self.program, listening.exists)
+
+    @property
+    def tcp(self) -> str:
+        """The TCP address."""
+        addresses: list[str] = json.loads((self.data_dir / "listening.json").read_text())
+        return addresses[0]
+
+    @property
+    def unix(self) -> str:
+        """The address of the unix socket."""
+        return f"unix:{self.data_dir}/qmgrd.sock"
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """The daemon that most tests share; each works on queues of its own."""
+    started = Daemon("QM", tmp_path_factory.mktemp("qm"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.program.stop()
+
+
+@pytest.fixture
+def own_daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon for one test, to stop and start."""
+    started = Daemon("OWN", tmp_path)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.program.stop()
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """What it printed, as JSON on each line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Qmctl = Callable[..., Ended]
+
+
+@pytest.fixture
+def qmctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Qmctl:
+    """Runs qmctl with these words, and with *stdin* if given; no terminal is there."""
+    monkeypatch.delenv("QMCTL_CONNECT", raising=False)
+
+    def call(*words: str, stdin: bytes = b"") -> Ended:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            code = run(words)
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def qm(qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qmctl:
+    """Runs qmctl as ``qmctl`` does, against the shared daemon."""
+    monkeypatch.setenv("QMCTL_CONNECT", daemon.unix)
+    return qmctl
+
+
+@pytest.fixture
+def queue(qm: Qmctl) -> str:
+    """A new queue on the shared daemon."""
+    name = f"Q{next(numbers)}"
+    assert qm("queue", "create", name).code == 0
+    return name

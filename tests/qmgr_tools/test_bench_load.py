@@ -1,0 +1,148 @@
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_tools.bench_load import Latency, Load, LoadFailed, Plan, Timed, dial
+
+MS = 1_000_000
+
+
+class Echo:
+    """A server that answers each byte by a byte, and counts the most that it had unanswered."""
+
+    def __init__(self, pieces: int = 1) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.most = 0
+        self._pieces = pieces
+        self._thread = Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self.theirs:
+            while data := self.theirs.recv(4096):
+                self.most = max(self.most, len(data))
+                size = -(-len(data) // self._pieces)
+                for at in range(0, len(data), size):
+                    self.theirs.sendall(data[at : at + size])
+
+    def close(self) -> None:
+        """Hang up and wait for the server."""
+        self.ours.close()
+        self._thread.join()
+
+
+class ByteSender:
+    """Puts bytes."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    def put(self, count: int) -> bytes:
+        return b"p" * count
+
+    def take(self, data: bytes) -> int:
+        return len(data)
+
+
+class ByteReceiver:
+    """Asks once, and takes what comes: m is a message, a acknowledges one."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    def start(self) -> bytes:
+        return b"m" * 10
+
+    def take(self, data: bytes) -> tuple[bytes, int, int]:
+        messages = data.count(b"m")
+        return b"a" * messages, messages, data.count(b"a")
+
+
+@pytest.fixture
+def echoes() -> Iterator[list[Echo]]:
+    made = [Echo(), Echo(pieces=3)]
+    yield made
+    for echo in made:
+        echo.close()
+
+
+def test_count_is_put_and_no_window_is_exceeded(echoes: list[Echo]) -> None:
+    senders = [ByteSender(echo.ours) for echo in echoes]
+    outcome = Load(Plan(inflight=7, seconds=float("inf"), count=1_000), senders, None).run()
+    assert outcome.messages == 1_000
+    assert sum(count for _, count in outcome.put.samples) == 1_000
+    assert max(echo.most for echo in echoes) <= 7
+    assert outcome.seconds > 0
+
+
+def test_time_ends_the_puts_and_all_are_answered(echoes: list[Echo]) -> None:
+    outcome = Load(Plan(inflight=4, seconds=0.05), [ByteSender(echoes[0].ours)], None).run()
+    assert outcome.messages == sum(count for _, count in outcome.put.samples) > 0
+    assert outcome.generator_cpu_s > 0
+
+
+def test_backlog_is_got_and_acknowledged(echoes: list[Echo]) -> None:
+    receiver = ByteReceiver(echoes[0].ours)
+    outcome = Load(Plan(inflight=0, seconds=float("inf"), count=10), [], receiver).run()
+    assert outcome.messages == 10
+    assert sum(count for _, count in outcome.ack.samples) == 10
+    assert outcome.end_to_end.percentile_ms(50) is None
+
+
+def test_server_that_hangs_up_is_a_failure() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours, pytest.raises(LoadFailed):
+        Load(Plan(inflight=1, seconds=1), [ByteSender(ours)], None).run()
+
+
+def test_percentiles_weigh_each_burst_by_its_messages() -> None:
+    latency = Latency([(5 * MS, 1), (1 * MS, 98), (9 * MS, 1)])
+    assert latency.percentile_ms(50) == 1.0
+    assert latency.percentile_ms(99) == 5.0
+    assert latency.percentile_ms(100) == 9.0
+    assert Latency().percentile_ms(50) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10 * MS), st.integers(1, 5)), min_size=1),
+    st.integers(1, 100),
+)
+def test_percentile_is_that_of_the_list_written_out(
+    samples: list[tuple[int, int]], percent: int
+) -> None:
+    written_out = sorted(ns for ns, count in samples for _ in range(count))
+    rank = -(-len(written_out) * percent // 100)
+    assert Latency(samples).percentile_ms(percent) == round(written_out[rank - 1] / MS, 3)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1), st.data())
+def test_answers_are_timed_from_their_own_burst(bursts: list[int], data: st.DataObject) -> None:
+    timed = Timed(Latency())
+    for number, count in enumerate(bursts):
+        timed.sent(count, number * 1000)
+    left = sum(bursts)
+    while left:
+        count = data.draw(st.integers(1, left))
+        timed.answered(count, 1_000_000)
+        left -= count
+        assert timed.count == left
+    counted: dict[int, int] = {}
+    for ns, count in timed.latency.samples:
+        counted[ns] = counted.get(ns, 0) + count
+    assert counted == {1_000_000 - n * 1000: count for n, count in enumerate(bursts)}
+
+
+def test_dial_reaches_a_unix_socket_and_a_port(tmp_path: object) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dial(f"127.0.0.1:{server.getsockname()[1]}").close()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{tmp_path}/s")
+        server.listen()
+        dial(f"unix:{tmp_path}/s").close()
+    with pytest.raises(OSError, match="refused"):
+        dial(f"unix:{tmp_path}/s")

@@ -1,0 +1,106 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from qmgr_tools import bench_peers
+from qmgr_tools.bench_peers import ROWS_DEFAULT, parse, summary
+
+RUN = {"p50_ms": 1.0, "p99_ms": 2.0, "server_cpu_us": 5.0, "generator_cpu_us": 0.5}
+
+
+def run(row: str, server: str, rate: int, p50_ms: float | None = 1.0) -> dict[str, object]:
+    return RUN | {"row": row, "server": server, "messages_per_second": rate, "p50_ms": p50_ms}
+
+
+def test_summary_has_medians_and_our_rate_over_theirs() -> None:
+    runs = [run("W1b", "qmgrd", rate) for rate in (900, 1_000, 5_000)]
+    runs += [run("W1b", "redis", rate) for rate in (400, 500, 600)]
+    ours, theirs = summary(runs)
+    assert (ours["messages_per_second"], ours["lowest"], ours["highest"]) == (1_000, 900, 5_000)
+    assert "ratio" not in ours
+    assert theirs["ratio"] == 2.0
+    assert theirs["runs"] == 3
+
+
+def test_summary_leaves_out_what_was_not_measured() -> None:
+    (row,) = summary([run("W3", "redis", 5, p50_ms=None)])
+    assert "p50_ms" not in row
+    assert "ratio" not in row
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "rows", "peers"),
+    [
+        ([], {}, [*ROWS_DEFAULT], ["redis", "redis-batch"]),
+        ([], {"ROWS": "W1a W3", "PEERS": "redis"}, ["W1a", "W3"], ["redis"]),
+        (
+            ["--rows", "W1a,W1b", "W2"],
+            {"ROWS": "W3"},
+            ["W1a", "W1b", "W2"],
+            ["redis", "redis-batch"],
+        ),
+        (["--peers", "none"], {}, [*ROWS_DEFAULT], ["none"]),
+    ],
+)
+def test_rows_and_peers_are_options_or_environment(
+    arguments: list[str], environment: dict[str, str], rows: list[str], peers: list[str]
+) -> None:
+    options = parse(arguments, environment)
+    assert (options.rows, options.peers) == (rows, peers)
+
+
+def test_seconds_are_heard_from_the_environment() -> None:
+    assert parse([], {"SECONDS": "0.5"}).seconds == 0.5
+    assert parse(["--seconds", "2"], {"SECONDS": "0.5"}).seconds == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--rows", "W9"], "'W9' is none of W1a, W1b"),
+        (["--peers", "kafka"], "'kafka' is none of redis"),
+        (["--seconds", "0"], "to be positive"),
+        (["--rounds", "0"], "to be positive"),
+    ],
+)
+def test_wrong_option_is_explained(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(arguments, {})
+    assert end.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_comparison_measures_tells_and_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--rows", "W1a", "W1b", "W2", "W3", "--peers", "redis", "redis-batch"]
+    where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "out" / "bench.json")]
+    code = bench_peers.main([*words, *where, "--seconds", "0.1", "--rounds", "1"])
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    report = json.loads((tmp_path / "out" / "bench.json").read_text())
+    servers = list(report["versions"])
+    assert servers[0] == "qmgrd"
+    assert [(row["row"], row["server"]) for row in report["rows"]] == [
+        (row, server) for row in ("W1a", "W1b", "W2", "W3") for server in servers
+    ]
+    assert all(row["messages_per_second"] > 0 for row in report["rows"])
+    assert all(("ratio" in row) == (row["server"] != "qmgrd") for row in report["rows"])
+    assert "QMGRD/IT" in shown.out
+    assert not (tmp_path / "data" / "data").exists()
+
+
+@pytest.mark.process
+def test_peer_that_is_not_installed_is_told_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "bench.json")]
+    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    shown = capsys.readouterr()
+    assert "redis is not installed here: left out" in shown.err
+    assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]

@@ -1,0 +1,45 @@
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from qmgr_tools.bench_load import LoadFailed
+from qmgr_tools.bench_server import Program, QmgrServer, RedisServer, Server, wait_for
+
+pytestmark = pytest.mark.process
+
+
+def installed() -> list[Server]:
+    servers: list[Server] = [QmgrServer()]
+    return servers + [RedisServer("redis", batch=False)] * bool(shutil.which("redis-server"))
+
+
+@pytest.mark.parametrize("server", installed(), ids=lambda server: server.name)
+def test_server_starts_empty_and_takes_a_put(server: Server, tmp_path: Path) -> None:
+    assert server.version()
+    server.start(tmp_path)
+    try:
+        sender = server.sender([b"body"])
+        with sender.sock as sock:
+            sock.sendall(sender.put(1))
+            assert sender.take(sock.recv(4096)) == 1
+        assert server.cpu_s() >= 0
+    finally:
+        server.stop()
+    server.stop()  # A second time changes nothing.
+
+
+def test_redis_that_is_not_installed_has_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert RedisServer("redis", batch=True).version() is None
+
+
+def test_program_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    program = Program()
+    program.start([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
+    with pytest.raises(LoadFailed, match="ended with code 3"):
+        wait_for(program, lambda: False)
+    program.stop()

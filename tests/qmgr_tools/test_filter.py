@@ -1,0 +1,82 @@
+import pytest
+
+from qmgr_tools import filter as filters
+from qmgr_tools import output
+from qmgr_tools.failure import Exit, Failure
+
+COLUMNS = (
+    output.text("queue"), output.count("ready"), output.size("bytes"), output.duration("lease_ms"),
+)  # fmt: skip
+ROWS: list[output.Row] = [
+    {"queue": "app.a", "ready": 5, "bytes": 2048, "lease_ms": 30_000},
+    {"queue": "app.b", "ready": 0, "bytes": 100, "lease_ms": 500},
+    {"queue": "b@NYC"},
+    {"queue": "z", "ready": 7, "bytes": 0, "lease_ms": 30_000},
+]
+
+
+def names(where: list[str] | None = None, sort: str | None = None, limit: int | None = None) -> str:
+    found = filters.rows(ROWS, COLUMNS, where or [], sort, limit)
+    return " ".join(row["queue"] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ([], "app.a app.b b@NYC z"),
+        (["ready>0"], "app.a z"),
+        (["ready > 0", "bytes>1 KiB"], "app.a"),
+        (["lease_ms=30 s"], "app.a z"),
+        (["ready<=5"], "app.a app.b"),
+        (["ready!=5"], "app.b b@NYC z"),
+        (["queue=app.*"], "app.a app.b"),
+        (["queue!=app.*"], "b@NYC z"),
+        (["queue=APP.a"], ""),
+    ],
+)
+def test_condition_keeps_what_fits(where: list[str], expected: str) -> None:
+    assert names(where) == expected
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("ready", "app.b app.a z b@NYC"),
+        ("-ready", "z app.a app.b b@NYC"),
+        ("-queue", "z b@NYC app.b app.a"),
+    ],
+)
+def test_rows_that_lack_the_column_are_sorted_last(sort: str, expected: str) -> None:
+    assert names(sort=sort) == expected
+
+
+def test_limit_comes_after_order() -> None:
+    assert names(sort="-ready", limit=1) == "z"
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("ready", "not COLUMN OPERATOR VALUE"),
+        (">0", "not COLUMN OPERATOR VALUE"),
+        ("redy>0", "there is no column 'redy'"),
+        ("ready>much", "is not bytes"),
+        ("lease_ms>5 GiB", "unknown unit"),
+        ("queue>a", "queue is text"),
+    ],
+)
+def test_condition_that_cannot_be_is_explained(where: str, why: str) -> None:
+    with pytest.raises(Failure, match=why) as refusal:
+        names([where])
+    assert refusal.value.exit_code is Exit.USAGE
+
+
+def test_columns_are_those_named_in_that_order() -> None:
+    assert filters.columns("bytes, queue", COLUMNS, ["queue"]) == [COLUMNS[2], COLUMNS[0]]
+    assert filters.columns(None, COLUMNS, ["ready"]) == [COLUMNS[1]]
+    assert filters.columns("all", COLUMNS, []) == list(COLUMNS)
+
+
+def test_unknown_column_names_the_known_ones() -> None:
+    with pytest.raises(Failure, match="of queue, ready, bytes, lease_ms"):
+        filters.columns("queue,x", COLUMNS, [])

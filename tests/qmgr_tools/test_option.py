@@ -1,0 +1,61 @@
+import pytest
+import typer
+
+from qmgr_protocol.record import TIMESTAMP_MAX, Uid
+from qmgr_tools import option
+from qmgr_tools.failure import Exit, Failure
+
+
+def test_size_and_times_have_units() -> None:
+    assert option.size("64 MiB") == 64 << 20
+    assert option.wait("500 ms") == 500
+    assert option.wait("5s") == 5_000
+    assert option.lease("30") == 30
+    assert option.seconds("2") == 2.0
+    assert option.seconds("0.5") == 0.5
+    assert option.seconds("250 ms") == 0.25
+    assert option.seconds(5.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "why"),
+    [
+        (option.size, "much", "is not bytes"),
+        (option.size, "5 parsecs", 'unknown unit "parsecs"'),
+        (option.size, "-1", "-1 is negative"),
+        (option.wait, "-5s", "-5s is negative"),
+        (option.wait, "8 d", "8 d is too long, at most 7 d"),
+        (option.lease, "25 h", "1 d 1 h is too long, at most 1 d"),
+        (option.wait, "%s", "is not milliseconds"),
+        (option.seconds, "nan", "is not milliseconds"),
+    ],
+)
+def test_value_that_cannot_be_is_explained(parse: object, text: str, why: str) -> None:
+    assert callable(parse)
+    with pytest.raises(typer.BadParameter, match=why):
+        parse(text)
+
+
+def test_headers_are_keys_and_values() -> None:
+    assert option.headers(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("said", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_header_that_is_none_is_refused(said: list[str]) -> None:
+    with pytest.raises(Failure, match="--header") as refusal:
+        option.headers(said)
+    assert refusal.value.exit_code is Exit.USAGE
+
+
+def test_uid_is_cut_at_its_last_dot() -> None:
+    assert option.uid("my.app.17") == Uid("my.app", 17)
+    assert option.uid(f"x.{TIMESTAMP_MAX}") == Uid("x", TIMESTAMP_MAX)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "x.", ".5", "x.-5", "x.5a", f"x.{TIMESTAMP_MAX + 1}", "o" * 65 + ".1", "x.٣"]
+)
+def test_uid_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Failure, match="is no UID") as refusal:
+        option.uid(text)
+    assert refusal.value.exit_code is Exit.USAGE

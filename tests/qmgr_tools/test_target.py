@@ -1,0 +1,85 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.target import DEFAULT, ENVIRONMENT, address
+
+
+def failure(connect: str | None = None, data_dir: Path | None = None, said: str = "") -> Failure:
+    with pytest.raises(Failure) as refusal:
+        address(connect, data_dir, {ENVIRONMENT: said})
+    return refusal.value
+
+
+def test_without_a_word_there_is_the_default() -> None:
+    assert address(None, None, {}) == DEFAULT
+    assert address(None, None, {ENVIRONMENT: ""}) == DEFAULT
+
+
+def test_environment_is_heard_unless_an_option_speaks() -> None:
+    said = {ENVIRONMENT: "broker.example:1"}
+    assert address(None, None, said) == "broker.example:1"
+    assert address("[::1]:2", None, said) == "[::1]:2"
+
+
+def test_unix_socket_is_an_address() -> None:
+    assert address("unix:/run/q.sock", None, {}) == "unix:/run/q.sock"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nowhere", '"nowhere" is not host:port'),
+        ("host:70000", '"host:70000" has the port 70000, at most 65535'),
+        ("unix:relative", "'unix:relative' names no absolute path"),
+        ("unix:/a\0b", "'unix:/a\\x00b' names no absolute path"),
+        ("%s:1", '"%s:1" is not host:port'),
+        ("", '"" is not host:port'),
+    ],
+)
+def test_what_is_no_address_is_refused(text: str, why: str) -> None:
+    found = failure(connect=text)
+    assert str(found) == f"--connect is no address -- {why} -- say HOST:PORT or unix:/PATH"
+    assert found.exit_code is Exit.USAGE
+
+
+def test_environment_is_named_where_it_is_wrong() -> None:
+    assert str(failure(said="x")).startswith("QMCTL_CONNECT is no address")
+
+
+def test_two_places_are_one_too_many(tmp_path: Path) -> None:
+    assert failure("h:1", tmp_path).exit_code is Exit.USAGE
+
+
+def test_data_dir_leads_to_the_unix_socket(tmp_path: Path) -> None:
+    (tmp_path / "listening.json").write_text(json.dumps(["127.0.0.1:1", "unix:/s", "[::1]:2"]))
+    assert address(None, tmp_path, {}) == "unix:/s"
+
+
+def test_data_dir_without_a_unix_socket_leads_to_the_first_address(tmp_path: Path) -> None:
+    (tmp_path / "listening.json").write_text(json.dumps(["127.0.0.1:1", "[::1]:2"]))
+    assert address(None, tmp_path, {}) == "127.0.0.1:1"
+
+
+def test_data_dir_of_no_daemon_says_how_to_start_one(tmp_path: Path) -> None:
+    found = failure(data_dir=tmp_path)
+    assert found.exit_code is Exit.UNAVAILABLE
+    assert str(found) == (
+        f"cannot tell where the daemon of {tmp_path} listens -- there is no {tmp_path}"
+        f"/listening.json -- start it with: qmgrd --data-dir {tmp_path}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("{", Exit.FAILED), ("{}", Exit.FAILED), ("[1]", Exit.FAILED), ("[]", Exit.UNAVAILABLE)],
+)
+def test_listening_file_that_says_nothing_is_named(
+    tmp_path: Path, text: str, expected: Exit
+) -> None:
+    (tmp_path / "listening.json").write_text(text)
+    found = failure(data_dir=tmp_path)
+    assert found.exit_code is expected
+    assert "listening.json" in str(found)

@@ -1,0 +1,230 @@
+"""The queue manager as a whole: whose store it is, who may talk, when puts stop."""
+
+import pytest
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorClass, ErrorCode
+from qmgr_protocol.frame import encode
+from qmgrd.core import keys
+from qmgrd.core.broker import BOOT, StoreForeign, boot
+from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
+
+
+# -- whose store it is
+
+
+def test_new_store_takes_the_id_it_is_given(store: AnyStore, manager: Manager) -> None:
+    assert manager.boot.store_id == b"S" * 16
+    manager.crash()
+    assert boot(manager.store.begin(), "QM1", b"other" * 3 + b"x").store_id == b"S" * 16
+    manager.store.abort()
+
+
+def test_store_of_another_queue_manager_is_refused_and_left_alone() -> None:
+    store = Manager(name="A").store
+    before = dict(store.rows)
+    with pytest.raises(StoreForeign, match="belongs to queue manager A, the configuration says B"):
+        Manager(store, name="B")
+    assert dict(store.rows) == before
+
+
+@pytest.mark.parametrize("version", [0, keys.FORMAT + 1])
+def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None:
+    store = Manager().store
+    tx = store.begin()
+    tx.put(keys.STORE, BOOT.pack(b"S" * 16, version, 1) + b"QM1")
+    store.commit()
+    before = dict(store.rows)
+    with pytest.raises(StoreForeign, match=f"has format {version}, this qmgrd reads {keys.FORMAT}"):
+        Manager(store)
+    assert dict(store.rows) == before
+
+
+def test_store_of_something_else_is_refused_and_left_alone() -> None:
+    store = MemoryStore()
+    store.begin().put(b"somebody", b"else")
+    store.commit()
+    with pytest.raises(StoreForeign, match="not empty, yet no store of qmgrd"):
+        Manager(store)
+    assert dict(store.rows) == {b"somebody": b"else"}
+
+
+# -- the handshake's other end
+
+
+def test_hello_is_answered_with_who_and_what(manager: Manager) -> None:
+    app = manager.connect()
+    welcome = app._wire.welcome
+    assert welcome is not None
+    assert (welcome.name, welcome.store_id, welcome.boot) == ("QM1", b"S" * 16, 1)
+
+
+def test_request_of_an_unknown_operation_is_refused_and_the_connection_stays(app: Client) -> None:
+    app.write(encode([199, 50, "from the future"]))
+    app.manager.turn()
+    (error,) = app.hear()
+    assert (error.request_id, error.code, error.error_class) == (
+        50, ErrorCode.OPERATION_UNKNOWN, ErrorClass.NEVER,
+    )  # fmt: skip
+    assert app.goaway is None
+    assert app.ask(m.Status)
+
+
+def test_unknown_operation_without_a_request_id_is_ignored(app: Client) -> None:
+    app.write(encode([199]))
+    app.write(encode([199, "text"]))
+    assert app.say(m.Status(50))[0].request_id == 50
+
+
+def test_message_behind_one_that_broke_the_protocol_is_not_done(app: Client) -> None:
+    manager = app.manager
+    app.send(m.Put(9, 1, 0, "Q", [record(b"x")]), m.QueueCreate(50, "NEW"))
+    manager.turn()
+    assert app.goaway is not None
+    assert manager.connect().code_of(m.QueueShow, "NEW") is ErrorCode.QUEUE_UNKNOWN
+
+
+def test_message_before_one_that_broke_the_protocol_counts(manager: Manager, app: Client) -> None:
+    app.send(m.QueueCreate(50, "NEW"), m.Put(9, 1, 0, "Q", [record(b"x")]))
+    manager.turn()
+    assert manager.connect().show("NEW")["depth"] == 0
+
+
+@pytest.mark.parametrize("operation", [21, 27, 40])
+def test_wrong_type_breaks_the_protocol_and_names_the_field(app: Client, operation: int) -> None:
+    app.write(encode([operation, "one", 1, 1, "Q", []]))
+    app.manager.turn()
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.FIELD_INVALID
+    assert "'one' is not an integer" in app.goaway.text
+
+
+@pytest.mark.parametrize("message", [m.Get(1, "Q", 1, -1), m.Get(1, "Q", 0), m.Get(1, "Q", True)])
+def test_number_out_of_range_breaks_the_protocol(app: Client, message: m.Get) -> None:
+    app.write(encode([23, *message]))
+    app.manager.turn()
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_closed_connection_is_gone_with_all_it_had(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1")
+    app.consume("Q")
+    app.say(m.Get(50, "Q", 1, 1_000))
+    app.hang_up()
+    manager.rest()
+    broker = manager.turns.broker
+    assert broker.sessions == {}
+    assert not manager.queue("Q").consumers
+    assert not manager.queue("Q").leases
+    assert broker.streams._holders == {}
+    assert broker.jobs.producers_in_use == {}
+    assert manager.turns.intake._pending == {}
+
+
+def test_event_of_a_connection_or_link_that_is_gone_is_ignored(manager: Manager) -> None:
+    broker = manager.turns.broker
+    for event in (
+        lambda _: broker.closed(99, "late"),
+        lambda _: broker.dial_failed("NONE", "late"),
+        lambda _: broker.received(99, m.Status(1)),
+        lambda _: broker.dialled("NONE", 98, m.Welcome(1, "X", b"X" * 16, 1)),
+    ):
+        manager.turns.intake.event(0, event)
+    closes = manager.turn().closes
+    assert [(number, goaway.code) for number, goaway in closes] == [(98, ErrorCode.LINK_UNKNOWN)]
+
+
+# -- space
+
+
+def small(**store: object) -> tuple[Manager, Client]:
+    manager = Manager(store={"map_bytes": "1 MiB", "free_disk_min_bytes": "1 KiB"} | store)
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    return manager, app
+
+
+def test_puts_stop_at_the_high_water_mark_and_gets_go_on() -> None:
+    manager, app = small()
+    app.put("Q", *[bytes(500)] * 20)
+    manager.store.map_bytes = 10_000
+    (refused,) = app.put_records("Q", record(b"x"))
+    assert refused.code is ErrorCode.STORE_FULL
+    assert "bytes of its map, puts stop at 8000" in refused.text
+    assert "puts stop at 8000" in app.ask(m.Status)["store_full"]
+    assert app.ack(*app.get("Q", 20)) == []
+    app.put("Q", b"again")
+    assert app.ask(m.Status)["store_full"] == ""
+
+
+def test_puts_stop_where_the_disk_is_nearly_full() -> None:
+    manager, app = small()
+    app.put("Q", b"1")
+    manager.store.disk_free_bytes = 1_023
+    (refused,) = app.put_records("Q", record(b"x"))
+    assert refused.code is ErrorCode.STORE_FULL
+    assert "the disk has 1023 bytes free, puts stop below 1024" in refused.text
+    assert app.ack(*app.get("Q")) == []
+    manager.store.disk_free_bytes = 1_024
+    app.put("Q", b"again")
+
+
+def test_refusal_for_want_of_space_may_be_tried_again() -> None:
+    """Under a new id: the old one is answered as the first time."""
+    manager, app = small()
+    producer = app.producer(b"P" * 16)
+    manager.store.disk_free_bytes = 0
+    assert len(producer.put("Q", record(b"1"))) == 1
+    producer.seen = 0  # The answer was lost.
+    manager.store.disk_free_bytes = 1 << 40
+    assert [x.code for x in producer.put_again(1, "Q", record(b"1"))] == [ErrorCode.STORE_FULL]
+    assert producer.put("Q", record(b"1")) == []
+
+
+def test_one_turn_does_not_put_far_beyond_the_mark() -> None:
+    """What fits is known at the turn's start; what the turn itself adds counts too."""
+    manager, app = small()
+    manager.store.map_bytes = 1 << 20
+    producer = app.producer()
+    for i in range(8):
+        app.send(m.Put(producer.stream, 1 + 10 * i, 0, "Q", [record(bytes(30_000))] * 10))
+    manager.rest()
+    assert manager.store.space().used_bytes < manager.store.map_bytes
+    codes = {code for x in app.hear() for _, code, _ in x.refused}
+    assert codes == {ErrorCode.STORE_FULL}
+
+
+# -- time
+
+
+def test_deadlines_run_by_the_store_clock(store: AnyStore, app: Client) -> None:
+    """A wall clock that jumps ends no lease and no wait."""
+    manager = app.manager
+    app.put("Q", b"1")
+    app.get("Q", lease_ms=1_000)
+    manager.wall_us += 10 * 365 * 86_400_000_000
+    manager.turn(999)
+    assert app.show("Q")["leased"] == 1
+    manager.wall_us -= 20 * 365 * 86_400_000_000
+    manager.turn(1)
+    assert app.show("Q")["leased"] == 0
+
+
+def test_store_clock_never_goes_back_over_a_restart(store: AnyStore, app: Client) -> None:
+    manager = app.manager
+    app.put("Q", b"1")
+    last_ms = manager.now().ms
+    manager.wall_us -= 86_400_000_000
+    manager.crash()
+    assert manager.now().ms >= last_ms
+    manager.connect().put("Q", b"2")
+    manager.crash(away_ms=5_000)
+    assert manager.now().ms == last_ms + 5_000
+
+
+def test_limits_come_from_the_configuration() -> None:
+    config = Config()
+    assert Manager().turns.broker.context.config.limits == config.limits

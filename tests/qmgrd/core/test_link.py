@@ -1,0 +1,335 @@
+"""The sending end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.states import Side
+from qmgrd.core.context import Dial, Outcome
+from qmgrd.core.peer import Peer
+from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Manager
+
+STREAM = STORE_ID + (2).to_bytes(8, "big")  # The transmission queue is the second queue.
+NYC_STORE = b"N" * 16
+
+
+class Nyc:
+    """The queue manager that answers when the link dials."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        self.connections = 100
+        self.dials: list[Dial] = []
+        self.goaway: m.Goaway | None = None
+        self.stream = 0
+
+    def turn(self, ms: int = 0) -> list[m.Message]:
+        """Run a turn and return what the link sent."""
+        return self.take(self.manager.turn(ms))
+
+    def take(self, outcome: Outcome) -> list[m.Message]:
+        self.dials += [effect for effect in outcome.effects if isinstance(effect, Dial)]
+        self.goaway = next((x for number, x in outcome.closes if number == self.connections), None)
+        return [x for number, x in outcome.sends if number == self.connections]
+
+    def answer(self, name: str = "NYC", store_id: bytes = NYC_STORE) -> list[m.Message]:
+        """Let the dial succeed and the far side say welcome; return what the link asks."""
+        self.connections += 1
+        self.peer = Peer(
+            self.connections, self.manager.turns.intake, self.manager.config.limits,
+            self.manager._welcome, 0, link="NYC",
+        )  # fmt: skip
+        self.wire = Connection(Side.LISTENER)
+        ((hello, _),) = self.wire.receive(self.peer.hello(), 0)
+        assert hello.name == "QM1"
+        return self.say(m.Welcome(1, name, store_id, 1))
+
+    def say(self, *messages: m.Message) -> list[m.Message]:
+        for message in messages:
+            self.peer.receive(self.wire.send(message), 0)
+        return self.turn()
+
+    def up(self, commit_id: int = 0, trailer: bytes | None = None, window: int = 4096) -> Any:
+        """Answer the dial, and the opening by saying what is held; return what the link sends."""
+        (opening,) = self.answer()
+        assert type(opening) is m.LinkOpen
+        assert opening.stream_id == STREAM
+        self.stream += 1
+        return self.say(m.Ok(opening.request_id, [self.stream, commit_id, [], trailer, window]))
+
+    def hang_up(self) -> None:
+        self.peer.closed("cut")
+        self.turn()
+
+
+def ids(sent: list[m.Message]) -> list[int]:
+    return [x.first_id + i for x in sent for i in range(len(x.records))]
+
+
+def trailer_of(sent: list[m.Message], seq_id: int) -> bytes:
+    for put in sent:
+        if put.first_id <= seq_id < put.first_id + len(put.records):
+            data: bytes = put.records[seq_id - put.first_id]
+            return data[-8 - data[4] :]
+    raise AssertionError(seq_id)
+
+
+@pytest.fixture
+def nyc(app: Client) -> Nyc:
+    """A link to NYC, dialling, and the remote queue F@NYC."""
+    nyc = Nyc(app.manager)
+    app.send(m.LinkCreate(1_000, "NYC", {"addresses": ["h:1", "h:2"]}))
+    nyc.turn()
+    app.ask(m.QueueCreate, "F@NYC")
+    app.ask(m.QueueCreate, "G@NYC")
+    app.hear()
+    return nyc
+
+
+def state(app: Client) -> str:
+    return str(app.ask(m.LinkShow, "NYC")["state"])
+
+
+def test_new_link_dials_at_once(nyc: Nyc) -> None:
+    assert nyc.dials == [Dial("NYC", "h:1")]
+
+
+def test_messages_keep_their_ids_and_go_in_order(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", priority=1)
+    app.put("G@NYC", b"3", priority=9)
+    sent = nyc.up()
+    assert [(x.first_id, x.queue, len(x.records)) for x in sent] == [(1, "F", 2), (3, "G", 1)]
+    assert records.decode(sent[1].records[0]).body == b"3"
+    assert state(app) == "up"
+
+
+def test_put_goes_out_in_its_own_turn_once_the_link_is_up(app: Client, nyc: Nyc) -> None:
+    assert nyc.up() == []
+    app.put("F@NYC", b"1")
+    assert ids(nyc.take(app.manager.last)) == [1]
+
+
+def test_commit_deletes_what_it_covers_b9(store: AnyStore, app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    sent = nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2))
+    assert app.bodies("@NYC") == [b"3"]
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["waiting"], row["commit_id"], row["transferred"], row["in_flight"]) == (1, 2, 2, 1)
+    app.manager.crash()
+    nyc.turn()
+    (opening,) = nyc.answer()
+    assert (opening.first_held, opening.next_id) == (3, 4)
+    assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096]))) == [3]
+
+
+def test_late_or_repeated_commit_changes_nothing_b15(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2), m.Committed(nyc.stream, 1), m.Committed(nyc.stream, 2))
+    assert app.bodies("@NYC") == [b"3"]
+
+
+@pytest.mark.parametrize("commit_id", [4, 2**62])
+def test_commit_of_what_was_never_sent_breaks_the_protocol_b28(
+    app: Client, nyc: Nyc, commit_id: int
+) -> None:
+    """And nothing is deleted."""
+    app.put("F@NYC", b"1", b"2", b"3")
+    nyc.up()
+    nyc.say(m.Committed(nyc.stream, commit_id))
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.COMMIT_OUT_OF_RANGE
+    assert len(app.bodies("@NYC")) == 3
+
+
+def test_same_ids_are_sent_again_after_a_cut_b2(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    first = nyc.up()
+    nyc.hang_up()
+    nyc.turn(1_000)
+    again = nyc.up()
+    assert [x.records for x in again] == [x.records for x in first]
+    assert app.ask(m.LinkShow, "NYC")["resent"] == 3
+
+
+def test_reconnect_deletes_what_the_peer_holds_without_sending_it_b13(
+    app: Client, nyc: Nyc
+) -> None:
+    app.put("F@NYC", *[b"x"] * 10)
+    sent = nyc.up()
+    nyc.hang_up()
+    nyc.turn(1_000)
+    assert ids(nyc.up(commit_id=7, trailer=trailer_of(sent, 7))) == [8, 9, 10]
+
+
+def test_window_bounds_what_is_in_flight_b26(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", *[b"x"] * 25)
+    assert ids(nyc.up(window=10)) == list(range(1, 11))
+    assert nyc.turn() == []
+    sent = nyc.say(m.Committed(nyc.stream, 4))
+    assert ids(sent) == [11, 12, 13, 14]
+
+
+def test_bytes_in_flight_are_bounded_too() -> None:
+    manager = Manager(link={"window_bytes": "4 KiB"})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    nyc = Nyc(manager)
+    app.send(m.LinkCreate(1_000, "NYC", {"addresses": ["h:1"]}))
+    nyc.turn()
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", *[bytes(1_500)] * 10)
+    assert ids(nyc.up()) == [1, 2, 3]
+    assert ids(nyc.say(m.Committed(nyc.stream, 3))) == [4, 5, 6]
+
+
+# -- what cannot be
+
+
+def test_peer_of_another_name_is_refused_for_good(app: Client, nyc: Nyc) -> None:
+    nyc.answer(name="BOS")
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.PEER_WRONG
+    row = app.ask(m.LinkShow, "NYC")
+    assert row["state"] == "refused"
+    assert "answered is BOS, not NYC" in row["error"]
+    nyc.dials.clear()
+    nyc.turn(10**6)
+    assert nyc.dials == []
+
+
+def test_peer_with_another_store_is_refused(store: AnyStore, app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    app.manager.crash()
+    nyc.turn()
+    nyc.answer(store_id=b"X" * 16)
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.PEER_STORE_CHANGED
+
+
+def test_peer_that_holds_more_than_was_assigned_is_refused_b21(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up(commit_id=2, trailer=b"x")
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["waiting"]) == ("refused", 1)
+    assert "RESTORED" in row["error"]
+
+
+def test_peer_that_holds_another_message_is_refused_b21(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2")
+    nyc.up(commit_id=1, trailer=b"another")
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["waiting"]) == ("refused", 2)
+    assert "another message" in row["error"]
+
+
+def test_peer_that_forgot_what_it_committed_is_refused_b22(app: Client, nyc: Nyc) -> None:
+    """Possible loss is reported, and nothing hangs."""
+    app.put("F@NYC", b"1", b"2")
+    nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2))
+    nyc.hang_up()
+    nyc.turn(1_000)
+    nyc.up(commit_id=1)
+    row = app.ask(m.LinkShow, "NYC")
+    assert row["state"] == "refused"
+    assert "PEER_RESTORED" in row["error"]
+    assert "what lies between is lost there" in row["error"]
+
+
+@pytest.mark.parametrize("value", [None, [], [1, 2], ["1", 0, [], None, 9], [1, 0, ["x"], None, 9]])
+def test_answer_that_makes_no_sense_is_refused(app: Client, nyc: Nyc, value: Any) -> None:
+    nyc.answer()
+    nyc.say(m.Ok(1, value))
+    assert state(app) == "refused"
+
+
+def test_refusal_by_the_peer_is_taken_by_its_class(app: Client, nyc: Nyc) -> None:
+    nyc.answer()
+    nyc.say(m.Error(1, ErrorCode.STORE_FULL, 1, 0, "full"))
+    assert state(app) == "waiting"
+    nyc.turn(1_000)
+    nyc.answer()
+    nyc.say(m.Error(1, ErrorCode.NOT_AUTHORIZED, 2, 0, "no"))
+    assert state(app) == "refused"
+    app.ask(m.LinkStart, "NYC")
+    assert state(app) == "dialling"
+
+
+def test_blocked_link_sends_again_after_a_while(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    nyc.up()
+    blocked = m.Blocked(nyc.stream, 2, ErrorCode.QUEUE_FULL, 500, "queue F holds 1")
+    assert nyc.say(m.Committed(nyc.stream, 1), blocked) == []
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["error"]) == ("blocked", "QUEUE_FULL: queue F holds 1")
+    assert nyc.turn(499) == []
+    assert ids(nyc.turn(1)) == [2, 3]
+    assert state(app) == "up"
+
+
+# -- dialling
+
+
+def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: Nyc) -> None:
+    intake = app.manager.turns.intake
+    waits = []
+    for _ in range(12):
+        intake.event(0, lambda broker: broker.dial_failed("NYC", "refused"))
+        nyc.turn()
+        dialled, waited = len(nyc.dials), 0
+        while len(nyc.dials) == dialled:
+            nyc.turn(10)
+            waited += 10
+        waits.append(waited)
+    assert {dial.address for dial in nyc.dials} == {"h:1", "h:2"}
+    assert waits[0] <= 200
+    assert 15_000 <= waits[-1] <= 30_000
+    assert state(app) == "dialling"
+
+
+def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc: Nyc) -> None:
+    """Of two dials the second succeeded."""
+    app.ask(m.LinkStart, "NYC")
+    nyc.up()
+    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed("NYC", "timeout"))
+    nyc.turn()
+    assert state(app) == "up"
+    app.put("F@NYC", b"1")
+    assert ids(nyc.take(app.manager.last)) == [1]
+
+
+def test_connection_that_nobody_waits_for_is_closed(app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    nyc.answer()
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+    assert state(app) == "up"
+
+
+def test_stopped_link_hangs_up_and_does_not_dial(app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    app.send(m.LinkStop(500, "NYC"))
+    nyc.turn()
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+    nyc.peer.closed("gone")
+    nyc.dials.clear()
+    nyc.turn(10**6)
+    assert nyc.dials == []
+    app.put("F@NYC", b"waits")
+    assert app.bodies("@NYC") == [b"waits"]
+
+
+def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: Nyc) -> None:
+    for queue in ("F@NYC", "G@NYC"):
+        app.ask(m.QueueDelete, queue)
+    app.ask(m.LinkDelete, "NYC")
+    nyc.answer()
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.LINK_UNKNOWN

@@ -1,0 +1,263 @@
+"""The daemon's side of a connection, without I/O."""
+
+import pytest
+
+from qmgr_config.model import Limits
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import (
+    CreditExceeded,
+    ErrorCode,
+    FrameTooLarge,
+    RemoteProtocolError,
+    StateViolation,
+)
+from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.states import Side
+from qmgrd.core.intake import Intake
+from qmgrd.core.peer import UNANSWERED_FACTOR, Admit, Peer, goodbye
+from tests.qmgrd.core.harness import record
+
+WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
+HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
+
+
+class Pair:
+    """A peer of the daemon and the other end of its wire."""
+
+    def __init__(self, limits: Limits | None = None, admit: Admit = lambda hello: None) -> None:
+        self.intake = Intake()
+        self.limits = limits or Limits()
+        self.peer = Peer(1, self.intake, self.limits, WELCOME, 0, admit=admit)
+        self.wire = Connection(Side.DIALLER)
+
+    def say(self, *messages: m.Message, now_ms: int = 0) -> list[m.Message]:
+        return self.hear(self.peer.receive(b"".join(map(self.wire.send, messages)), now_ms))
+
+    def hear(self, data: bytes) -> list[m.Message]:
+        return [message for message, _ in self.wire.receive(data, 0)]
+
+    def waiting(self) -> list[str]:
+        """What the broker will be told, by name."""
+        return [
+            "event" if arrival.event else type(arrival.message).__name__
+            for _, arrival in self.intake.take(10_000, 1 << 40)
+        ]
+
+
+def test_hello_is_answered_at_once_and_the_broker_told() -> None:
+    pair = Pair()
+    assert pair.say(HELLO) == [WELCOME]
+    assert pair.peer.is_open
+    assert pair.peer.peer_name == "app"
+    assert pair.waiting() == ["event"]
+
+
+def test_ping_is_answered_at_once() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    assert pair.say(m.Ping(5)) == [m.Pong(5)]
+    assert pair.waiting() == ["event"]
+
+
+def test_requests_wait_for_the_turn_in_order() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
+    assert pair.waiting() == ["event", "Status", "Put", "Get"]
+
+
+def test_goodbye_of_the_peer_is_noted() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    pair.say(m.Goaway(0, "done"))
+    assert pair.peer.goaway == m.Goaway(0, "done")
+
+
+def test_ping_before_a_goodbye_needs_no_answer() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    assert pair.say(m.Ping(1), m.Goaway(0)) == []
+
+
+def test_peer_that_is_kept_out_is_told_why_and_the_broker_is_not() -> None:
+    away = m.Goaway(ErrorCode.PEER_KEPT_OUT, "later", 500)
+    pair = Pair(admit=lambda hello: away if hello.name == "app" else None)
+    assert pair.say(HELLO) == [away]
+    pair.peer.closed("gone")
+    assert pair.waiting() == []
+
+
+def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
+    pair = Pair()
+    (away,) = pair.say(HELLO._replace(frame_max_bytes=1 << 20))
+    assert away.code == ErrorCode.FIELD_INVALID
+    assert "Hello.frame_max_bytes: 1048576, but messages here need 4259840" in away.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 64, b"\xff" * 64,
+     encode([1, "qmgr"]), encode([80, 1]), encode([1, "xxxx", 1, 1, "client", "a"]),
+     encode([1, "qmgr", 2, 9, "client", "a"]), encode([1, "qmgr", 1, 1, "root", "a"])],
+)  # fmt: skip
+def test_rubbish_in_place_of_a_hello_is_refused(data: bytes) -> None:
+    pair = Pair()
+    with pytest.raises(RemoteProtocolError):
+        pair.peer.receive(data, 0)
+    pair.peer.closed("gone")
+    assert pair.waiting() == []
+
+
+def test_frame_before_the_hello_is_short() -> None:
+    with pytest.raises(FrameTooLarge, match="frame of 4097 bytes, at most 4096"):
+        Pair().peer.receive(LENGTH.pack(4_097), 0)
+
+
+def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    limit = WELCOME.frame_max_bytes
+    pair.peer.receive(LENGTH.pack(limit), 0)
+    with pytest.raises(FrameTooLarge, match=f"frame of {limit + 1} bytes, at most {limit}"):
+        other = Pair()
+        other.say(HELLO)
+        other.peer.receive(LENGTH.pack(limit + 1), 0)
+
+
+def test_what_stands_before_rubbish_counts() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    with pytest.raises(RemoteProtocolError):
+        pair.peer.receive(pair.wire.send(m.Status(1)) + b"\xff" * 9, 0)
+    pair.peer.closed("rubbish")
+    assert pair.waiting() == ["event", "Status", "event"]
+
+
+def test_message_of_the_other_side_breaks_the_protocol() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    with pytest.raises(StateViolation):
+        pair.peer.receive(encode([6, 1, None]), 0)
+
+
+def test_client_may_not_open_a_link() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    with pytest.raises(StateViolation):
+        pair.peer.receive(encode([60, 1, b"x" * 24, 1, 1]), 0)
+
+
+# -- credit
+
+
+def test_puts_beyond_the_window_break_the_protocol() -> None:
+    pair = Pair(Limits(put_window_messages=10))
+    pair.say(HELLO)
+    pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
+    with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
+        pair.say(m.Put(1, 11, 0, "Q", [b"x"]))
+
+
+def test_credit_comes_back_with_the_turn() -> None:
+    pair = Pair(Limits(put_window_messages=10))
+    pair.say(HELLO)
+    for _ in range(3):
+        pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
+        pair.waiting()
+
+
+def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:
+    pair = Pair(Limits(put_window_bytes=1024, frame_max_bytes="4 MiB", message_max_bytes=1024))  # type: ignore[arg-type]
+    pair.say(HELLO)
+    pair.say(m.Put(1, 1, 0, "Q", [bytes(3 << 20)]))
+    with pytest.raises(CreditExceeded, match="bytes of puts outstanding, at most 1024"):
+        pair.say(m.Put(1, 2, 0, "Q", [bytes(2 << 20)]))
+
+
+def test_requests_without_an_answer_are_bounded_too() -> None:
+    pair = Pair(Limits(request_window=5))
+    pair.say(HELLO)
+    pair.say(*(m.Credit(1, 1, 1) for _ in range(5 * UNANSWERED_FACTOR)))
+    with pytest.raises(CreditExceeded, match="21 requests outstanding, at most 20"):
+        pair.say(m.Cancel(1))
+
+
+# -- heartbeats
+
+
+def test_silent_peer_is_pinged_then_given_up() -> None:
+    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    pair.say(HELLO, now_ms=1_000)
+    assert pair.peer.poll(1_099) == b""
+    assert pair.hear(pair.peer.poll(1_100)) == [m.Ping(1_100)]
+    assert pair.peer.poll(1_150) == b""
+    assert pair.hear(pair.peer.poll(1_200)) == [m.Ping(1_200)]
+    with pytest.raises(RemoteProtocolError, match="nothing heard for 300 ms, at most 300"):
+        pair.peer.poll(1_300)
+
+
+def test_peer_that_never_says_hello_is_given_up_without_a_ping() -> None:
+    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    assert pair.peer.poll(200) == b""
+    with pytest.raises(RemoteProtocolError):
+        pair.peer.poll(300)
+
+
+def test_anything_heard_keeps_a_peer_alive() -> None:
+    pair = Pair(Limits(heartbeat_ms=100, liveness_ms=300))
+    pair.say(HELLO, now_ms=0)
+    pair.say(m.Pong(1), now_ms=250)
+    assert pair.peer.poll(340) == b""
+
+
+# -- links
+
+
+def test_link_says_hello_as_a_queue_manager() -> None:
+    intake = Intake()
+    peer = Peer(1, intake, Limits(), WELCOME, 0, link="QM2")
+    far = Connection(Side.LISTENER)
+    ((hello, _),) = far.receive(peer.hello(), 0)
+    assert (hello.role, hello.name, hello.store_id) == ("queue-manager", "QM1", b"S" * 16)
+    peer.receive(far.send(m.Welcome(1, "QM2", b"T" * 16, 1)), 0)
+    assert peer.is_open
+    assert peer.peer_name == "QM2"
+    peer.receive(far.send(m.Committed(1, 5)), 0)
+    peer.closed("gone")
+    peer.closed("again")
+    assert [bool(arrival.event) for _, arrival in intake.take(9, 999)] == [True, False, True]
+
+
+def test_link_that_is_sent_away_was_never_dialled() -> None:
+    """The broker hears that the dial failed, once."""
+    intake = Intake()
+    peer = Peer(1, intake, Limits(), WELCOME, 0, link="QM2")
+    far = Connection(Side.LISTENER)
+    far.receive(peer.hello(), 0)
+    peer.receive(far.send(m.Goaway(ErrorCode.SHUTTING_DOWN, "later")), 0)
+    assert peer.goaway is not None
+    peer.closed("gone")
+    assert len(list(intake.take(9, 999))) == 1
+
+
+def test_nothing_is_encoded_for_a_connection_that_is_closing() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    assert pair.peer.encode(m.Ok(1)) != b""
+    assert pair.peer.encode(m.Goaway(0)) != b""
+    assert pair.peer.encode(m.Ok(2)) == b""
+
+
+def test_goodbye_says_the_code_and_no_more_than_fits() -> None:
+    assert goodbye(FrameTooLarge(9, 8)) == m.Goaway(100, "frame of 9 bytes, at most 8")
+    assert len(goodbye(RemoteProtocolError("x" * 9_999)).text) == 1_000
+
+
+def test_closed_connection_leaves_no_trace_in_the_intake() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    pair.say(m.Put(1, 1, 0, "Q", [record(b"x")]))
+    pair.peer.closed("gone")
+    pair.waiting()
+    assert pair.intake._pending == {}

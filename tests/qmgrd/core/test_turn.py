@@ -1,0 +1,377 @@
+"""The turn: one transaction, durable before anything leaves, bounded, repeatable."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import keys
+from qmgrd.core.turn import TurnFailed
+from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
+
+ID = b"P" * 16
+
+
+# -- disk first
+
+
+def test_nothing_leaves_before_it_is_durable(manager: Manager, app: Client) -> None:
+    """What the commit has not returned for, nobody hears of."""
+    producer = app.producer()
+    heard: list[object] = []
+    manager.store.before_commit = lambda: heard.extend(app.received)
+    app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")]), m.QueueCreate(50, "NEW"))
+    manager.turn()
+    assert heard == []
+    assert len(app.hear()) == 2
+
+
+def test_failed_commit_tells_nobody(manager: Manager, app: Client) -> None:
+    producer = app.producer(ID)
+
+    def fail() -> None:
+        raise OSError("disk")
+
+    manager.store.before_commit = fail
+    app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")]))
+    with pytest.raises(OSError, match="disk"):
+        manager.turn()
+    assert app.hear() == []
+    manager.store.before_commit = None
+    manager.crash()
+    assert manager.connect().bodies("Q") == []
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_outcome_of_a_failed_commit_is_unknown_but_a_resend_is_not(
+    manager: Manager, app: Client, durable: bool
+) -> None:
+    """Whether the failed commit reached the disk or not: one message, one answer."""
+    producer = app.producer(ID)
+
+    def fail() -> None:
+        raise OSError("disk")
+
+    app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")]))
+    if durable:
+        manager.store.after_commit = fail
+    else:
+        manager.store.before_commit = fail
+    with pytest.raises(OSError, match="disk"):
+        manager.turn()
+    manager.store.before_commit = manager.store.after_commit = None
+    manager.crash()
+    producer = manager.connect().producer(ID, resume=True)
+    assert producer.commit_id == durable
+    assert producer.put_again(1, "Q", record(b"x")) == []
+    assert producer.client.bodies("Q") == [b"x"]
+
+
+# -- all or nothing
+
+
+class Torn(Exception):
+    """The fault of a test."""
+
+
+class TearingStore(MemoryStore):
+    """Raises at the n-th write of a turn."""
+
+    writes_left: int | None = None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._count()
+        super().put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._count()
+        super().delete(key)
+
+    def _count(self) -> None:
+        if self.writes_left is not None:
+            self.writes_left -= 1
+            if self.writes_left < 0:
+                raise Torn
+
+
+def test_turn_torn_at_any_write_admits_no_duplicate_a16() -> None:
+    """A16: between entry, UID index, table of origins, counters, producer row: wherever."""
+    for writes in range(100):
+        store = TearingStore()
+        manager = Manager(store)
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        app.put_records("Q", record(b"1", uid=("A", 1)))
+        producer = app.producer(ID)
+        before = dict(store.rows)
+        batch = [record(b"3", uid=("A", 3)), record(bytes(9_000), uid=("B", 1))]
+        app.send(m.Put(producer.stream, 1, 0, "Q", batch))
+        store.writes_left = writes
+        try:
+            manager.turn()
+        except TurnFailed as failed:
+            assert isinstance(failed.__cause__, Torn)  # noqa: PT017 - it need not fail
+            assert dict(store.rows) == before
+            done = False
+        else:
+            done = True
+        store.writes_left = None
+        manager.crash()
+        again = manager.connect().producer(ID, resume=True)
+        assert again.put_again(1, "Q", *batch) == []
+        for uid in [("A", 1), ("A", 3), ("B", 1)]:
+            (refused,) = again.client.put_records("Q", record(b"no", uid=uid))
+            assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+        assert again.client.show("Q")["depth"] == 3
+        audit(manager)
+        if done:
+            assert writes > 8
+            return
+    raise AssertionError("it never got through")
+
+
+def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Client) -> None:
+    guilty = manager.connect("guilty")
+    producer = app.producer(ID)
+    manager.turn()
+    before = dict(manager.store.rows)
+
+    def broken(session: object, message: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    manager.turns.broker._handlers[m.Status] = broken
+    app.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")]))
+    guilty.send(m.Status(1))
+    with pytest.raises(TurnFailed, match="ZeroDivisionError while serving connection 2") as caught:
+        manager.turn()
+    assert caught.value.connection == guilty.peer.number
+    assert dict(manager.store.rows) == before
+    assert app.hear() == []
+    manager.crash()
+    producer = manager.connect().producer(ID, resume=True)
+    assert producer.put_again(1, "Q", record(b"x")) == []
+    assert producer.client.bodies("Q") == [b"x"]
+
+
+def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Client) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("a bug")
+
+    manager.turns.broker.context.timers.at(0, broken)
+    app.send(m.Status(1))
+    with pytest.raises(TurnFailed) as caught:
+        manager.turn()
+    assert caught.value.connection == 0
+
+
+# -- flushes
+
+
+def test_turn_that_wrote_nothing_costs_no_flush(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    app.get("Q")
+    manager.store.flushes = 0
+    consumer = app.consume("Q")
+    requests = [
+        m.Status(50), m.QueueList(51), m.QueueShow(52, "Q"), m.Browse(53, "Q"), m.Get(54, "Q"),
+        m.Get(55, "Q", 1, 100), m.Cancel(55), m.Credit(consumer, 1, 1), m.LinkList(56),
+        m.QueueShow(57, "NONE"), m.QueueCreate(58, "Q"),
+    ]  # fmt: skip
+    for request in requests:
+        app.say(request)
+        manager.turn(10)
+    assert manager.store.flushes == 0
+
+
+def test_turn_costs_one_flush_whatever_it_holds(manager: Manager, app: Client) -> None:
+    clients = [manager.connect(f"c{i}") for i in range(20)]
+    producers = [client.producer() for client in clients]
+    manager.store.flushes = 0
+    for producer in producers:
+        batch = [record(b"x")] * 10
+        producer.client.send(m.Put(producer.stream, 1, 0, "Q", batch))
+    manager.turn()
+    assert manager.store.flushes == 1
+    held = app.get("Q", 200)
+    assert manager.store.flushes == 1
+    app.ack(*held)
+    assert manager.store.flushes == 2
+
+
+def test_delivery_writes_nothing(manager: Manager, app: Client) -> None:
+    app.put("Q", *[b"x"] * 100)
+    before = dict(manager.store.rows)
+    app.get("Q", 50)
+    app.consume("Q")
+    manager.rest()
+    assert dict(manager.store.rows) == before
+
+
+# -- bounds
+
+
+def test_turn_takes_so_many_requests_and_leaves_the_rest() -> None:
+    manager = Manager(limits={"turn_requests": 10})
+    app = manager.connect()
+    manager.turn()
+    app.send(*(m.Status(i) for i in range(1, 26)))
+    answered = []
+    while manager.turns.wanted:
+        manager.turn()
+        answered.append(len(app.hear()))
+    assert answered == [10, 10, 5]
+
+
+def test_turn_takes_so_many_rows_and_leaves_the_rest() -> None:
+    manager = Manager(limits={"turn_rows": 100})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    producer = app.producer()
+    app.send(*(m.Put(producer.stream, 1 + 30 * i, 0, "Q", [record(b"x")] * 30) for i in range(6)))
+    depths = []
+    while manager.turns.wanted:
+        manager.turn()
+        depths.append(manager.queue("Q").counters.depth)
+    assert depths[:3] == [60, 120, 180]
+
+
+def test_loud_connection_does_not_starve_a_quiet_one() -> None:
+    manager = Manager(limits={"turn_requests": 10})
+    loud, quiet = manager.connect("loud"), manager.connect("quiet")
+    manager.turn()
+    loud.send(*(m.Status(i) for i in range(1, 1_000)))
+    quiet.send(m.Status(1))
+    manager.turn()
+    assert len(quiet.hear()) == 1
+    assert len(loud.hear()) == 9
+
+
+# -- the same again
+
+
+def converse(manager: Manager, seed: int) -> None:
+    """A day's work: the same for the same seed."""
+    rng = random.Random(seed)
+    clients = [manager.connect(f"c{i}") for i in range(3)]
+    for queue in ("Q", "R"):
+        clients[0].ask(m.QueueCreate, queue, {"depth_max": 60})
+    held = []
+    for step in range(150):
+        client, queue = rng.choice(clients), rng.choice("QR")
+        body = bytes(rng.choice([5, 50, 6_000]))
+        match rng.randrange(6):
+            case 0 | 1:
+                client.put_records(queue, *[record(body, priority=rng.randrange(10))] * 3)
+            case 2:
+                held += client.get(queue, 4, lease_ms=500)
+            case 3 if held:
+                client.ack(held.pop(rng.randrange(len(held))))
+            case 4 if held:
+                client.release(held.pop(rng.randrange(len(held))))
+            case 5 if step % 9 == 0:
+                client.ask(m.QueuePurge, queue)
+        manager.turn(rng.randrange(200))
+
+
+def test_same_requests_at_the_same_times_leave_the_same_bytes() -> None:
+    first, second, other = Manager(), Manager(), Manager()
+    converse(first, 1)
+    converse(second, 1)
+    converse(other, 2)
+    assert dict(first.store.rows) == dict(second.store.rows)
+    assert dict(first.store.rows) != dict(other.store.rows)
+
+
+def test_both_stores_end_with_the_same_bytes(store: AnyStore) -> None:
+    here, memory = Manager(store), Manager()
+    converse(here, 3)
+    converse(memory, 3)
+    assert dict(here.scan(b"")) == dict(memory.store.rows)
+    here.store.abort()
+
+
+# -- start and stop
+
+
+class CountingStore(MemoryStore):
+    """Counts reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+
+    def get(self, key: bytes) -> bytes | None:
+        self.reads["get"] += 1
+        return super().get(key)
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for pair in super().scan(start, stop):
+            self.reads["row"] += 1
+            yield pair
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_start_reads_as_much_at_any_depth(clean: bool) -> None:
+    """No scan at start: 10 messages or 10,000, clean or not, leased or not."""
+    costs = []
+    for depth in (10, 10_000):
+        manager = Manager(CountingStore())
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        app.put("Q", *[b"x"] * depth)
+        app.get("Q", 5)
+        if clean:
+            manager.restart()
+            manager.store.reads.clear()
+            manager.start()
+        else:
+            manager.store.reads.clear()
+            manager.crash()
+        costs.append(dict(manager.store.reads))
+        manager.store.reads.clear()
+        manager.connect().get("Q")
+        costs[-1]["first get"] = sum(manager.store.reads.values())
+    assert costs[0] == costs[1]
+
+
+def test_stop_says_goodbye_brings_leases_back_and_marks_clean(
+    store: AnyStore, manager: Manager, app: Client
+) -> None:
+    app.put("Q", *[b"x"] * 700)
+    for _ in range(3):
+        app.get("Q", 256)
+    outcomes = manager.turns.stop(manager.now())
+    closes = [close for outcome in outcomes for close in outcome.closes]
+    assert [(number, goaway.code) for number, goaway in closes] == [
+        (app.peer.number, ErrorCode.SHUTTING_DOWN)
+    ]
+    assert manager.queue("Q").leases == {}
+    manager.crash()
+    assert not manager.boot.unclean
+    assert {x.state for x in manager.connect().get("Q", 256)} == {m.STATE_REDELIVERED}
+
+
+def test_each_start_has_a_number_of_its_own(store: AnyStore, manager: Manager) -> None:
+    numbers = [manager.boot.number]
+    for _ in range(2):
+        manager.crash()
+        numbers.append(manager.boot.number)
+    manager.restart()
+    numbers.append(manager.boot.number)
+    assert numbers == [1, 2, 3, 4]
+
+
+def test_clean_mark_is_of_one_stop(manager: Manager) -> None:
+    assert not manager.boot.unclean
+    manager.restart()
+    assert not manager.boot.unclean
+    manager.crash()
+    assert manager.boot.unclean
+    manager.restart()
+    assert not manager.boot.unclean
+    assert manager.scan(keys.CLEAN)[0][1] == (3).to_bytes(8, "big")

@@ -1,0 +1,76 @@
+"""Snapshots of a manager under test, waited for."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+from qmgrd.ops.snapshot import SnapshotFailed, Snapshotter
+from qmgrd.store.lmdb_store import LmdbStore, open_image
+from tests.qmgrd.core.harness import Manager
+
+WAIT_S = 60
+MAP_BYTES = 1 << 30
+
+
+class Camera:
+    """Takes snapshots of a manager, and is the loop that they answer to."""
+
+    def __init__(self, manager: Manager, **limits: Any) -> None:
+        self.manager = manager
+        self.calls: Queue[Callable[[], None]] = Queue()
+        self.results: list[dict[str, Any] | SnapshotFailed] = []
+        self.snapshotter = Snapshotter(manager.store, self.calls.put, **limits)
+
+    def start(self, directory: Path | str) -> None:
+        """Begin a snapshot of the last turn."""
+        turn = self.manager.turns.broker.context.turn_number
+        self.snapshotter.start(str(directory), turn, self.results.append)
+
+    def wait(self) -> dict[str, Any] | SnapshotFailed:
+        """Return what became of it."""
+        self.calls.get(timeout=WAIT_S)()
+        return self.results.pop()
+
+    def take(self, directory: Path | str) -> dict[str, Any]:
+        """Take a snapshot and return its manifest."""
+        self.start(directory)
+        result = self.wait()
+        assert isinstance(result, dict), result
+        return result
+
+    def fail(self, directory: Path | str) -> str:
+        """Take a snapshot that fails and return why."""
+        self.start(directory)
+        result = self.wait()
+        assert isinstance(result, SnapshotFailed), result
+        assert "\n" not in result.text
+        return result.text
+
+
+@contextmanager
+def managed(directory: Path, name: str = "QM1") -> Iterator[Manager]:
+    """A manager on a store on disk."""
+    manager = Manager(LmdbStore(directory, MAP_BYTES), name=name)
+    yield manager
+    manager.store.close()
+
+
+def rows_of(data: Path) -> dict[bytes, bytes]:
+    """All rows of a data file that nobody has open."""
+    image = open_image(data)
+    with image.transaction() as tx:
+        found = dict(tx.scan(b"", b"\xff" * 200))
+    image.close()
+    return found
+
+
+def children() -> list[int]:
+    """The processes that this one has started."""
+    return [
+        int(pid)
+        for task in Path(f"/proc/{os.getpid()}/task").iterdir()
+        for pid in (task / "children").read_text().split()
+    ]

@@ -1,0 +1,93 @@
+"""What a list shows: --where "ready>0", --sort -ready, --columns queue,ready, --limit 20.
+
+A condition is COLUMN OPERATOR VALUE. Operators are = != < <= > >=. Numbers are compared as numbers,
+and may say "64 MiB" or "30 s" where the column is a size or a duration; text by name patterns in
+which * and ? stand for anything. A row that lacks the column fits no condition on it but !=.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_tools.failure import Failure, usage
+from qmgr_tools.output import Column, Row
+
+_CONDITION = re.compile(r"\s*([a-z_]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def columns(wanted: str | None, known: Sequence[Column], default: Sequence[str]) -> list[Column]:
+    """Return the columns that *wanted* names, separated by commas; "all" names all of them.
+
+    Raises:
+        Failure: USAGE, there is no such column.
+    """
+    if wanted == "all":
+        return list(known)
+    names = [name.strip() for name in wanted.split(",")] if wanted else default
+    return [_column(name, known) for name in names]
+
+
+def _column(name: str, known: Sequence[Column]) -> Column:
+    for column in known:
+        if column.key == name:
+            return column
+    names = ", ".join(column.key for column in known)
+    raise usage(f"there is no column {name!r}", "columns are called as in JSON", f"of {names}")
+
+
+def rows(
+    found: Iterable[Row], known: Sequence[Column], where: Sequence[str], sort: str | None,
+    limit: int | None,
+) -> list[Row]:  # fmt: skip
+    """Return the rows that fit every condition, in the order asked, at most *limit* of them.
+
+    Raises:
+        Failure: USAGE, a condition or a column that cannot be.
+    """
+    conditions = [condition(text, known) for text in where]
+    fitting = [row for row in found if all(fits(row) for fits in conditions)]
+    if sort:
+        key = _column(sort.removeprefix("-"), known).key
+        # What lacks the column comes last, whatever the direction.
+        present = [row for row in fitting if row.get(key) is not None]
+        present.sort(key=lambda row: row[key], reverse=sort.startswith("-"))
+        fitting = present + [row for row in fitting if row.get(key) is None]
+    return fitting[:limit]
+
+
+def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
+    """Return a function that tells whether a row fits the condition *text*.
+
+    Raises:
+        Failure: USAGE.
+    """
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise _no_condition(text, "it is not COLUMN OPERATOR VALUE")
+    name, sign, said = match.groups()
+    column = _column(name, known)
+    compare = _COMPARE[sign]
+    if column.is_number:
+        number = _number(text, column, said)
+        return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
+    if sign not in ("=", "!="):
+        raise _no_condition(text, f"{name} is text, which is compared by = and !=")
+    return lambda row: fnmatchcase(str(row.get(name, "")), said) == (sign == "=")
+
+
+def _number(text: str, column: Column, said: str) -> int:
+    try:
+        return parse_ms(said) if column.key.endswith("_ms") else parse_bytes(said)
+    except ValueError as error:
+        raise _no_condition(text, str(error)) from None
+
+
+def _no_condition(text: str, why: str) -> Failure:
+    return usage(f"--where {text!r} is no condition", why, "as in --where 'ready>0'")

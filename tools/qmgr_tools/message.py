@@ -1,0 +1,249 @@
+"""qmctl put, get, browse."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX
+from qmgr_tools import humane, message_text, option, output, progress
+from qmgr_tools.command import Call
+from qmgr_tools.failure import Exit, Failure, refused, usage
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+    from qmgr_client.message import Message
+
+LINES_AT_A_TIME = 1_000
+AT_A_TIME = 100
+BROWSED = 20
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
+Body = Annotated[
+    str | None, typer.Argument(metavar="BODY", show_default=False, help="The message.")
+]
+File = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The message is what FILE holds.", show_default=False),
+]
+Stdin = Annotated[
+    bool, typer.Option("--stdin", help="The message is what comes on standard input.")
+]
+Lines = Annotated[
+    bool, typer.Option("--lines", help="A message for each line of FILE, or of standard input.")
+]
+Priority = Annotated[
+    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help="9 is got first.")
+]
+CorrelationId = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT", show_default=False, help=f"At most {CORRELATION_MAX_BYTES} bytes."
+    ),
+]
+Header = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", show_default=False, help="Repeatable.")
+]
+ContentType = Annotated[str, typer.Option(metavar="TYPE", show_default=False)]
+ReplyTo = Annotated[str, typer.Option(metavar="QUEUE", show_default=False)]
+GivenUid = Annotated[
+    str | None,
+    typer.Option(
+        "--uid", metavar="ORIGIN.TIME", show_default=False,
+        help="The message's identity; refused while a message of it is on the queue.",
+    ),
+]  # fmt: skip
+Count = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+All = Annotated[bool, typer.Option("--all", help="Until the queue is empty.")]
+Wait = Annotated[
+    int, typer.Option(metavar="TIME", parser=option.wait, help='For each one: "5s", "500 ms".')
+]
+Lease = Annotated[
+    int,
+    typer.Option(
+        metavar="TIME", parser=option.lease, show_default="the queue's",
+        help="How long it may take to print one.",
+    ),
+]  # fmt: skip
+Release = Annotated[
+    bool, typer.Option("--release", help="In the end give them back, as failed, unacknowledged.")
+]
+BodyOnly = Annotated[
+    bool,
+    typer.Option("--body-only", help="Bodies alone: one as it is, of several each with a newline."),
+]
+
+
+def put(
+    call: Call, queue: QueueName, body: Body = None, file: File = None, stdin: Stdin = False,
+    lines: Lines = False, priority: Priority = PRIORITY_DEFAULT, correlation_id: CorrelationId = "",
+    header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
+    uid: GivenUid = None,
+) -> None:  # fmt: skip
+    """Put a message on a queue, or one for each line of a file. What is answered is on disk.
+
+    \b
+    JSON: an object with
+      queue, messages, refused      how many were put, and how many refused
+      bytes, seconds                of their bodies; how long it took
+      uid                           of a single message, else null
+    """
+    given = (body is not None) + (file is not None) + stdin
+    if given > 1 or (lines and body is not None) or not (given or lines):
+        raise usage(
+            f"cannot put on {queue}", "exactly one of BODY, --file and --stdin is the message",
+            "--lines goes with --file or --stdin, and --stdin goes without saying",
+        )  # fmt: skip
+    if lines and uid is not None:
+        raise usage(f"cannot put on {queue}", "--uid names one message, --lines puts many")
+    correlation = correlation_id.encode(errors="surrogateescape")
+    if len(correlation) > CORRELATION_MAX_BYTES:
+        why = f"it has {len(correlation)} bytes, at most {CORRELATION_MAX_BYTES}"
+        raise usage("--correlation-id is too long", why)
+    properties: dict[str, Any] = {
+        "priority": priority, "correlation_id": correlation, "content_type": content_type,
+        "headers": option.headers(header or []), "reply_to": reply_to,
+    }  # fmt: skip
+    if lines:
+        _put_lines(call, queue, file, properties)
+        return
+    data = body.encode(errors="surrogateescape") if body is not None else _read(file)
+    _put_one(call, queue, data, properties | {"uid": None if uid is None else option.uid(uid)})
+
+
+def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) -> None:
+    started_s = time.monotonic()
+    with call.client(f"put on {queue}") as client:
+        result = client.put(queue, data, **properties)
+    stored = None if result.uid is None else str(result.uid)
+    if call.is_json:
+        _report(queue, 1, 0, len(data), time.monotonic() - started_s, stored)
+    else:
+        output.say(f"put on {queue}: {stored or 'stored by an earlier try'}")
+
+
+def _report(
+    queue: str, messages: int, refusals: int, size_bytes: int, seconds: float, uid: str | None
+) -> None:
+    output.document({
+        "queue": queue, "messages": messages, "refused": refusals, "bytes": size_bytes,
+        "seconds": round(seconds, 3), "uid": uid,
+    })  # fmt: skip
+
+
+def _read(file: Path | None) -> bytes:
+    if file is None:
+        return sys.stdin.buffer.read()
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> Failure:
+    return Failure(Exit.FAILED, f"cannot read {file}", error.strerror or str(error))
+
+
+def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, Any]) -> None:
+    from qmgr_client.message import Outgoing  # takes 60 ms
+
+    started_s = time.monotonic()
+    done, size, refusals = 0, 0, list[RequestError]()
+    try:
+        source: BinaryIO = sys.stdin.buffer if file is None else file.open("rb")
+        total = None if file is None else file.stat().st_size
+    except OSError as error:
+        assert file is not None
+        raise _unreadable(file, error) from None
+    with source, call.client(f"put on {queue}") as client, progress.bar(queue, total) as bar:
+        for batch in _batches(source):
+            results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
+            refusals += [result for result in results if isinstance(result, RequestError)]
+            done += len(batch)
+            size += sum(map(len, batch))
+            bar.advance(len(batch), sum(map(len, batch)) + len(batch))
+    passed_s = time.monotonic() - started_s
+    if call.is_json:
+        _report(queue, done - len(refusals), len(refusals), size, passed_s, None)
+    else:
+        rate = f"{done / passed_s:,.0f} a second"
+        output.say(f"put on {queue}: {done - len(refusals)} messages, {rate}")
+    if refusals:
+        raise refused(f"put {len(refusals)} of {done} messages on {queue}", refusals[0])
+
+
+def _batches(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield the lines of *source*, without their ends, a batch at a time."""
+    while batch := [line.removesuffix(b"\n") for line in islice(source, LINES_AT_A_TIME)]:
+        yield batch
+
+
+def get(
+    call: Call, queue: QueueName, count: Count = 1, all_: All = False, wait: Wait = 0,
+    lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
+) -> None:  # fmt: skip
+    """Get messages: they are leased, printed, and acknowledged once they are printed."""
+    left = None if all_ else count
+    got = 0
+    with call.client(f"get from {queue}") as client:
+        held: list[Message] = []
+        while left is None or got < left:
+            wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
+            messages = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease)
+            if not messages:
+                break
+            held += messages
+            try:
+                _print(call, messages, body_only=body_only, several=all_ or count > 1)
+            except BaseException:
+                _give_back(client, held)
+                raise
+            got += len(messages)
+            if not release:
+                client.ack_many(messages)
+                held.clear()
+        _give_back(client, held)
+    if not got and not all_:
+        within = f"within {humane.duration(wait)}" if wait else "right now"
+        raise Failure(
+            Exit.EMPTY, f"got nothing from {queue}", f"no message was ready {within}",
+            f"wait longer with --wait; see: qmctl queue show {queue}",
+        )  # fmt: skip
+
+
+def _give_back(client: "Client", held: Sequence["Message"]) -> None:
+    for message in held:
+        client.release(message)
+
+
+def _print(call: Call, messages: Sequence["Message"], *, body_only: bool, several: bool) -> None:
+    """Print *messages* so that they have left this process when this returns."""
+    for message in messages:
+        if body_only:
+            end = b"\n" if several or sys.stdout.isatty() else b""
+            sys.stdout.buffer.write(message.body + end)
+        elif call.is_json:
+            output.line(message_text.as_object(message))
+        else:
+            message_text.show(message)
+    sys.stdout.flush()
+
+
+def browse(
+    call: Call, queue: QueueName,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = BROWSED,
+) -> None:  # fmt: skip
+    """List the next messages of a queue, and leave them where they are."""
+    with call.client(f"browse {queue}") as client:
+        found = list(client.browse(queue, limit))
+    if call.is_json:
+        for message in found:
+            output.line(message_text.as_object(message))
+    else:
+        output.table(message_text.COLUMNS, map(message_text.as_row, found))

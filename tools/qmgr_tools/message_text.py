@@ -1,0 +1,129 @@
+"""A message as text: an object for scripts, lines or a row of a table for people."""
+
+import base64
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from qmgr_tools import humane, output
+
+if TYPE_CHECKING:
+    from qmgr_client.message import Message
+
+PREVIEW_CHARACTERS = 60
+
+JSON_KEYS = """\b
+JSON: one line a message, each an object with
+  queue, uid, origin, timestamp     timestamp: microseconds, the origin's tick
+  priority, put_time                put_time: RFC 3339
+  delivered, failed                 how often it was handed out before; how often that failed
+  redelivered, leased               "no", "maybe" or "yes"; whether somebody holds it
+  correlation_id, reply_to, content_type, headers
+  body_bytes, body                  text, or null where it is none; then
+  body_base64                       has it, else null
+"""
+
+COLUMNS = (
+    output.text("uid"),
+    output.count("priority", "PRIO"),
+    output.text("age"),
+    output.text("redelivered", "AGAIN"),
+    output.Column("leased", "LEASED", output.flag),
+    output.text("correlation_id", "CORRELATION"),
+    output.size("body_bytes", "SIZE"),
+    output.text("preview", "BODY"),
+)
+FACTS = (
+    output.text("uid"),
+    output.count("priority"),
+    output.text("put"),
+    output.text("redelivered"),
+    output.count("delivered", "delivered before"),
+    output.count("failed"),
+    output.text("correlation_id", "correlation id"),
+    output.text("reply_to", "reply to"),
+    output.text("content_type", "content type"),
+    output.text("headers"),
+    output.size("body_bytes", "size"),
+)
+
+
+def as_object(message: "Message") -> dict[str, Any]:
+    """Return *message* as the object that JSON_KEYS describes."""
+    body = text_of(message.body)
+    uid = message.uid
+    return {
+        "queue": message.queue,
+        "uid": None if uid is None else str(uid),
+        "origin": None if uid is None else uid.origin,
+        "timestamp": None if uid is None else uid.timestamp,
+        "priority": message.priority,
+        "put_time": humane.rfc3339(message.put_us),
+        "delivered": message.delivered,
+        "failed": message.failed,
+        "redelivered": message.redelivered,
+        "leased": message.leased,
+        "correlation_id": _lenient(message.correlation_id),
+        "reply_to": message.reply_to,
+        "content_type": message.content_type,
+        "headers": {key: _simple(value) for key, value in message.headers.items()},
+        "body_bytes": len(message.body),
+        "body": body,
+        "body_base64": base64.b64encode(message.body).decode() if body is None else None,
+    }
+
+
+def as_row(message: "Message") -> dict[str, Any]:
+    """Return *message* as a row of COLUMNS."""
+    body = text_of(message.body)
+    preview = f"({humane.size(len(message.body))} binary)" if body is None else body
+    if len(preview) > PREVIEW_CHARACTERS:
+        preview = preview[: PREVIEW_CHARACTERS - 1] + "…"
+    now_us = time.time_ns() // 1000
+    return as_object(message) | {"age": humane.age(message.put_us, now_us), "preview": preview}
+
+
+def show(message: "Message") -> None:
+    """Print *message* for people: what is known of it, then its body."""
+    known = as_object(message)
+    age = humane.age(message.put_us, time.time_ns() // 1000)
+    known |= {
+        "put": f"{known['put_time']} ({age})",
+        "headers": ", ".join(f"{key}={value}" for key, value in known["headers"].items()),
+        "delivered": message.delivered or None,
+        "failed": message.failed or None,
+    }
+    output.facts(FACTS, known)
+    print()
+    body = known["body"]
+    if body is None:
+        print(f"(binary; in base64)\n{known['body_base64']}")
+    elif sys.stdout.isatty():
+        # What somebody else put is not to act on our terminal.
+        print("\n".join(map(output.plain, body.split("\n"))))
+    else:
+        print(body)
+    print()
+
+
+def text_of(body: bytes) -> str | None:
+    """Return *body* as text, or None where it is none."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _lenient(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")
+
+
+def _simple(value: Any) -> Any:
+    """Return a header's value as JSON can say it."""
+    if isinstance(value, bytes):
+        return _lenient(value)
+    if isinstance(value, dict):
+        return {str(key): _simple(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_simple(inner) for inner in value]
+    return value

@@ -1,0 +1,87 @@
+"""Options that take more than a word: sizes, durations, headers, a UID."""
+
+import re
+from typing import Any
+
+import typer
+
+from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
+from qmgr_protocol.record import TIMESTAMP_MAX, Uid
+from qmgr_tools import humane
+from qmgr_tools.failure import usage
+
+ORIGIN_MAX_BYTES = 64
+
+
+def size(text: str | int) -> int:
+    """Return a size in bytes, as in "64 MiB"."""
+    return _checked(parse_bytes, text)
+
+
+def wait(text: str | int) -> int:
+    """Return a wait in milliseconds, as in "5s"."""
+    return _at_most(_checked(parse_ms, text), WAIT_MAX_MS)
+
+
+def lease(text: str | int) -> int:
+    """Return a lease in milliseconds, as in "30s"."""
+    return _at_most(_checked(parse_ms, text), LEASE_MAX_MS)
+
+
+def seconds(text: str | float) -> float:
+    """Return a duration in seconds, as in "5", "5s" or "500 ms"; a bare number is of seconds."""
+    said = f"{text} s" if str(text).replace(".", "", 1).isdigit() else str(text)
+    return _checked(parse_ms, said) / 1000
+
+
+def _checked(parse: Any, text: object) -> int:
+    try:
+        number: int = parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if number < 0:
+        raise typer.BadParameter(f"{text} is negative")
+    return number
+
+
+def _at_most(time_ms: int, limit_ms: int) -> int:
+    if time_ms > limit_ms:
+        raise typer.BadParameter(
+            f"{humane.duration(time_ms)} is too long, at most {humane.duration(limit_ms)}"
+        )
+    return time_ms
+
+
+def headers(said: list[str]) -> dict[str, str]:
+    """Return the headers of --header KEY=VALUE ...
+
+    Raises:
+        Failure: USAGE.
+    """
+    found = {}
+    for text in said:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise usage(f"--header {text!r} is no header", "it is not KEY=VALUE")
+        if key in found:
+            raise usage(f"--header {text!r} is one too many", f"{key} has a value already")
+        found[key] = value
+    return found
+
+
+def uid(text: str) -> Uid:
+    """Return the UID of --uid ORIGIN.TIMESTAMP.
+
+    Raises:
+        Failure: USAGE.
+    """
+    origin, _, digits = text.rpartition(".")
+    if 1 <= len(origin.encode()) <= ORIGIN_MAX_BYTES and re.fullmatch("[0-9]{1,19}", digits):
+        timestamp = int(digits)
+        if timestamp <= TIMESTAMP_MAX:
+            return Uid(origin, timestamp)
+    raise usage(
+        f"--uid {text[:80]!r} is no UID", "it is not ORIGIN.TIMESTAMP",
+        f"1 to 64 bytes of origin, a timestamp from 0 to {TIMESTAMP_MAX}",
+    )  # fmt: skip

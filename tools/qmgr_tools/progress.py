@@ -1,0 +1,57 @@
+"""What moves while a command works: on stderr, on a terminal only, and gone when it is done."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def spinner(words: str) -> Iterator[None]:
+    """Turn a wheel beside *words* until the block ends."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # takes 70 ms
+
+    with Console(stderr=True).status(words):
+        yield
+
+
+class Progress:
+    """How far a long piece of work is: done, rate and, where the end is known, time to go."""
+
+    def __init__(self, bar: Any = None, task: Any = None) -> None:
+        self._bar = bar
+        self._task = task
+
+    def advance(self, messages: int, size_bytes: int) -> None:
+        """Take note that *messages* more are done, *size_bytes* of the input."""
+        if self._bar is not None:
+            done = self._bar.tasks[self._task].fields["messages"] + messages
+            self._bar.update(self._task, advance=size_bytes, messages=done)
+
+
+@contextmanager
+def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
+    """Show a bar beside *words* until the block ends; a moving one where no total is known."""
+    if not sys.stderr.isatty():
+        yield Progress()
+        return
+    from rich.console import Console  # takes 70 ms
+    from rich.progress import (
+        BarColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    columns = [
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[messages]:,}"),
+        TransferSpeedColumn(), TimeElapsedColumn(),
+        *([] if total_bytes is None else [TimeRemainingColumn()]),
+    ]  # fmt: skip
+    with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
+        yield Progress(shown, shown.add_task(words, total=total_bytes, messages=0))

@@ -1,0 +1,201 @@
+"""qmctl queue: create, ls, show, delete, purge."""
+
+from typing import Annotated, Any
+
+import typer
+
+from qmgr_tools import filter as filters
+from qmgr_tools import option, output
+from qmgr_tools.command import Call, command, confirm
+from qmgr_tools.failure import Exit, Failure
+
+app = typer.Typer(help="Queues: create, list, show, purge, delete.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+COLUMNS = (
+    output.text("queue"),
+    output.text("kind"),
+    output.count("ready"),
+    output.count("leased"),
+    output.count("depth"),
+    output.size("bytes"),
+    output.count("consumers"),
+    output.count("puts"),
+    output.count("fast"),
+    output.count("slow"),
+    output.count("duplicates"),
+    output.count("refused"),
+    output.count("delivered"),
+    output.count("acked"),
+    output.count("returned"),
+    output.count("purged"),
+    output.count("damaged"),
+    output.count("depth_max"),
+    output.size("bytes_max"),
+    output.duration("lease_ms"),
+    output.count("next_arrival"),
+    output.count("queue_id"),
+    output.text("target"),
+    output.text("manager"),
+)
+LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked", "duplicates")
+ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
+
+
+@command(app, "create")
+def create(
+    call: Call,
+    queue: Annotated[
+        str, typer.Argument(metavar="QUEUE", show_default=False, help="NAME, or NAME@MANAGER.")
+    ],
+    depth_max: Annotated[
+        int | None, typer.Option(metavar="N", help="The most messages.", show_default=False, min=1)
+    ] = None,
+    bytes_max: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE", help='The most bytes: "64 MiB".', parser=option.size, show_default=False
+        ),
+    ] = None,
+    lease: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TIME", help='How long a message may be held: "30 s".', parser=option.lease,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Create a queue; what exists already, just so, is left as it is.
+
+    A name is 1 to 64 of A-Z a-z 0-9 . _ -. What is put on NAME@MANAGER goes over the link to that
+    queue manager and is got there, from NAME.
+
+    JSON: the queue, as "qmctl queue show" gives it, without origins.
+    """
+    given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
+    attributes = {key: value for key, value in given.items() if value is not None}
+    with call.client(f"create queue {queue}") as client:
+        row = client.queue_create(queue, **attributes)
+    if call.is_json:
+        output.document(row)
+    else:
+        output.say(f"queue {queue} is there")
+
+
+@command(app, "ls")
+def ls(
+    call: Call,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help='Which columns; "all" for all.', show_default=False),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="As in 'ready>0'; repeatable.", show_default=False),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(metavar="[-]COLUMN", help="-ready: the highest first.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)
+    ] = None,
+) -> None:
+    """List the queues, in order of name.
+
+    Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
+
+    JSON: an array of objects: the queues, as "qmctl queue show" gives them, without origins.
+    """
+    shown = filters.columns(columns, COLUMNS, LISTED)
+    filters.rows([], COLUMNS, where or [], sort, limit)  # What cannot be is said before asking.
+    with call.client("list the queues") as client:
+        found = client.queue_list()
+    rows = filters.rows(found, COLUMNS, where or [], sort, limit)
+    if call.is_json:
+        output.document(rows)
+    else:
+        output.table(shown, rows)
+
+
+@command(app, "show")
+def show(call: Call, queue: Name) -> None:
+    """Show a queue: its limits, all its counters, its table of origins.
+
+    \b
+    JSON: an object with
+      queue, kind (local, remote, transmission), queue_id; of a remote one: target, manager
+      depth_max, bytes_max, lease_ms    its limits
+      depth, bytes                      messages on it, and bytes of these
+      ready, leased                     which of them a get can have, and which somebody holds
+      consumers, next_arrival
+      puts = fast + slow                stored: without, and after a look into the UID index
+      duplicates, refused               not stored: their UID was there; for another reason
+      delivered, acked, returned        handed out, done with, come back
+      purged, damaged                   removed by a purge; set aside, as the checksum was wrong
+      origins                           an object: each origin's highest timestamp
+    """
+    with call.client(f"show queue {queue}") as client:
+        row = client.queue_show(queue)
+    if call.is_json:
+        output.document(row)
+        return
+    output.facts(COLUMNS, row)
+    origins = row.get("origins") or {}
+    if origins:
+        print()
+        output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+
+
+@command(app, "delete")
+def delete(
+    call: Call,
+    queue: Name,
+    purge: Annotated[bool, typer.Option("--purge", help="With the messages on it.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete a queue; with --purge even one that holds messages. Asks first.
+
+    JSON: an object with queue and messages, how many went with it.
+    """
+    with call.client(f"delete queue {queue}") as client:
+        depth = _depth(client.queue_show(queue))
+        if depth and not purge:
+            raise Failure(
+                Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
+                "get them, or delete it with --purge",
+            )  # fmt: skip
+        confirm(queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes)
+        deleted = client.queue_delete(queue, purge=purge)["messages"]
+    _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
+
+
+@command(app, "purge")
+def purge(call: Call, queue: Name, yes: Yes = False) -> None:
+    """Remove the messages that are on a queue now and not leased. Asks first.
+
+    JSON: an object with queue and messages, how many were removed.
+    """
+    with call.client(f"purge queue {queue}") as client:
+        ready = client.queue_show(queue).get("ready", 0)
+        confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
+        purged = client.queue_purge(queue)["messages"]
+    _tell(call, queue, purged, "purged {messages} from queue {queue}")
+
+
+def _depth(row: dict[str, Any]) -> int:
+    return int(row.get("depth", 0))
+
+
+def messages(count: int) -> str:
+    """Return a number of messages in words."""
+    return f"{count} message{'s' * (count != 1)}"
+
+
+def _tell(call: Call, queue: str, count: int, words: str) -> None:
+    if call.is_json:
+        output.document({"queue": queue, "messages": count})
+    else:
+        output.say(words.format(queue=queue, messages=messages(count)))

@@ -1,0 +1,48 @@
+"""qmctl status: how the queue manager is."""
+
+from qmgr_tools import output
+from qmgr_tools.command import Call
+
+FACTS = (
+    output.text("name", "queue manager"),
+    output.text("software"),
+    output.duration("uptime_ms", "up for"),
+    output.count("messages"),
+    output.count("leased"),
+    output.count("queues"),
+    output.count("links"),
+    output.count("links_up", "links up"),
+    output.count("connections"),
+    output.count("producers"),
+    output.count("jobs"),
+    output.text("store_full", "puts refused"),
+    output.size("store_used_bytes", "store used"),
+    output.size("store_map_bytes", "store at most"),
+    output.size("disk_free_bytes", "disk free"),
+    output.duration("cpu_ms", "processor time"),
+    output.count("turn"),
+    output.count("boot"),
+    output.text("store_id", "store"),
+    output.count("pid"),
+    output.Column("listening", "listening", output.listed),
+)
+
+
+def status(call: Call) -> None:
+    """Show how the queue manager is.
+
+    \b
+    JSON: an object with
+      name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
+      store_id, boot, turn              of this store: its identity, starts, durable turns
+      queues, messages, leased, producers, connections, jobs
+      links, links_up
+      store_used_bytes, store_map_bytes, disk_free_bytes
+      store_full                        why puts are refused, or ""
+    """
+    with call.client("ask for the status") as client:
+        row = client.status()
+    if call.is_json:
+        output.document(row)
+    else:
+        output.facts(FACTS, row)
