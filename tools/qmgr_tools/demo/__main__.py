@@ -19,6 +19,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from pyspark_qmgr.java import JavaUnsuitable
+from pyspark_qmgr.session import local_session
 from qmgr_client.message import Message
 from qmgr_tools.demo import flights as data
 from qmgr_tools.demo import report, spark_report
@@ -160,7 +162,13 @@ class Run:
         if skip:
             return True
         self._console.print("Spark starts and reads the snapshot ...")
-        found = spark_report.aggregate(self._snapshot, QUEUE)
+        try:
+            spark = local_session("qmgrd demo")
+        except JavaUnsuitable as error:
+            self._console.print(f"[red]error[/red]: {error}")
+            return False
+        found = spark_report.aggregate(spark, self._snapshot, QUEUE)
+        spark.stop()
         counts: Counter[str] = Counter()
         for (_, airport), mean in found.items():
             counts[airport] += mean.flights

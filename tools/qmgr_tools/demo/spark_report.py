@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
 from qmgr_tools.demo.flights import Mean
 
 
@@ -13,23 +16,15 @@ def manifest(snapshot: Path) -> dict[str, Any]:
     return found
 
 
-def aggregate(snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
+def aggregate(spark: SparkSession, snapshot: Path, queue: str) -> dict[tuple[str, str], Mean]:
     """Return (carrier, airport) to flights and delays of what is on *queue* in *snapshot*."""
-    from pyspark.sql import functions as f
-
-    from pyspark_qmgr.session import local_session
-
-    spark = local_session("qmgrd demo")
-    try:
-        messages = spark.read.format("qmgr").option("path", str(snapshot)).load()
-        delay = f.get_json_object(f.decode(messages["body"], "UTF-8"), "$.dep_delay").cast("int")
-        rows = (
-            messages.where(messages["queue"] == queue)
-            .select(messages["headers"]["carrier"].alias("carrier"), "origin", delay.alias("delay"))
-            .groupBy("carrier", "origin")
-            .agg(f.count("*"), f.count("delay"), f.sum("delay"))
-            .collect()
-        )
-    finally:
-        spark.stop()
+    messages = spark.read.format("qmgr").option("path", str(snapshot)).load()
+    delay = f.get_json_object(f.decode(messages["body"], "UTF-8"), "$.dep_delay").cast("int")
+    rows = (
+        messages.where(messages["queue"] == queue)
+        .select(messages["headers"]["carrier"].alias("carrier"), "origin", delay.alias("delay"))
+        .groupBy("carrier", "origin")
+        .agg(f.count("*"), f.count("delay"), f.sum("delay"))
+        .collect()
+    )
     return {(row[0], row[1]): Mean(row[2], row[3], row[4] or 0) for row in rows}
