@@ -1,381 +1,396 @@
-"""The client for asyncio: the core's verbs as coroutines, over one connection that is made again."""
+"""The client for asyncio.
+
+    async with connect("127.0.0.1:7470") as queue_manager:
+        await queue_manager.put("ORDERS", b"one ton of apples")
+        async for message in queue_manager.consume("ORDERS"):
+            ...
+            await queue_manager.ack(message)
+
+A lost connection is made again, what was under way is sent again, and every call has one result:
+a value, or RequestError with the queue manager's code. Belongs to the loop it was opened on.
+"""
 
 import asyncio
-import itertools
 import os
-import random
-import time
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from types import TracebackType
+from typing import Any
 
-from qmgr_client import events as e
-from qmgr_client.core import ClientCore
-from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged
-from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
+from qmgr_client import address as addresses
+from qmgr_client.aio_consumer import Consumer
+from qmgr_client.aio_dialler import Dialler, Patience
+from qmgr_client.aio_session import Session
+from qmgr_client.core import BYTES_MAX, ClientCore
+from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.message import Headers, Message, Outgoing, PutResult, decode, encode
 from qmgr_protocol import messages as m
+from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
 
-REDIAL_MIN_S, REDIAL_MAX_S = 0.1, 10.0
-WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1024 * 1024, 256 * 1024
-CLOSE_MAX_S = 10.0
+__all__ = [
+    "ConnectFailed",
+    "ConnectionEnded",
+    "Consumer",
+    "Message",
+    "MessageDamaged",
+    "Outgoing",
+    "PutResult",
+    "QueueManager",
+    "RequestError",
+    "Uid",
+    "UnknownOutcome",
+    "connect",
+]
+
+CLOSE_MAX_MS = 5_000
+BROWSE_PAGE = 100
+NAMES_KNOWN_MAX = 10_000
 
 
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+def connect(
+    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
+) -> "QueueManager":  # fmt: skip
+    """Return a client of the queue manager at *address*; ``async with`` connects it.
 
+    Args:
+        address: "host:port" or "unix:/path".
+        name: what the queue manager shows for this client.
+        producer_id: 16 bytes that stay this application's over restarts. One process at a time may
+            use them: the newest sends the others away. None makes new ones.
+        reconnect: whether a lost connection is made again; else all that is open fails.
+        wait_ms: how long the first connection is tried for; 0 tries once, None for ever.
+        give_up_ms: how long a lost connection is tried for; None for ever.
+        coalesce: whether what is put in one turn of the loop is sent together.
 
-class _Wire(asyncio.Protocol):
-    """The socket's side: bytes to the core, and back."""
-
-    def __init__(self, owner: "QueueManager") -> None:
-        self.owner = owner
-        self.transport: asyncio.Transport | None = None
-        self.writable = True
-        self.lost = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
-
-    def data_received(self, data: bytes) -> None:
-        self.owner._core.receive(data, _now_ms())
-        self.owner._want_flush()
-
-    def pause_writing(self) -> None:
-        self.writable = False
-
-    def resume_writing(self) -> None:
-        self.writable = True
-        self.owner._want_flush()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.transport = None
-        if not self.lost.done():
-            self.lost.set_result(None)
+    Raises:
+        ValueError: *address* names nothing, or *producer_id* is not 16 bytes.
+    """
+    producer_id = producer_id or os.urandom(16)
+    if len(producer_id) != 16:
+        raise ValueError(f"a producer id of {len(producer_id)} bytes, not 16")
+    return QueueManager(
+        addresses.parse(address),
+        ClientCore(name, producer_id, coalesce=coalesce),
+        Patience(wait_ms, give_up_ms if reconnect else 0),
+    )
 
 
 class QueueManager:
-    """A connection to a queue manager. Use it by ``async with``."""
+    """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
-    def __init__(
-        self, address: str, *, name: str, producer_id: bytes | None, reconnect: bool,
-        wait_ms: int, coalesce: bool,
-    ) -> None:  # fmt: skip
+    _session: Session
+
+    def __init__(self, address: addresses.Address, core: ClientCore, patience: Patience) -> None:
         self._address = address
-        self._reconnect = reconnect
-        self._wait_ms = wait_ms
-        self._core = ClientCore(name, producer_id or os.urandom(16), coalesce=coalesce)
-        self._futures: dict[int, asyncio.Future[Any]] = {}
-        self._consumers: dict[int, asyncio.Event] = {}
-        self._ended: dict[int, RequestError | None] = {}
-        self._wire: _Wire | None = None
-        self._room = asyncio.Event()
-        self._room.set()
-        self._flush_wanted = False
-        self._ready = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._redial_after_s = 0.0
+        self._core = core
+        self._patience = patience
+        self._task: asyncio.Task[None] | None = None
+        self._names: set[str] = set()  # known to be well-formed
 
     async def __aenter__(self) -> "QueueManager":
-        deadline = time.monotonic() + self._wait_ms / 1000
-        while (why := await self._dial()) is not None:
-            if time.monotonic() >= deadline:
-                raise ConnectFailed(self._address, why, "is qmgrd running, and listening there?")
-            await asyncio.sleep(0.1)
-        self._tasks = [asyncio.create_task(self._keep()), asyncio.create_task(self._poll())]
+        await self.open()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
         await self.close()
 
-    async def close(self) -> None:
-        """Wait for what is under way, for a while, and hang up."""
-        deadline = time.monotonic() + CLOSE_MAX_S
-        while self._core.failed is None and self._core.outstanding:
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.005)
-        self._core.end(ConnectionEnded(ErrorCode.CANCELLED, "the client was closed"))
-        self._flush()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._wire is not None and self._wire.transport is not None:
-            self._wire.transport.close()
-            await self._wire.lost
+    @property
+    def name(self) -> str:
+        """The queue manager's name."""
+        return self._core.welcome.name
 
-    async def _dial(self) -> str | None:
-        loop = asyncio.get_running_loop()
-        wire = _Wire(self)
+    async def open(self) -> None:
+        """Connect, and stay so until :meth:`close`.
+
+        Raises:
+            ConnectFailed: what, where, and what to try.
+            ConnectionEnded: the queue manager wants no such client.
+        """
+        assert self._task is None, "opened before"
+        self._session = Session(self._core)
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        dialler = Dialler(self._session, self._address, self._patience)
+        self._task = asyncio.create_task(dialler.run(opened))
         try:
-            if self._address.startswith("unix:"):
-                await loop.create_unix_connection(lambda: wire, self._address[5:])
-            else:
-                host, _, port = self._address.rpartition(":")
-                await loop.create_connection(lambda: wire, host.strip("[]"), int(port))
-        except OSError as error:
-            return str(error.strerror or error)
-        self._wire = wire
-        self._core.connected(_now_ms())
-        self._flush()
-        return None
+            await opened
+        except BaseException:
+            await self._stop()
+            raise
 
-    async def _keep(self) -> None:
-        wait_s = REDIAL_MIN_S
-        while self._core.failed is None:
-            assert self._wire is not None
-            await self._wire.lost
-            self._ready.clear()
-            self._core.connection_lost()
-            if not self._reconnect:
-                self._core.end(ConnectionEnded(ErrorCode.CANCELLED, "the connection was lost"))
-            while self._core.failed is None:
-                await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
-                if await self._dial() is None:
-                    wait_s = REDIAL_MIN_S
-                    break
-                wait_s = min(wait_s * 2, 1.0)
-            self._want_flush()
-
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(1.0)
-            self._core.poll(_now_ms())
-            self._flush()
-
-    def _want_flush(self) -> None:
-        if not self._flush_wanted:
-            self._flush_wanted = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_wanted = False
-        self._happen()
-        wire = self._wire
-        now_ms = _now_ms()
-        while wire is not None and wire.transport is not None and wire.writable:
-            data = self._core.data_to_send(now_ms)
-            if not data:
-                break
-            wire.transport.write(data)
-        self._happen()
-        if self._core.can_put or self._core.failed is not None:
-            self._room.set()
-        else:
-            self._room.clear()
-
-    def _happen(self) -> None:
-        for event in self._core.events():
-            kind = type(event)
-            if kind is e.PutDone:
-                self._resolve(event.ticket, event.result)
-            elif kind is e.Settled:
-                self._resolve(event.ticket, event.error)
-            elif kind is e.RequestDone:
-                self._resolve(event.ticket, event.value)
-            elif kind is e.RequestFailed:
-                self._resolve(event.ticket, event.error)
-            elif kind is e.Delivered:
-                self._wake(event.ticket)
-            elif kind is e.ConsumerEnded:
-                self._ended[event.ticket] = event.error
-                self._wake(event.ticket)
-            elif kind is e.ProducerLost:
-                self._core.renew_producer(os.urandom(16))
-            elif kind is e.Ready:
-                self._ready.set()
-            elif kind in (e.Disconnected, e.Failed):
-                if self._wire is not None and self._wire.transport is not None:
-                    self._wire.transport.close()
-
-    def _resolve(self, ticket: int, result: Any) -> None:
-        future = self._futures.pop(ticket, None)
-        if future is None or future.done():
+    async def close(self, timeout_ms: int = CLOSE_MAX_MS) -> None:
+        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+        if self._task is None:
             return
-        if isinstance(result, RequestError):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._session.settled_down()
+        except TimeoutError:
+            pass  # What is left ends below, each with an error of its own.
+        finally:
+            await self._stop()
 
-    def _wake(self, ticket: int) -> None:
-        if ticket in self._consumers:
-            self._consumers[ticket].set()
+    async def _stop(self) -> None:
+        self._session.end(ErrorCode.CANCELLED, "closed by the caller")
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()):
+                raise error
+        await self._session.closed()
 
-    def _future(self, ticket: int) -> "asyncio.Future[Any]":
-        future = asyncio.get_running_loop().create_future()
-        self._futures[ticket] = future
-        self._want_flush()
-        return future
+    # Putting
 
-    async def submit(self, queue: str, body: bytes, **fields: Any) -> "asyncio.Future[PutResult]":
-        """Take in a put once there is room; the future has its result when it is on disk."""
-        outgoing = Outgoing(body, **fields)
-        record = encode(outgoing)
-        while not self._room.is_set():
-            await self._room.wait()
-        if not self._core.can_put:
-            self._room.clear()
-        return self._future(self._core.put(queue, record, outgoing.uid))
+    async def submit(
+        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
+        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
+        content_type: str = "",
+    ) -> "asyncio.Future[PutResult]":  # fmt: skip
+        """Have a message put; return a future that is done when it is on disk, or refused.
 
-    async def put(self, queue: str, body: bytes, **fields: Any) -> PutResult:
-        """Put a message; return when it is on disk."""
-        return await (await self.submit(queue, body, **fields))
+        Waits only while more than a window of puts waits to be sent.
+        """
+        outgoing = Outgoing(body, uid, priority, correlation_id, headers, reply_to, content_type)
+        return await self._submit(queue, outgoing)
+
+    async def put(
+        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
+        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
+        content_type: str = "",
+    ) -> PutResult:  # fmt: skip
+        """Put a message; return when it is on disk.
+
+        A put that is cancelled may still be stored.
+        """
+        outgoing = Outgoing(body, uid, priority, correlation_id, headers, reply_to, content_type)
+        return await (await self._submit(queue, outgoing))
 
     async def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
-        """Put messages in order; return the result of each."""
-        futures = []
+        """Put bodies or whole messages; return what became of each, in their order."""
+        futures: list[asyncio.Future[PutResult] | RequestError] = []
         for item in items:
             outgoing = item if isinstance(item, Outgoing) else Outgoing(item)
-            futures.append(await self.submit(queue, **outgoing._asdict()))
-        done = await asyncio.gather(*futures, return_exceptions=True)
-        return cast("list[PutResult | RequestError]", done)
+            try:
+                futures.append(await self._submit(queue, outgoing))
+            except RequestError as error:
+                futures.append(error)
+        return [await _outcome(future) for future in futures]
 
-    async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
-        """Take in an ack; the future is done when it is on disk."""
-        return self._future(self._core.settle(message, m.ACK))
+    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
+        record = encode(outgoing)
+        if queue not in self._names:
+            self._check(queue)
+        if not self._core.can_put:
+            await self._session.room()
+        return self._session.put(queue, record, outgoing.uid)
 
-    async def ack(self, message: Message) -> None:
-        """Acknowledge a message; return when that is on disk."""
-        await (await self.ack_soon(message))
+    def _check(self, queue: str) -> None:
+        names.split(queue)
+        if len(self._names) >= NAMES_KNOWN_MAX:
+            self._names.clear()
+        self._names.add(queue)
 
-    async def ack_many(self, messages: Iterable[Message]) -> None:
-        """Acknowledge messages; return when all of that is on disk."""
-        await asyncio.gather(*[await self.ack_soon(message) for message in messages])
+    # Getting
 
-    async def release(self, message: Message) -> None:
-        """Give a message back, as failed."""
-        await self._future(self._core.settle(message, m.RELEASE))
+    async def get(
+        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1
+    ) -> Message | None:
+        """Return the next message under lease, or None where none comes within *wait_ms*.
 
-    async def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0
-    ) -> AsyncIterator[Message]:
-        """Yield messages as they come, each under a lease."""
-        ticket = self._core.consume(queue, prefetch, lease_ms=lease_ms)
-        wake = self._consumers[ticket] = asyncio.Event()
-        self._want_flush()
-        try:
-            while True:
-                message = self._core.next_message(ticket, _now_ms())
-                if message is not None:
-                    if message.damage:
-                        raise MessageDamaged(message)
-                    yield message
-                    continue
-                if ticket in self._ended:
-                    error = self._ended.pop(ticket)
-                    if error is not None:
-                        raise error
-                    return
-                wake.clear()
-                self._want_flush()
-                await wake.wait()
-        finally:
-            del self._consumers[ticket]
-            if self._core.failed is None:
-                self._core.cancel(ticket)
-                self._want_flush()
-
-    async def request(self, kind: type[Any], *fields: Any) -> Any:
-        """Make a request and return its value."""
-        return await self._future(self._core.request(_now_ms(), kind, *fields))
+        A *lease_ms* of 0 leaves it to the queue. ``messages_max`` is for :meth:`get_many`.
+        """
+        found = await self.get_many(queue, messages_max, wait_ms, lease_ms)
+        for message in found[1:]:
+            self._session.settle(message, m.RELEASE)
+        return found[0] if found else None
 
     async def get_many(
         self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0
     ) -> list[Message]:
-        """Lease up to so many messages, waiting for the first."""
-        found = await self.request(m.Get, queue, messages_max, wait_ms, lease_ms)
-        return list(found or [])
+        """Return up to *messages_max* messages, as soon as there is one.
 
-    async def get(self, queue: str, wait_ms: int = 0, lease_ms: int = 0) -> Message | None:
-        """Lease the next message, or return None when the wait is over."""
-        found = await self.get_many(queue, 1, wait_ms, lease_ms)
-        return found[0] if found else None
+        Raises:
+            MessageDamaged: one cannot be read; the others are given back.
+        """
+        ticket, future = self._session.request(m.Get, queue, messages_max, wait_ms, lease_ms)
+        try:
+            found: list[Message] = await future
+        except asyncio.CancelledError:
+            self._session.abandon(ticket)
+            self._give_back(future.result() if _has_result(future) else [])
+            raise
+        for message in found:
+            if message.damage:
+                self._give_back([other for other in found if other is not message])
+                raise MessageDamaged(message)
+        return found
 
-    async def browse(self, queue: str, limit: int = 100) -> AsyncIterator[Message]:
-        """Yield messages without leasing them."""
-        after = None
-        while limit > 0:
-            page = await self.request(m.Browse, queue, after, min(limit, 1000))
-            for item in page["items"]:
+    def _give_back(self, messages: list[Message]) -> None:
+        if self._core.failed is None:
+            for message in messages:
+                self._session.settle(message, m.RELEASE)
+
+    def consume(
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX
+    ) -> "Consumer":
+        """Return an iterator over messages under lease, which come as they are put.
+
+        Args:
+            prefetch: how many may be here and not settled.
+            lease_ms: how long each is this client's; 0 leaves it to the queue.
+            bytes_max: as *prefetch*, in bytes.
+        """
+        ticket, stream = self._session.consume(queue, prefetch, bytes_max, lease_ms)
+        return Consumer(self._session, ticket, stream)
+
+    async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
+        """Have a message removed for good; return a future that is done when that is on disk.
+
+        Waits for nothing: what is leased bounds it.
+        """
+        return self._session.settle(message, m.ACK)
+
+    async def ack(self, message: Message) -> None:
+        """Remove a message for good.
+
+        Raises:
+            RequestError: LEASE_LOST, another may have it by now.
+        """
+        await self._session.settle(message, m.ACK)
+
+    async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
+        """Remove messages for good; return why not for each that was not."""
+        futures = [self._session.settle(message, m.ACK) for message in messages]
+        return [await _refusal(future) for future in futures]
+
+    async def release(self, message: Message) -> None:
+        """Give a message back, as failed: it can be had again at once."""
+        await self._session.settle(message, m.RELEASE)
+
+    async def browse(self, queue: str, limit: int | None = None) -> AsyncGenerator[Message, None]:
+        """Yield messages in their order, at most *limit*, and leave them where they are.
+
+        One that cannot be read says so in ``damage``.
+        """
+        after, count = None, 0
+        while limit is None or count < limit:
+            page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
+            value = await self._ask(m.Browse, queue, after, page)
+            for item in value["items"]:
                 yield decode(item, queue, 0)
-            limit -= len(page["items"])
-            after = page["next"]
+            count += len(value["items"])
+            after = value["next"]
             if after is None:
                 return
 
-    async def queue_create(self, queue: str, **attributes: Any) -> dict[str, Any]:
-        """Define a queue."""
-        return dict(await self.request(m.QueueCreate, queue, attributes))
+    # Administration. The values are maps as in PROTOCOL.md.
 
-    async def queue_delete(self, queue: str, purge: bool = False) -> dict[str, Any]:
-        """Delete a queue."""
-        return dict(await self.request(m.QueueDelete, queue, purge))
+    async def queue_create(
+        self, queue: str, attributes: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
+        return await self._row(m.QueueCreate, queue, dict(attributes or {}))
+
+    async def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a queue, with *purge* also one that holds messages; tells how many.
+
+        Where the answer was lost with a connection the number is None.
+        """
+        return await self._row(m.QueueDelete, queue, purge)
 
     async def queue_list(self) -> list[dict[str, Any]]:
-        """Return the rows of all queues."""
+        """Return the rows of all queues, in order of name."""
         rows: list[dict[str, Any]] = []
         after: str | None = ""
         while after is not None:
-            page = await self.request(m.QueueList, after)
-            rows += page["queues"]
-            after = page["next"]
+            value = await self._row(m.QueueList, after)
+            rows += value["queues"]
+            after = value["next"]
         return rows
 
     async def queue_show(self, queue: str) -> dict[str, Any]:
-        """Return the row of a queue."""
-        return dict(await self.request(m.QueueShow, queue))
+        """Return a queue's row."""
+        return await self._row(m.QueueShow, queue)
 
     async def queue_purge(self, queue: str) -> dict[str, Any]:
-        """Remove what is on a queue and not leased."""
-        return dict(await self.request(m.QueuePurge, queue))
+        """Remove what is on a queue now and not leased; tells how many messages that were."""
+        return await self._row(m.QueuePurge, queue)
 
     async def link_create(
-        self, link: str, addresses: list[str], stopped: bool = False
+        self, link: str, addresses: list[str], *, stopped: bool = False
     ) -> dict[str, Any]:
-        """Define a link."""
-        attributes = {"addresses": list(addresses), "stopped": stopped}
-        return dict(await self.request(m.LinkCreate, link, attributes))
+        """Define a link to the queue manager of that name, and start it unless *stopped*."""
+        attributes: dict[str, Any] = {"addresses": list(addresses)}
+        return await self._row(
+            m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
+        )
 
-    async def link_delete(self, link: str, purge: bool = False) -> dict[str, Any]:
-        """Delete a link."""
-        return dict(await self.request(m.LinkDelete, link, purge))
+    async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a link, with *purge* also one with messages waiting; tells how many."""
+        return await self._row(m.LinkDelete, link, purge)
 
     async def link_list(self) -> dict[str, Any]:
-        """Return all links."""
-        return dict(await self.request(m.LinkList))
+        """Return the rows of "links", and of the "inbound" ones that lead here."""
+        return await self._row(m.LinkList)
 
     async def link_show(self, link: str) -> dict[str, Any]:
-        """Return a link."""
-        return dict(await self.request(m.LinkShow, link))
+        """Return a link's row."""
+        return await self._row(m.LinkShow, link)
 
     async def link_start(self, link: str) -> dict[str, Any]:
-        """Start a link."""
-        return dict(await self.request(m.LinkStart, link))
+        """Start a link that is stopped or was refused."""
+        return await self._row(m.LinkStart, link)
 
     async def link_stop(self, link: str) -> dict[str, Any]:
-        """Stop a link."""
-        return dict(await self.request(m.LinkStop, link))
+        """Stop a link until it is started again."""
+        return await self._row(m.LinkStop, link)
 
     async def status(self) -> dict[str, Any]:
         """Return how the queue manager is."""
-        return dict(await self.request(m.Status))
+        return await self._row(m.Status)
 
     async def snapshot(self, directory: str) -> dict[str, Any]:
-        """Write a snapshot."""
-        return dict(await self.request(m.Snapshot, directory))
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
+        return await self._row(m.Snapshot, directory)
+
+    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
+        value = await self._ask(kind, *fields)
+        if type(value) is not dict:
+            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is no map")
+        return value
+
+    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
+        ticket, future = self._session.request(kind, *fields)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._session.abandon(ticket)
+            raise
 
 
-_names = itertools.count(1)
+def _has_result(future: "asyncio.Future[Any]") -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
-def connect(
-    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: int = 0, coalesce: bool = True,
-) -> QueueManager:  # fmt: skip
-    """Return a queue manager to be entered by ``async with``."""
-    return QueueManager(
-        address, name=name or f"client-{next(_names)}", producer_id=producer_id,
-        reconnect=reconnect, wait_ms=wait_ms, coalesce=coalesce,
-    )  # fmt: skip
+async def _outcome(future: "asyncio.Future[PutResult] | RequestError") -> PutResult | RequestError:
+    if isinstance(future, RequestError):
+        return future
+    try:
+        return await future
+    except RequestError as error:
+        return error
+
+
+async def _refusal(future: "asyncio.Future[None]") -> RequestError | None:
+    try:
+        await future
+    except RequestError as error:
+        return error
+    return None

@@ -88,6 +88,13 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (81, m.Snapshot, (_ID, _LONG)),
 )  # fmt: skip
 
+# What an Ok carries, where a client or a link works with it; all else is shown to people.
+_REPLIES: dict[type[Any], Check] = {
+    m.ProducerOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), _REFUSED),
+    m.LinkOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ),
+    m.Consume: row(U32, _LEASE),
+}
+
 OPERATIONS: dict[int, type[Any]] = {number: kind for number, kind, _ in _TABLE}
 NUMBERS: dict[type[Any], int] = {kind: number for number, kind, _ in _TABLE}
 
@@ -199,6 +206,16 @@ def parse_by_field(kind: type[Any], checks: tuple[Check, ...], fields: list[Any]
 def checks_of(kind: type[Any]) -> tuple[Check, ...]:
     """Return the checks of the fields of *kind*."""
     return _PARSERS[NUMBERS[kind]][1]
+
+
+def check_reply(kind: type[Any], value: Any) -> None:
+    """Check the value of the Ok that answers a ProducerOpen, a LinkOpen or a Consume.
+
+    Raises:
+        FieldInvalid: it is not what section 11 of PROTOCOL.md says.
+    """
+    if why := _REPLIES[kind](value):
+        raise FieldInvalid("Ok", f"value of {kind.__name__}", why)
 
 
 def to_array(message: m.Message) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ from qmgrd.core.kv import Now
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
-from qmgrd.net.listener import listen
+from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.snapshot import Snapshotter
 from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
@@ -33,7 +33,8 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
 SOFTWARE = "qmgrd/0.1.0"
 KEEP_OUT_MS = 60_000
 RECOVERIES_MAX = 5  # within KEEP_OUT_MS; then the process ends and its supervisor decides
-DRAIN_MAX_S = 2.0
+DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
+LEAVE_MAX_MS = 250  # and, once they have, to close their end
 LISTENING_FILE = "listening.json"
 
 log = structlog.get_logger()
@@ -55,6 +56,8 @@ class Daemon:
         self._recoveries: list[int] = []
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
         self._snapshots = Snapshotter(
@@ -110,10 +113,15 @@ class Daemon:
             ListenFailed: an address cannot be listened on.
             StoreFailed: the store failed; what it holds is sound, start anew.
         """
-        data_dir = self.config.queue_manager.data_dir
         self._loop = asyncio.get_running_loop()
-        servers, self.addresses = await listen(self.config, lambda: Session(self, self._make_peer))
-        _write_listening(data_dir, self.addresses)
+        try:
+            servers, self.addresses = await listen(
+                self.config, lambda: Session(self, self._make_peer)
+            )
+        except ListenFailed:
+            self._turns.stop(self._now())  # Nothing was delivered: left as clean as it was found.
+            raise
+        _write_listening(self.config.queue_manager.data_dir, self.addresses)
         log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
                  name=self.config.queue_manager.name)  # fmt: skip
         for address in self.config.listen.addresses:
@@ -131,7 +139,8 @@ class Daemon:
                 server.close()
             if self._failure is None:
                 await self._finish()
-            heartbeat.cancel()
+            for task in (heartbeat, *self._dials):
+                task.cancel()
         self._snapshots.close()
         if self._failure is not None:
             raise self._failure
@@ -141,8 +150,8 @@ class Daemon:
         self._stopped.set()
 
     def want_turn(self) -> None:
-        """Have a turn run when the loop comes round."""
-        if not self._turn_scheduled and self._failure is None:
+        """Have a turn run when the loop comes round, once all is set up."""
+        if not self._turn_scheduled and self._failure is None and self._tasks is not None:
             self._turn_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
 
@@ -162,10 +171,10 @@ class Daemon:
         except TurnFailed as failed:
             self._recover(failed)
         except StoreFailed as failed:
-            log.error("the store failed; stopping", error=str(failed))
             self._fail(failed)
 
     def _fail(self, error: BaseException) -> None:
+        log.error("stopping: what is stored is sound, start anew", error=str(error))
         self._failure = error
         self._stopped.set()
 
@@ -194,9 +203,11 @@ class Daemon:
         for note in outcome.notes:
             getattr(log, note.level)(note.event, **note.facts)
         for effect in outcome.effects:
-            if isinstance(effect, Dial):
-                self._tasks.create_task(self._dial(effect))
-            else:
+            if isinstance(effect, Dial) and self._tasks is not None:
+                task = self._tasks.create_task(self._dial(effect))
+                self._dials.add(task)
+                task.add_done_callback(self._dials.discard)
+            elif isinstance(effect, TakeSnapshot):
                 self._take_snapshot(effect)
 
     def _make_peer(self, link: str = "") -> Peer:
@@ -235,9 +246,12 @@ class Daemon:
         )
 
     async def _dial(self, effect: Dial) -> None:
-        why = await dial(
-            effect.address, lambda: Session(self, lambda: self._make_peer(effect.link))
-        )
+        if self._kept_out.get(effect.link, 0) > self.now_ms():
+            why = "what this peer sent met a bug here; see the log"
+        else:
+            why = await dial(
+                effect.address, lambda: Session(self, lambda: self._make_peer(effect.link))
+            )
         if why:
             self._turns.intake.event(0, lambda broker: broker.dial_failed(effect.link, why))
             self.want_turn()
@@ -273,8 +287,12 @@ class Daemon:
         if len(self._recoveries) > RECOVERIES_MAX:
             self._fail(failed)
             return
-        self._turns = self._start_turns()
-        self.want_turn()
+        try:
+            self._turns = self._start_turns()
+        except Exception as error:  # The bug, or damage, meets us at the start as well.
+            self._fail(StoreFailed(f"cannot start anew: {type(error).__name__}: {error}"))
+        else:
+            self.want_turn()
 
     async def _heartbeat(self) -> None:
         while True:
@@ -284,18 +302,24 @@ class Daemon:
                 session.poll(now_ms)
 
     async def _finish(self) -> None:
-        """Finish what has arrived, say goodbye, wait a little for it to be fetched."""
+        """Finish what has arrived, say goodbye, wait a little for it to be heard."""
         for session in self._sessions.values():
             session.pause_reading()
         while self._turns.intake and self._failure is None:
             self._run_turn()
         if self._failure is not None:
             return
-        for outcome in self._turns.stop(self._now()):
+        try:
+            outcomes = self._turns.stop(self._now())
+        except (TurnFailed, StoreFailed) as failed:
+            self._fail(failed)
+            return
+        for outcome in outcomes:
             self._release(outcome)
-        deadline_ms = self.now_ms() + int(DRAIN_MAX_S * 1000)
-        while any(s.unwritten_bytes() for s in self._sessions.values()):
-            if self.now_ms() > deadline_ms:
+        said_ms = self.now_ms()
+        while self._sessions and (waited_ms := self.now_ms() - said_ms) < DRAIN_MAX_MS:
+            unwritten = any(s.unwritten_bytes() for s in self._sessions.values())
+            if waited_ms > LEAVE_MAX_MS and not unwritten:
                 break
             await asyncio.sleep(0.01)
 
@@ -306,5 +330,8 @@ _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 def _write_listening(data_dir: Path, addresses: list[str]) -> None:
     """Tell local tools where this daemon listens."""
     temporary = data_dir / f"{LISTENING_FILE}.new"
-    temporary.write_text(json.dumps(addresses) + "\n")
-    temporary.replace(data_dir / LISTENING_FILE)
+    try:
+        temporary.write_text(json.dumps(addresses) + "\n")
+        temporary.replace(data_dir / LISTENING_FILE)
+    except OSError as error:  # The disk may be full, and this daemon what empties it.
+        log.warning("cannot write", path=str(temporary), why=error.strerror)

@@ -14,6 +14,7 @@ import uvloop
 from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config
 from qmgrd.core.broker import StoreForeign
+from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.ops import log as logs
@@ -41,7 +42,7 @@ def run(arguments: list[str]) -> int:
     if options.check:
         print("the configuration is sound")
         return EXIT_OK
-    logs.configure(config.log)
+    logs.configure(config.log, sys.stderr)
     try:
         store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
     except (StoreLocked, StoreUnreadable) as error:
@@ -58,29 +59,36 @@ def run(arguments: list[str]) -> int:
 
 def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
     try:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(_until_signal(config, store))
+        daemon = Daemon(config, store)
     except StoreForeign as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE
+    except Exception as error:  # Damage shows itself in many ways.
+        why = f"{type(error).__name__}: {error}"
+        log.error("cannot start from the store: is it damaged?", why=why, exc_info=error)
+        return EXIT_STORE
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(_until_signal(daemon))
     except ListenFailed as error:
         log.error("cannot listen", why=str(error))
         return EXIT_LISTEN
-    except StoreFailed:
+    except StoreFailed:  # Logged where it happened.
         return EXIT_STORE
+    except TurnFailed:
+        return EXIT_FAILED
     log.info("stopped")
     return EXIT_OK
 
 
-async def _until_signal(config: Config, store: LmdbStore) -> None:
-    daemon = Daemon(config, store)
+async def _until_signal(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        log.info("stopping")
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
             signal.signal(number, lambda *_: os._exit(EXIT_FAILED))  # Asked twice: at once.
+        log.info("stopping")
         daemon.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -46,6 +46,6 @@ def image(snapshot: Snapshot) -> ImageReader:
 
 
 def _close_inherited(process: int) -> None:
-    """Close what came over a fork. The parent's stay open: no lock is shared, nothing is written."""
+    """Close what came over a fork; the parent's stay open, as no lock is shared."""
     for key in [key for key in _open if key[0] != process]:
         _open.pop(key).close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 4 << 20  # Spark's own batches count rows: ten thousand long messages exhaust a task.
 BATCH_ROWS = 10_000
+KEY_BYTES = len(keys.message(0, 0, 0, 0))
 ROW_BYTES = 200  # about what a row takes beside its body and its headers
 
 
@@ -56,6 +57,8 @@ class MessageReader(DataSourceReader):
             with image(snapshot).transaction() as tx:
                 for run in share.runs:
                     for key, value in tx.scan(*_bounds(run)):
+                        if len(key) != KEY_BYTES:
+                            raise ReadFailed(f"a key of {len(key)} bytes, not {KEY_BYTES}")
                         yield rows.read(tx, key, value, run, snapshot, self._options)
         except ReadFailed as error:
             raise SnapshotUnreadable(

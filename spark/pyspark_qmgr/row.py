@@ -104,7 +104,7 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def _time(time_us: int) -> int | None:
-    """Return *time_us* unless it is beyond what a datetime holds: an origin may count as it likes."""
+    """Return *time_us* unless no datetime holds it: an origin may count as it likes."""
     return time_us if time_us < TIME_END_US else None
 
 

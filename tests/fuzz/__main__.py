@@ -19,10 +19,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first round")
     arguments = parser.parse_args()
     start = time.monotonic()
-    sent, seed = fuzz_core(-1), arguments.seed  # The first round loads what all need.
-    memory_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_kib = 0
     longest_s = 0.0
-    sent = 0
+    sent, seed = 0, arguments.seed
     while sent < arguments.count:
         began = time.monotonic()
         try:
@@ -32,6 +31,7 @@ def main() -> int:
             print(f"fuzz: FAILED: repeat with: python -m tests.fuzz --count 1 --seed {seed}")
             return 1
         longest_s = max(longest_s, time.monotonic() - began)
+        memory_kib = memory_kib or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         seed += 1
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_kib
     seconds = time.monotonic() - start

@@ -233,6 +233,8 @@ class Maker:
     def _odd(self) -> bytes:
         """A frame made to cost more than its size."""
         rng = self.rng
+        if rng.random() < 0.2:
+            return encode([21, 1, 1, 0, "Q1", [bytes(ODD_MAX_BYTES)]])
         element = rng.choice((b"\x90", b"\x80", b"\xc0", b"\x91", b"\xdc\x4e\x20", b"\xa1x"))
         body = b"\x96\x15\x01\x01\x00\xa2Q1" + b"\xdd" + LENGTH.pack(20_000)
         body += element * rng.choice((10, 1_000, 20_000, ODD_MAX_BYTES // len(element)))

@@ -42,6 +42,7 @@ def fuzz_wire(seed: int) -> int:
         assert isinstance(one.error, RemoteProtocolError | None)
         assert one.buffered_bytes < FRAME_MAX_BYTES + 4
         assert sum(size_bytes for _, size_bytes in at_once) <= len(data)
+        assert all(size_bytes <= FRAME_MAX_BYTES + 4 for _, size_bytes in at_once), "too long"
         _answer(one, maker)
     return sent
 

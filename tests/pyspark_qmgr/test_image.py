@@ -21,7 +21,7 @@ def nothing_open() -> Iterator[None]:
 
 @pytest.fixture
 def copy(snapshot: Path, tmp_path: Path) -> Snapshot:
-    return read(shutil.copytree(snapshot, tmp_path / "copy"))
+    return read(str(shutil.copytree(snapshot, tmp_path / "copy")))
 
 
 def refusal(snapshot: Snapshot) -> str:
@@ -66,7 +66,7 @@ def test_damaged_file_is_refused_before_it_is_mapped(copy: Snapshot) -> None:
 
 def test_oldest_are_closed(copy: Snapshot, tmp_path: Path) -> None:
     shots = [
-        read(shutil.copytree(copy.directory, tmp_path / str(number)))
+        read(str(shutil.copytree(copy.directory, tmp_path / str(number))))
         for number in range(OPEN_MAX + 2)
     ]
     first = image(shots[0])

@@ -1,6 +1,7 @@
 """Partitions: every message in exactly one, of about the size that was asked for."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ def one(messages: int, first: int = 1) -> Range:
     return Range(0, 4, messages, first, first + messages - 1)
 
 
-def sizes(snapshots: list[Snapshot], **options: int) -> list[int]:
+def sizes(snapshots: list[Snapshot], **options: Any) -> list[int]:
     """How many arrivals each partition spans."""
     shares = plan(snapshots, Options(PATH, **options))
     return [sum(run.stop - run.first for run in share.runs) for share in shares]
@@ -101,7 +102,7 @@ def test_only_wanted_queues_are_planned() -> None:
 
 def test_queue_that_no_snapshot_has_is_named() -> None:
     shot = snapshot(queue(1), queue(2))
-    with pytest.raises(OptionInvalid, match="no queue Q in /snap; did you mean Q2?"):
+    with pytest.raises(OptionInvalid, match="no queue Q in /snap; did you mean Q2"):
         plan([shot], Options(PATH, queues=frozenset(["Q1", "Q"])))
     with pytest.raises(OptionInvalid, match="no queue ZZZ in /snap; there are Q1, Q2"):
         plan([shot], Options(PATH, queues=frozenset(["ZZZ"])))

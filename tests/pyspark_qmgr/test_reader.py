@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -104,8 +104,8 @@ def test_reader_and_partitions_travel(snapshot: Path) -> None:
     """Both are pickled on the driver; nothing of them holds an open file."""
     made = reader_of(snapshot, rowsPerPartition="900")
     (first, *_) = made.partitions()
-    there = pickle.loads(cloudpickle.dumps(made))
-    partition = pickle.loads(cloudpickle.dumps(first))
+    pickled = CloudPickleSerializer().dumps((made, first))  # type: ignore[no-untyped-call]
+    there, partition = pickle.loads(pickled)
     assert len(pickle.dumps(first)) < 1_000
     assert batches(there, [partition]) == batches(made, [first])
 

@@ -49,9 +49,9 @@ def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        (StructField("priority", StringType()), "column priority is string in it, but of messages int"),
-        (StructField("put_at", TimestampNTZType()), "is timestamp_ntz in it, but of messages timesta"),
-        (StructField("headers", MapType(StringType(), StringType(), False)), "column headers is map"),
+        (StructField("priority", StringType()), "priority is string in it, but of messages int"),
+        (StructField("put_at", TimestampNTZType()), "is timestamp_ntz in it, but of messages time"),
+        (StructField("headers", MapType(StringType(), StringType(), False)), "headers is map"),
     ],
 )  # fmt: skip
 def test_other_type_is_refused(field: StructField, text: str) -> None:

@@ -43,5 +43,5 @@ def test_nothing_is_left_where_one_stands(spark: SparkSession) -> None:
 def test_machine_without_java_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(JavaUnsuitable, match="no Java: .*apt-get install openjdk-17-jre-headless"):
+    with pytest.raises(JavaUnsuitable, match="no Java: JAVA_HOME is not set and PATH has no java"):
         local_session("none")

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import pyspark_qmgr
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
+import pyspark_qmgr
 from pyspark_qmgr.manifest import SnapshotUnreadable
 from pyspark_qmgr.options import OptionInvalid
 from pyspark_qmgr.schema import MESSAGES
@@ -23,7 +23,7 @@ def test_package_has_what_spark_looks_for() -> None:
 
 def test_schema_tells_of_wrong_options_and_paths_at_once(snapshot: Path) -> None:
     assert DefaultSource({"path": str(snapshot)}).schema() == MESSAGES
-    with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path?"):
+    with pytest.raises(OptionInvalid, match="option 'pth' is not known; did you mean path"):
         DefaultSource({"pth": "/"}).schema()
     with pytest.raises(SnapshotUnreadable, match="/none: there is nothing"):
         DefaultSource({"path": "/none"}).schema()

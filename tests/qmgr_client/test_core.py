@@ -1,7 +1,11 @@
 """The core: handshake, heartbeats, goodbyes, and what a client that is done says."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import qmgr_client.core
 from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Disconnected, Failed, Ready
@@ -10,6 +14,8 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
 from tests.qmgr_client.scripted import PRODUCER, Scripted
+
+SOURCES = Path(qmgr_client.core.__file__).parent
 
 
 def test_hello_comes_first_and_nothing_before_the_welcome() -> None:
@@ -206,3 +212,21 @@ def test_loss_without_a_connection_changes_nothing() -> None:
     core.receive(b"late", 0)
     core.poll(0)
     assert core.data_to_send(0) == b""
+
+
+def test_core_reads_no_clock_rolls_no_die_and_waits_for_nothing() -> None:
+    pure = ("core", "puts", "settles", "requests", "consumers", "unanswered", "message", "events")
+    for name in pure:
+        tree = ast.parse((SOURCES / f"{name}.py").read_text())
+        imported = {
+            word.partition(".")[0]
+            for node in ast.walk(tree)
+            for word in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        assert not imported & {"asyncio", "os", "random", "socket", "threading", "time"}, name

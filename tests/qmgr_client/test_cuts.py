@@ -260,3 +260,24 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
         world.settle_down()
     audit(world)
     assert world.on_queues() == []
+
+
+def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away() -> None:
+    """The intake takes connections in turn, so a dead one's last request may come second."""
+    world = World(6, 1 << 24, 6, coalesce=True)
+    for _ in range(4):
+        world.put("WIDE", 3)
+    world.get(4, 0)
+    world.settle_down()
+    world.reconnect()
+    world.settle_down()
+    for _ in range(3):  # Three frames of acks, then the producer is opened, all in the intake.
+        world.finish(m.ACK)
+        world.flow(1 << 30, 0)
+    world.put("WIDE", 3)
+    world.flow(1 << 30, 0)
+    world.reconnect()  # Here the acks share a frame: this opening is the third, that the fourth.
+    world.flow(1 << 30, 1 << 30)
+    world.flow(1 << 30, 0)
+    world.daemon.turn()  # This would say PRODUCER_FENCED.
+    audit(world)

@@ -120,6 +120,28 @@ def test_unknown_operation_names_its_request(array: list[Any], request_id: int) 
     assert (caught.value.operation, caught.value.request_id) == (array[0], request_id)
 
 
+REPLIES: dict[type[Any], list[Any]] = {
+    m.ProducerOpen: [1, 7, [9, 10], [[5, 303, "full"]]],
+    m.LinkOpen: [1, 7, [9, 10], b"QM1" + bytes(8), 4_096],
+    m.Consume: [12, 30_000],
+}
+
+
+@pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
+def test_reply_is_checked(kind: type[Any]) -> None:
+    good = REPLIES[kind]
+    layout.check_reply(kind, good)
+    layout.check_reply(kind, [*good, "of a newer peer"])
+    wrong: list[Any] = [None, {}, "abcde", b"abcde", good[:-1], [-1, *good[1:]], [*good[:-1], -1]]
+    for value in wrong:
+        with pytest.raises(FieldInvalid, match=rf"^Ok\.value of {kind.__name__}: "):
+            layout.check_reply(kind, value)
+
+
+def test_reply_of_a_link_that_has_nothing_yet_names_no_uid() -> None:
+    layout.check_reply(m.LinkOpen, [1, 0, [], None, 4_096])
+
+
 def test_refusal_names_message_field_and_limit() -> None:
     with pytest.raises(FieldInvalid, match=r"^Get\.messages_max: 0 is not an integer from 1 to"):
         layout.parse([23, 1, "Q", 0])

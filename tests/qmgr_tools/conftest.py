@@ -3,8 +3,12 @@
 import io
 import itertools
 import json
+import os
+import pty
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +17,7 @@ import pytest
 from qmgr_tools.bench_server import Program, wait_for
 from qmgr_tools.main import run
 
+QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
 QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
 numbers = itertools.count(1)
 
@@ -115,3 +120,30 @@ def queue(qm: Qmctl) -> str:
     name = f"Q{next(numbers)}"
     assert qm("queue", "create", name).code == 0
     return name
+
+
+OnTerminal = Callable[..., Ended]
+
+
+@pytest.fixture
+def on_terminal(daemon: Daemon) -> OnTerminal:
+    """Runs qmctl on a terminal of its own, 100 wide, on which *typed* is typed."""
+
+    def call(*words: str, typed: str = "", **environment: str) -> Ended:
+        ours, theirs = pty.openpty()
+        known = {"QMCTL_CONNECT": daemon.unix, "COLUMNS": "100", "TERM": "xterm"}
+        with os.fdopen(ours, "r+b", buffering=0) as screen:
+            screen.write(typed.encode())
+            with os.fdopen(theirs, "r+b", buffering=0) as keyboard:
+                process = subprocess.Popen(
+                    [*QMCTL, *words], stdin=keyboard, stdout=keyboard, stderr=keyboard,
+                    env=os.environ | known | environment,
+                )  # fmt: skip
+            shown = b""
+            with suppress(OSError):  # EIO is how a terminal says that nobody holds it any more.
+                while piece := screen.read(65_536):
+                    shown += piece
+            code = process.wait()
+        return Ended(code, shown.decode().replace("\r\n", "\n"), "")
+
+    return call

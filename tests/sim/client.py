@@ -130,6 +130,8 @@ class Asker(Client):
     def ask(self, make: Callable[[int], m.Message]) -> Any:
         """Return the answer to a request, in a lab that is moved by hand."""
         answers: list[Any] = []
+        self.lab.settle()
+        self.idle_until_ms = 0
         self.dial()
         self.want(make, answers.append)
         self.lab.settle()

@@ -10,6 +10,14 @@ from tests.sim.lab import Lab
 from tests.sim.ledger import require
 
 
+def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int) -> None:
+    """Take note of an ack that was answered well: its message must be gone for good."""
+    view = lab.watch.views[where]
+    gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
+    require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
+    lab.ledger.settled.add((where, queue_id, arrival))
+
+
 @dataclass(slots=True)
 class Habits:
     """What a consumer does."""
@@ -100,16 +108,10 @@ class Consumer(Client):
             self.settles += 1
             self.unsettled[self.settles] = (action, own)
             for handle in own:
-                self._record(action, handle)
+                key = (self.where, queue_id, handle.arrival)
+                self.lab.ledger.settles(action, key, handle.lease)
             packed = b"".join(m.HANDLE.pack(*handle[1:]) for handle in own)
             self.send(m.Settle(self.settles, action, queue_id, packed))
-
-    def _record(self, action: int, handle: Handle) -> None:
-        ledger, key = self.lab.ledger, (self.where, handle.queue_id, handle.arrival)
-        if action == m.ACK:
-            ledger.acks.setdefault(key, set()).add(handle.lease)
-        else:
-            ledger.releases.add((*key, handle.lease))
 
     def _add_credit(self) -> None:
         habits = self.habits
@@ -152,7 +154,6 @@ class Consumer(Client):
 
     def _settled(self, settled: m.Settled) -> None:
         exceptions = {(settle_id, index): code for settle_id, index, code in settled.exceptions}
-        view = self.lab.watch.of(self.node)
         for settle_id in [i for i in self.unsettled if i <= settled.settle_id]:
             action, handles = self.unsettled.pop(settle_id)
             for index, handle in enumerate(handles):
@@ -160,10 +161,8 @@ class Consumer(Client):
                 fact = f"{handle} of {self.name}: code {code}"
                 require(code in (0, ErrorCode.LEASE_LOST), "refusals_have_a_cause", fact)
                 if action == m.ACK and not code:
-                    key = (handle.queue_id, handle.arrival)
-                    purged = (self.where, self.habits.queue) in self.lab.ledger.purges
-                    require(purged or key not in view.held, "settled_is_durable", fact)
-                    self.lab.ledger.settled.add((self.where, *key))
+                    queue, (queue_id, _, arrival, _) = self.habits.queue, handle
+                    check_settled(self.lab, self.where, queue, queue_id, arrival)
 
     def disconnected(self) -> None:
         self.request = 0

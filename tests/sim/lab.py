@@ -1,10 +1,12 @@
 """Queue managers, clients and wires under one clock. Moved by hand here, by chance in world.py."""
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
 from qmgr_config.model import Config
+from qmgr_protocol import messages as m
 from qmgrd.core.context import Dial
 from qmgrd.core.turn import Turns
 from tests.sim.ledger import Ledger, Violated
@@ -32,6 +34,9 @@ class Lab:
         self.now_ms = 1_000
         self.ledger = Ledger()
         self.watch = Watch(self.ledger)
+        self.strangers: dict[str, Callable[[], Dialler]] = {}  # who answers a dial beside the nodes
+        self.silent_crashes = 0.0  # the share of crashes that takes the machine along
+        self.left: list[tuple[str, m.Message]] | None = None  # what left the nodes, if it is kept
         self.nodes: dict[str, Node] = {}
         self.wires: list[Wire] = []
         self.dials: list[tuple[Node, Dial]] = []
@@ -60,7 +65,7 @@ class Lab:
         self._join(near, far)
         return True
 
-    def _join(self, near: Dialler, far: PeerPort) -> None:
+    def _join(self, near: Dialler, far: Dialler) -> None:
         wire = Wire(near, far)
         self.wires.append(wire)
         far.opened(wire)
@@ -69,7 +74,11 @@ class Lab:
     def answer_dial(self, index: int, *, fails: bool = False) -> None:
         """Answer the dial of a link: connect it, or not."""
         node, dial = self.dials.pop(index)
-        target = self.nodes.get(dial.address.rpartition(":")[0])
+        host = dial.address.rpartition(":")[0]
+        target = self.nodes.get(host)
+        if host in self.strangers:
+            self._join(PeerPort(node, dial.link), self.strangers[host]())
+            return
         if fails or target is None or not target.up:
             self.note(node.name, f"dial {dial.address} fails")
             why = f"{dial.address}: nobody there"

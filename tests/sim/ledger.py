@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass, field
 
 from qmgr_protocol import record as records
+from qmgr_protocol.messages import ACK
 from qmgr_protocol.record import Fields, Uid
 
 SERIAL = struct.Struct(">4sQ")
@@ -81,15 +82,30 @@ class Ledger:
         Raises:
             Violated: nobody made it.
         """
-        magic, serial = SERIAL.unpack_from(record, records.HEAD_BYTES)
-        known = magic == MAGIC and serial < len(self.puts)
-        require(known, "delivered_was_accepted", f"{record[:60]!r} was never put")
-        put = self.puts[serial]
+        put = self.of_body(record[records.HEAD_BYTES :])
         require(
             record[5:].startswith(put.record[5:]), "delivered_was_accepted",
-            f"message {serial} was changed on its way",
+            f"message {put.serial} was changed on its way",
         )  # fmt: skip
         return put
+
+    def of_body(self, body: bytes) -> Put:
+        """Return the put that a delivered *body* stems from.
+
+        Raises:
+            Violated: nobody made it.
+        """
+        magic, serial = SERIAL.unpack_from(body)
+        known = magic == MAGIC and serial < len(self.puts)
+        require(known, "delivered_was_accepted", f"{body[:60]!r} was never put")
+        return self.puts[serial]
+
+    def settles(self, action: int, handle: tuple[str, int, int], lease: int) -> None:
+        """Take note that an ack or a release is sent."""
+        if action == ACK:
+            self.acks.setdefault(handle, set()).add(lease)
+        else:
+            self.releases.add((*handle, lease))
 
     def answered(self, put: Put, answer: str) -> None:
         """Take note of the answer to a put; it may come again, but never differ."""

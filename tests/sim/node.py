@@ -185,6 +185,9 @@ class Node:
         """Let out what a durable turn wants sent."""
         self.outcomes += 1
         self.lab.watch.released(self, outcome)
+        if self.lab.left is not None:
+            leaving = [*outcome.sends, *outcome.closes]
+            self.lab.left += [(self.name, message) for _, message in leaving]
         writes: dict[int, list[bytes]] = defaultdict(list)
         for number, message in outcome.sends:
             port = self.ports.get(number)
@@ -239,9 +242,11 @@ class Node:
         self._go_down(clean=True)
 
     def _go_down(self, *, clean: bool) -> None:
+        random = self.lab.random
+        silently = random.random() < self.lab.silent_crashes
         for port in list(self.ports.values()):
             if port.wire is not None:
-                port.wire.vanish(port, self.lab.random)
+                port.wire.vanish(port, random, silently=silently)
         self.ports.clear()
         self._kept_out.clear()
         self.lab.dials = [dial for dial in self.lab.dials if dial[0] is not self]

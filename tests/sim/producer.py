@@ -33,6 +33,28 @@ class Habits:
     origin: str = "APP"
 
 
+def new_put(lab: Lab, habits: Habits, producer: str, where: str, queue: str) -> Put:
+    """Return a put as *habits* has it."""
+    random = lab.random
+    size = random.randint(12, habits.body_bytes_max)
+    if random.random() < habits.large:
+        size = random.randint(3_800, 9_000)
+    uid = _new_uid(lab, habits) if habits.own_uids else None
+    return lab.ledger.new(producer, where, queue, random.randrange(habits.priorities), size, uid)
+
+
+def _new_uid(lab: Lab, habits: Habits) -> Uid:
+    """Return a UID: mostly the next, now and then a late one, or one that was there before."""
+    random, uids = lab.random, habits.uids
+    dice = random.random()
+    if uids and dice < 0.15:
+        return random.choice(uids[-20:])
+    last = max((uid.timestamp for uid in uids), default=10_000)
+    uid = Uid(habits.origin, last + (-random.randint(1, 5_000) if dice < 0.3 else 3))
+    uids.append(uid)
+    return uid
+
+
 class Producer(Client):
     """Puts until it has made ``total``. Invariant: ``open`` holds what is not answered, by id."""
 
@@ -101,33 +123,12 @@ class Producer(Client):
         queue = random.choice(habits.queues)
         first = self.next_seq
         for _ in range(count):
-            put = self._new(queue)
+            put = new_put(self.lab, habits, self.life, self.where, queue)
             self.lab.ledger.by_stream[self.producer_id, self.next_seq] = put
             self.open[self.next_seq] = put
             self.next_seq += 1
         self.made += count
         self._resend(list(range(first, self.next_seq)))
-
-    def _new(self, queue: str) -> Put:
-        random, habits = self.lab.random, self.habits
-        size = random.randint(12, habits.body_bytes_max)
-        if random.random() < habits.large:
-            size = random.randint(3_800, 9_000)
-        uid = self._uid() if habits.own_uids else None
-        priority = random.randrange(habits.priorities)
-        return self.lab.ledger.new(self.life, self.where, queue, priority, size, uid)
-
-    def _uid(self) -> Uid:
-        """Return a UID: mostly the next, now and then a late one, or one that was there before."""
-        random, uids = self.lab.random, self.habits.uids
-        dice = random.random()
-        if uids and dice < 0.15:
-            return random.choice(uids[-20:])
-        last = max((uid.timestamp for uid in uids), default=10_000)
-        step = -random.randint(1, 5_000) if dice < 0.3 else random.randint(2, 9)
-        uid = Uid(self.habits.origin, last + step)
-        uids.append(uid)
-        return uid
 
     def _resend(self, ids: list[int]) -> None:
         """Send what these ids stand for, in runs of one queue."""

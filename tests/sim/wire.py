@@ -100,14 +100,14 @@ class Wire:
         for flow in self.flows:
             flow.data.clear()
 
-    def vanish(self, port: Port, random: Random) -> None:
-        """Take *port* away with its process. Sometimes its machine goes too, and nobody is told."""
+    def vanish(self, port: Port, random: Random, *, silently: bool) -> None:
+        """Take *port* away with its process; *silently* if its machine goes too."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.over = True
         own.data.clear()
         if other.data:
             del other.data[random.randrange(len(other.data) + 1) :]
-        if random.random() < 0.2:
+        if silently:
             self.dark = True
         elif not self.dark:
             other.end = other.end or "connection reset by a crash"

@@ -19,21 +19,21 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Uid
 from qmgrd.core.turn import Turns
 from tests.sim import audit, scenario
+from tests.sim.app import App
 from tests.sim.client import Asker
 from tests.sim.consumer import Consumer
 from tests.sim.lab import Lab
 from tests.sim.ledger import require
-from tests.sim.node import Node
+from tests.sim.node import Node, PeerPort
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
+from tests.sim.wire import Wire
 
-STEPS = 2_500
+STEPS = 4_000
 REST_MAX_MS = 30 * 60_000
 REST_MAX_ROUNDS = 20_000
 IDLE_TURNS_MAX = 10
 JUMPS_MS = (-86_400_000 * 3_650, -3_600_000, -1_000, 1_000, 3_600_000, 86_400_000 * 365)
-Consuming = Consumer
-Producing = Producer
 
 
 class World(Lab):
@@ -42,14 +42,16 @@ class World(Lab):
     def __init__(self, seed: int, *, steps: int = STEPS, turns_type: type[Turns] = Turns) -> None:
         super().__init__(Random(seed))
         self.seed = seed
+        self.silent_crashes = 0.2
         self.hits: Counter[str] = Counter()
         self.steps = 0
         self.scenario = scenario.choose(self.random, steps)
         for name in (HUB, *EDGES):
             self.add(scenario.config(self.random, name), turns_type)
         self.askers = {name: Asker(self, f"operator-{name}", name) for name in self.nodes}
-        self.producers: list[Producing] = []
-        self.consumers: list[Consuming] = []
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self.apps: list[App] = []
         self._define()
         self._populate()
         # A link goes on behind what its target refuses: order ends where a queue is full or missing.
@@ -57,6 +59,11 @@ class World(Lab):
         calm = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 2, "start": 2}
         self._kinds = list(calm) + list(self.scenario.faults)
         self._sums = list(accumulate([*calm.values(), *self.scenario.faults.values()]))
+
+    @property
+    def clients(self) -> list[Producer | Consumer | App]:
+        """All that act for themselves."""
+        return [*self.producers, *self.consumers, *self.apps]
 
     # The beginning
 
@@ -93,10 +100,16 @@ class World(Lab):
         shared: list[Uid] = []
         for name in self.nodes:
             queues = [*self._remotes(name), *dict(self._queues(name))]
-            for number in range(random.randint(1, 3)):
+            for number in range(random.randint(0, 2)):
                 some = random.sample(queues, random.randint(1, len(queues)))
                 habits = scenario.producer_habits(random, some, shared)
                 self.producers.append(Producer(self, f"{name}-p{number}", name, habits))
+            for number in range(random.randint(0, 2)):
+                some = random.sample(queues, random.randint(1, len(queues)))
+                own = random.choice(list(dict(self._queues(name))))
+                puts = scenario.producer_habits(random, some, shared)
+                reads = scenario.consumer_habits(random, own)
+                self.apps.append(App(self, f"{name}-a{number}", name, puts, reads))
         homes = [(HUB, q) for q in ("FLIGHTS", "DELAYS", "LATE", "SCRATCH", "LOCAL")]
         homes += [(name, "LOCAL") for name in EDGES] + [("EWR", "REPLIES")]
         for where, queue in homes:
@@ -153,10 +166,10 @@ class World(Lab):
 
     def _act(self) -> None:
         random = self.random
-        clients = random.choice((self.producers, self.consumers))
+        clients = random.choice((self.producers, self.consumers, self.apps))
         if random.random() < 0.1:
             self._operate(random.choice(list(self.askers.values())))
-        else:
+        elif clients:
             random.choice(clients).act()
 
     def _operate(self, asker: Asker) -> None:
@@ -190,7 +203,7 @@ class World(Lab):
         self.now_ms = now_ms
         for node in self.nodes.values():
             node.beat()
-        for client in (*self.producers, *self.consumers, *self.askers.values()):
+        for client in (*self.clients, *self.askers.values()):
             client.poll()
 
     def _dial(self) -> bool:
@@ -217,17 +230,22 @@ class World(Lab):
 
     # The faults
 
+    def _some_wire(self) -> Wire:
+        """Return a wire, every other time one of a link: there are few of these."""
+        links = [w for w in self.wires if isinstance(w.flows[0].port, PeerPort)]
+        return self.random.choice(links if links and self.random.random() < 0.5 else self.wires)
+
     def _cut(self) -> bool:
         if not self.wires:
             return False
-        self.random.choice(self.wires).cut(self.random)
+        self._some_wire().cut(self.random)
         self.note("wire", "cut")
         return True
 
     def _dark(self) -> bool:
         if not self.wires:
             return False
-        self.random.choice(self.wires).go_dark()
+        self._some_wire().go_dark()
         self.note("wire", "dark")
         return True
 
@@ -307,10 +325,11 @@ class World(Lab):
         asker.want(lambda i: m.LinkStart(i, peer))
 
     def _producer_forgets(self) -> None:
-        self.random.choice(self.producers).forget()
+        if programs := [*self.producers, *self.apps]:
+            self.random.choice(programs).forget()
 
     def _client_hangs_up(self) -> None:
-        self.random.choice([*self.producers, *self.consumers]).hang_up()
+        self.random.choice(self.clients).hang_up()
 
     # The end
 
@@ -324,11 +343,12 @@ class World(Lab):
         for wire in self.wires:
             for flow in wire.flows:
                 flow.clogged = False
-        for consumer in self.consumers:
-            habits = consumer.habits
-            habits.slow = habits.release = habits.drop = habits.twice = 0.0
-        for producer in self.producers:
-            producer.habits.twice = 0.0
+        for reads in [client.habits for client in self.consumers] + [a.reading for a in self.apps]:
+            reads.slow = reads.release = reads.drop = reads.twice = 0.0
+            reads.batch_max = 100
+        for client in (*self.producers, *self.apps):
+            puts = client.habits if isinstance(client, Producer) else client.producing
+            puts.twice, puts.total = 0.0, min(puts.total, client.made + 20)
         for name, asker in self.askers.items():
             peer = HUB if name != HUB else "EWR"
             asker.want(lambda i, p=peer: m.LinkStart(i, p))
@@ -350,7 +370,7 @@ class World(Lab):
 
     def _round(self) -> bool:
         moved = False
-        for client in (*self.producers, *self.consumers):
+        for client in self.clients:
             client.act()
         for asker in self.askers.values():
             asker.dial()
@@ -367,16 +387,14 @@ class World(Lab):
         return moved
 
     def _is_quiet(self) -> bool:
-        clients = [*self.producers, *self.consumers]
         return (
-            all(client.done for client in clients)
+            all(client.done for client in self.clients)
             and not any(asker.todo for asker in self.askers.values())
             and not any(view.held for view in self.watch.views.values())
         )
 
     def _unrest(self) -> str:
-        clients = [*self.producers, *self.consumers]
-        busy = [client.name for client in clients if not client.done]
+        busy = [client.name for client in self.clients if not client.done]
         asked = [name for name, asker in self.askers.items() if asker.todo]
         held = [
             f"{name}:{view.queues[queue_id][0]}:{arrival}"

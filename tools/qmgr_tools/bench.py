@@ -1,27 +1,19 @@
 """qmctl bench: how many messages a second a queue manager takes, and how long each waits."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
 from qmgr_tools import option, output
-from qmgr_tools.bench_load import Load, LoadFailed, Outcome, Plan
-from qmgr_tools.bench_qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.command import Call, command
-from qmgr_tools.failure import Exit, Failure, refused, usage
+from qmgr_tools.failure import Exit, Failure, refused
 
 app = typer.Typer(help="Measure puts, gets, or both at once.", no_args_is_help=True)
 
 QUEUE = "qmctl.bench"
-FOREVER_S = float("inf")
-PRELOAD_INFLIGHT = 1_024
-PRELOAD_BYTES = 1 << 20
 PRODUCERS_MAX = 500
 
 QueueName = Annotated[
@@ -75,37 +67,6 @@ JSON: an object with
 What was not measured is null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What to measure."""
-
-    mode: str
-    queue: str
-    size: int
-    priority: int
-    same: bool
-    producers: int = 0
-    inflight: int = 0
-    one_a_frame: bool = False
-    prefetch: int = 0
-
-    def pool(self) -> list[bytes]:
-        """Return the records to put."""
-        return records(bodies(self.size, vary=not self.same), self.priority)
-
-    def sender(
-        self, address: str, number: int, pool: list[bytes], sockets: ExitStack
-    ) -> QmgrSender:
-        """Return a producer on a new connection, which *sockets* closes."""
-        wire = sockets.enter_context(Wire(address, f"{QUEUE}.producer.{number}"))
-        return QmgrSender(wire, self.queue, pool, coalesce=not self.one_a_frame)
-
-    def receiver(self, address: str, sockets: ExitStack) -> QmgrReceiver:
-        """Return the consumer on a new connection, which *sockets* closes."""
-        wire = sockets.enter_context(Wire(address, f"{QUEUE}.consumer"))
-        return QmgrReceiver(wire, self.queue, self.prefetch)
-
-
 @command(app, "put", JSON_KEYS)
 def put(
     call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
@@ -113,8 +74,10 @@ def put(
     one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
     """Measure puts: each producer keeps its window full."""
-    work = Bench("put", queue, size, priority, same, producers, inflight, one_a_frame)
-    _run(call, work, Plan(inflight, seconds, count or 0))
+    _measure(
+        call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, one_a_frame=one_a_frame, priority=priority,
+    )  # fmt: skip
 
 
 @command(app, "get", JSON_KEYS)
@@ -123,8 +86,10 @@ def get(
     prefetch: Prefetch = 256, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
     """Measure gets: a backlog is put first, then got and acknowledged by one consumer."""
-    work = Bench("get", queue, size, priority, same, prefetch=prefetch)
-    _run(call, work, Plan(0, FOREVER_S, count))
+    _measure(
+        call, mode="get", queue=queue, count=count, size=size, same=same, prefetch=prefetch,
+        priority=priority,
+    )  # fmt: skip
 
 
 @command(app, "putget", JSON_KEYS)
@@ -135,22 +100,19 @@ def putget(
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
     """Measure puts and, at the same time, one consumer that acknowledges each message."""
-    work = Bench("putget", queue, size, priority, same, producers, inflight, one_a_frame, prefetch)
-    _run(call, work, Plan(inflight, seconds, count or 0))
+    _measure(
+        call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, prefetch=prefetch, one_a_frame=one_a_frame,
+        priority=priority,
+    )  # fmt: skip
 
 
-def _run(call: Call, work: Bench, plan: Plan) -> None:
+def _measure(call: Call, **given: Any) -> None:
+    from qmgr_tools.bench_run import Work, measure  # takes 40 ms: not for --help
+
     address = call.address()
-    with _failing(f"measure {work.mode}", address), _empty_queue(address, work):
-        pool = work.pool()
-        if not plan.inflight:
-            _preload(address, work, pool, plan.count)
-        with ExitStack() as sockets:
-            senders = [work.sender(address, i, pool, sockets) for i in range(work.producers)]
-            receiver = work.receiver(address, sockets) if work.prefetch else None
-            before_ms = _cpu_ms(address)
-            outcome = Load(plan, senders, receiver).run()
-            row = _measured(work, outcome, _cpu_ms(address) - before_ms)
+    with _failing(f"measure {given['mode']}", address):
+        row = measure(address, Work(**given))
     if call.is_json:
         output.document(row)
     else:
@@ -159,6 +121,9 @@ def _run(call: Call, work: Bench, plan: Plan) -> None:
 
 @contextmanager
 def _failing(doing: str, address: str) -> Iterator[None]:
+    from qmgr_protocol.errors import RequestError
+    from qmgr_tools.bench_load import LoadFailed
+
     try:
         yield
     except RequestError as error:
@@ -170,89 +135,6 @@ def _failing(doing: str, address: str) -> Iterator[None]:
             Exit.UNAVAILABLE, f"cannot {doing}", f"cannot connect to {address}: {error.strerror}",
             "is qmgrd running there? say another address with --connect",
         ) from error  # fmt: skip
-
-
-@contextmanager
-def _empty_queue(address: str, work: Bench) -> Iterator[None]:
-    """Have the queue there and empty, and leave things as they were.
-
-    Raises:
-        Failure: REFUSED, somebody's messages are on it; USAGE, windows that are not granted.
-    """
-    with Wire(address, QUEUE) as control:
-        _check_window(control.welcome, work)
-        try:
-            depth, existed = control.ask(m.QueueShow, work.queue).get("depth", 0), True
-        except RequestError as error:
-            if error.code != ErrorCode.QUEUE_UNKNOWN:
-                raise
-            depth, existed = 0, False
-            control.ask(m.QueueCreate, work.queue)
-    if depth:
-        raise Failure(
-            Exit.REFUSED, f"cannot measure on {work.queue}", f"{depth} messages are on it",
-            "give another --queue; it is made and deleted again",
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        with Wire(address, QUEUE) as control:  # The first would have fallen silent for too long.
-            if existed:
-                control.ask(m.QueuePurge, work.queue)
-            else:
-                control.ask(m.QueueDelete, work.queue, True)
-
-
-def _check_window(welcome: m.Welcome, work: Bench) -> None:
-    limit = welcome.put_window_messages
-    if work.inflight > limit:
-        why = f"the queue manager grants a window of {limit} puts"
-        raise usage(f"--inflight {work.inflight} is too many", why, f"say at most {limit}")
-    limit = welcome.put_window_bytes
-    if work.inflight * work.size > limit:
-        why = f"the queue manager grants a window of {limit} bytes, this is more"
-        raise usage(f"--inflight {work.inflight} of --size {work.size}", why, "say less of one")
-
-
-def _preload(address: str, work: Bench, pool: list[bytes], count: int) -> None:
-    window = max(min(PRELOAD_INFLIGHT, PRELOAD_BYTES // max(work.size, 1)), 1)
-    with Wire(address, f"{QUEUE}.preload") as wire:
-        sender = QmgrSender(wire, work.queue, pool, coalesce=True)
-        Load(Plan(window, FOREVER_S, count), [sender], None).run()
-
-
-def _cpu_ms(address: str) -> int:
-    with Wire(address, QUEUE) as control:
-        return control.cpu_ms()
-
-
-def _measured(work: Bench, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
-    messages = outcome.messages
-    row: dict[str, Any] = {
-        "mode": work.mode,
-        "queue": work.queue,
-        "messages": messages,
-        "seconds": round(outcome.seconds, 3),
-        "messages_per_second": round(messages / outcome.seconds) if messages else 0,
-    }
-    for name, latency in (
-        ("put", outcome.put), ("ack", outcome.ack), ("end_to_end", outcome.end_to_end),
-    ):  # fmt: skip
-        row[f"{name}_p50_ms"] = latency.percentile_ms(50)
-        row[f"{name}_p99_ms"] = latency.percentile_ms(99)
-    return row | {
-        "daemon_cpu_us": round(cpu_ms * 1000 / messages, 2) if messages else None,
-        "generator_cpu_us": (
-            round(outcome.generator_cpu_s * 1e6 / messages, 2) if messages else None
-        ),
-        "size_bytes": work.size,
-        "producers": work.producers or None,
-        "inflight": work.inflight or None,
-        "prefetch": work.prefetch or None,
-        "one_a_frame": work.one_a_frame,
-        "same": work.same,
-        "priority": work.priority,
-    }
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:

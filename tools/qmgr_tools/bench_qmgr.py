@@ -19,14 +19,17 @@ from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
 
 POOL = 4_096  # different messages
 BYTES_UNLIMITED = 2**60
-ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+POOL_BYTES = 32 << 20  # of them together
+FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as qmgr_client has it
+PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
 def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
     """Return POOL bodies, the same at each call; all the same one unless they *vary*."""
     die = random.Random(7)
-    count = POOL if vary else 1
-    return [bytes(die.choices(ALPHABET, k=size_bytes)) for _ in range(count)] * (POOL // count)
+    count = max(1, min(POOL, POOL_BYTES // max(size_bytes, 1))) if vary else 1
+    different = [die.randbytes(size_bytes).translate(PRINTABLE) for _ in range(count)]
+    return [different[i % count] for i in range(POOL)]
 
 
 def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
@@ -129,30 +132,31 @@ class QmgrSender:
         """Open the producer's stream.
 
         Args:
-            pool: POOL records.
+            pool: POOL records of about the same size.
             coalesce: whether puts that leave together share a frame.
         """
         self.sock = wire.sock
         self._wire = wire
         self._queue = queue
         self._pool = [*pool, *pool]
-        self._coalesce = coalesce
+        fitting = max(1, min(FRAME_RECORDS, FRAME_BYTES // len(pool[0])))
+        self._frame_records = fitting if coalesce else 1
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._next_id = 1
         self._commit_id = 0
 
     def put(self, count: int) -> bytes:
         """Return the next *count* puts as bytes."""
-        send, seen = self._wire.connection.send, self._commit_id
-        first_id, self._next_id = self._next_id, self._next_id + count
-        if self._coalesce and count <= POOL:
-            at = first_id % POOL
-            batch = self._pool[at : at + count]
-            return send(m.Put(self._stream, first_id, seen, self._queue, batch))
-        return b"".join(
-            send(m.Put(self._stream, i, seen, self._queue, [self._pool[i % POOL]]))
-            for i in range(first_id, self._next_id)
-        )
+        send, seen, most = self._wire.connection.send, self._commit_id, self._frame_records
+        frames = []
+        while count:
+            batch = min(count, most)
+            at = self._next_id % POOL
+            records = self._pool[at : at + batch]
+            frames.append(send(m.Put(self._stream, self._next_id, seen, self._queue, records)))
+            self._next_id += batch
+            count -= batch
+        return b"".join(frames)
 
     def take(self, data: bytes) -> int:
         """Return how many puts *data* acknowledges.

@@ -144,7 +144,7 @@ def delete(
         waiting = client.link_show(link).get("waiting", 0)
         if waiting and not purge:
             raise Failure(
-                Exit.REFUSED, f"cannot delete link {link}", f"{messages(waiting)} wait on it",
+                Exit.REFUSED, f"cannot delete link {link}", f"it holds {messages(waiting)}",
                 "let them go, or delete it with --purge",
             )  # fmt: skip
         confirm(link, f"delete link {link}", f"{messages(waiting)} on it will be lost", yes=yes)

@@ -55,6 +55,10 @@ def run(arguments: Sequence[str]) -> int:
         # Who reads has gone, as in `qmctl queue ls | head -1`. Nothing may be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
+    except OSError as error:
+        if error.filename is not None:
+            raise  # Not of the output, but a bug.
+        return _fail(Failure(Exit.FAILED, "cannot write the output", error.strerror or str(error)))
 
 
 def _fail(failure: Failure) -> int:

@@ -14,6 +14,7 @@ from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORI
 from qmgr_tools import humane, message_text, option, output, progress
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure, refused, usage
+from qmgr_tools.queue import messages
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -173,7 +174,7 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         _report(queue, done - len(refusals), len(refusals), size, passed_s, None)
     else:
         rate = f"{done / passed_s:,.0f} a second"
-        output.say(f"put on {queue}: {done - len(refusals)} messages, {rate}")
+        output.say(f"put on {queue}: {messages(done - len(refusals))}, {rate}")
     if refusals:
         raise refused(f"put {len(refusals)} of {done} messages on {queue}", refusals[0])
 
@@ -195,18 +196,18 @@ def get(
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
-            messages = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease)
-            if not messages:
+            came = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease)
+            if not came:
                 break
-            held += messages
+            held += came
             try:
-                _print(call, messages, body_only=body_only, several=all_ or count > 1)
+                _print(call, came, body_only=body_only, several=all_ or count > 1)
             except BaseException:
                 _give_back(client, held)
                 raise
-            got += len(messages)
+            got += len(came)
             if not release:
-                client.ack_many(messages)
+                client.ack_many(came)
                 held.clear()
         _give_back(client, held)
     if not got and not all_:
@@ -222,9 +223,9 @@ def _give_back(client: "Client", held: Sequence["Message"]) -> None:
         client.release(message)
 
 
-def _print(call: Call, messages: Sequence["Message"], *, body_only: bool, several: bool) -> None:
-    """Print *messages* so that they have left this process when this returns."""
-    for message in messages:
+def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: bool) -> None:
+    """Print what *came* so that they have left this process when this returns."""
+    for message in came:
         if body_only:
             end = b"\n" if several or sys.stdout.isatty() else b""
             sys.stdout.buffer.write(message.body + end)

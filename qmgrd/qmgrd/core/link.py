@@ -152,8 +152,9 @@ class Link:
                 RequestError(ErrorCode.FIELD_INVALID, f"not an answer to LinkOpen: {value}")
             )
             return
+        held_to = max([commit_id, *ahead])
         try:
-            self._check_continuation(commit_id, trailer)
+            self._check_continuation(commit_id, trailer, held_to)
         except RequestError as error:
             self.refuse(error)
             return
@@ -163,18 +164,18 @@ class Link:
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._delete(self.outbox.resume(commit_id))
-        self._highest_sent = max(self._highest_sent, commit_id)
+        self._highest_sent = max(self._highest_sent, held_to)
         self._enter(LinkState.UP)
         self._context.note("info", "link up", link=self.name, commit_id=commit_id)
         self._context.awake_queues[self.queue.id] = self.queue
 
-    def _check_continuation(self, commit_id: int, trailer: bytes | None) -> None:
+    def _check_continuation(self, commit_id: int, trailer: bytes | None, held_to: int) -> None:
         """Raise RequestError where the peer's window does not belong to what is held here."""
         self.outbox.next_id = self.queue.counters.next_arrival
-        if commit_id >= self.outbox.next_id:
+        if held_to >= self.outbox.next_id:
             raise RequestError(
                 ErrorCode.RESTORED,
-                f"{self.name} holds up to id {commit_id}, but the next id to assign here is "
+                f"{self.name} holds up to id {held_to}, but the next id to assign here is "
                 f"{self.outbox.next_id}: this store was restored from an older state",
             )
         if commit_id < self.outbox.commit_id:

@@ -50,4 +50,4 @@ def allowed(kind: type[Any]) -> bool:
     Raises:
         KeyError: an operation without a right is a bug.
     """
-    return RIGHTS[kind] in Right
+    return RIGHTS[kind] is not None

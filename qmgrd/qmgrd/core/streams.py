@@ -28,6 +28,14 @@ class StreamUnknown(RemoteProtocolError):
         super().__init__(f"stream {stream} is not open on this connection")
 
 
+class StreamFenced(RemoteProtocolError):
+    """A stream that a newer connection has: the older one is closed."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__("a newer connection took over this stream")
+        self.code = code
+
+
 class Streams:
     """Everything that numbers its puts.
 
@@ -80,7 +88,14 @@ class Streams:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def _fence(self, identity: bytes, session: Session, code: ErrorCode) -> None:
+        """Give a stream to *session*, and close the connection that had it.
+
+        Raises:
+            StreamFenced: a newer connection has it; what comes now was long under way.
+        """
         older = self._holders.get(identity)
+        if older is not None and older.connection > session.connection:
+            raise StreamFenced(code)
         self._holders[identity] = session
         if older is None:
             return
@@ -90,8 +105,7 @@ class Streams:
             if stream.identity != identity
         }
         if older is not session:
-            text = "a newer connection took over this stream"
-            self._context.close(older.connection, code, text)
+            self._context.close(older.connection, code, str(StreamFenced(code)))
 
     def put(self, session: Session, message: m.Put) -> None:
         """Store the records, or refuse them one by one; the answer goes out with the turn."""

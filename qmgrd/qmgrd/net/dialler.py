@@ -22,4 +22,6 @@ async def dial(address: str, protocol: Callable[[], Session]) -> str:
         return f"{address}: no answer within {DIAL_MAX_S} s"
     except OSError as error:
         return f"{address}: {error.strerror or error}"
+    except ValueError as error:  # No name of a host: "a..b" has an empty label.
+        return f"{address}: {error}"
     return ""

@@ -12,6 +12,7 @@ from qmgrd.core.peer import Peer, goodbye
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
 UNREAD_MAX_BYTES = 128 * 1024 * 1024  # of answers that a peer does not fetch; then it is cut off
+LINGER_S = 1.0  # for a peer to read a goodbye
 
 
 class Host(Protocol):
@@ -31,17 +32,21 @@ class Host(Protocol):
 
 
 class Session(asyncio.Protocol):
-    """The shell around a :class:`Peer`."""
+    """The shell around a :class:`Peer`, which is made when there is a connection."""
+
+    peer: Peer
 
     def __init__(self, host: Host, make_peer: Callable[[], Peer]) -> None:
-        self.peer = make_peer()
         self.address = ""
+        self._make_peer = make_peer
         self._host = host
         self._transport: asyncio.Transport | None = None
+        self._lingering: asyncio.TimerHandle | None = None  # set once we have said goodbye
         self._why = "the peer closed the connection"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin: a link says hello, a listener waits for it."""
+        self.peer = self._make_peer()
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         peername = transport.get_extra_info("peername")
@@ -53,23 +58,29 @@ class Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into messages; the turn does the rest."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        transport = self._open_transport()
+        if transport is None:
             return
         try:
             answers = self.peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
             self.say_goodbye(goodbye(error))
         else:
-            if answers:
-                transport.write(answers)
-            if self.peer.goaway is not None:
+            if self.peer.goaway is None:
+                if answers:
+                    transport.write(answers)
+            elif answers:  # It was sent away.
+                self._why = self.peer.goaway.text
+                self._leave(answers)
+            else:
                 self._why = f"the peer left: {self.peer.goaway.text}"
                 transport.close()
         self._host.want_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the core."""
+        if self._lingering is not None:
+            self._lingering.cancel()
         why = self._why if error is None else f"{self._why}: {error}"
         self.peer.closed(why)
         self._transport = None
@@ -77,8 +88,8 @@ class Session(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send *data*, unless the peer leaves too much unread."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        transport = self._open_transport()
+        if transport is None:
             return
         if transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
             self._why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
@@ -87,18 +98,39 @@ class Session(asyncio.Protocol):
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
-        """Say why, and close once that is written."""
-        self._why = goaway.text
-        self.peer.goaway = goaway
-        data = self.peer.encode(goaway)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-            self._transport.close()
+        """Say why, and close; the core is told at once."""
+        if self._open_transport() is not None:
+            self._why = goaway.text
+            self.peer.goaway = goaway
+            self._leave(self.peer.encode(goaway))
+
+    def _leave(self, last_words: bytes) -> None:
+        """Close once the peer has closed its end, or had time to.
+
+        Closing with bytes of the peer unread would reset the connection, and lose the last words.
+        """
+        transport = self._open_transport()
+        assert transport is not None
+        transport.write(last_words)
+        transport.write_eof()
+        if not transport.is_reading():
+            transport.resume_reading()
+        loop = asyncio.get_running_loop()
+        self._lingering = loop.call_later(LINGER_S, transport.close)
+        self.peer.closed(self._why)
+
+    def _open_transport(self) -> asyncio.Transport | None:
+        """Return the transport, unless the connection is going or gone."""
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._lingering is not None:
+            return None
+        return transport
 
     def pause_reading(self) -> None:
         """Take nothing more from the peer: the daemon stops."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        transport = self._open_transport()
+        if transport is not None:
+            transport.pause_reading()
 
     def unwritten_bytes(self) -> int:
         """Return how much the peer has still to fetch."""

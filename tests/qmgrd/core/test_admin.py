@@ -109,8 +109,8 @@ def test_status_tells_how_it_is(app: Client) -> None:
     app.ask(m.LinkCreate, "NYC", LINK)
     status = app.ask(m.Status)
     expected = {
-        "name": "QM1", "boot": 1, "queues": 2, "messages": 2, "leased": 1, "links": 1, "links_up": 0,
-        "producers": 1, "jobs": 0, "store_full": "",
+        "name": "QM1", "boot": 1, "queues": 2, "messages": 2, "leased": 1, "links": 1,
+        "links_up": 0, "producers": 1, "jobs": 0, "store_full": "",
     }  # fmt: skip
     assert {key: status[key] for key in expected} == expected
     assert status["store_id"] == (b"S" * 16).hex()

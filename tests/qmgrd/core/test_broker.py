@@ -11,7 +11,6 @@ from qmgrd.core.broker import BOOT, StoreForeign, boot
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
-
 # -- whose store it is
 
 

@@ -32,7 +32,7 @@ def test_same_definition_again_changes_nothing(app: Client) -> None:
 @pytest.mark.parametrize("other", [{}, {"depth_max": 4}, {"depth_max": 3, "lease_ms": 500}])
 def test_other_definition_of_a_name_is_refused(app: Client, other: dict[str, Any]) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 3})
-    with pytest.raises(RequestError, match="exists with other attributes: {'depth_max': 3}") as c:
+    with pytest.raises(RequestError, match=r"exists with other attributes: \{'depth_m") as c:
         app.ask(m.QueueCreate, "SMALL", other)
     assert c.value.code == ErrorCode.QUEUE_EXISTS
 

@@ -31,7 +31,11 @@ def test_ring_is_bounded_and_the_rest_stays_due() -> None:
 
 def test_timer_set_while_ringing_waits_for_the_next_turn() -> None:
     timers, rung = Timers(), list[str]()
-    timers.at(5, lambda: timers.at(1, lambda: rung.append("later")) and None)
+
+    def set_another() -> None:
+        timers.at(1, lambda: rung.append("later"))
+
+    timers.at(5, set_another)
     timers.ring(10, 100)
     assert rung == []
     assert timers.next_ms() == 1

@@ -119,9 +119,9 @@ def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
     pair.say(HELLO)
     limit = WELCOME.frame_max_bytes
     pair.peer.receive(LENGTH.pack(limit), 0)
+    other = Pair()
+    other.say(HELLO)
     with pytest.raises(FrameTooLarge, match=f"frame of {limit + 1} bytes, at most {limit}"):
-        other = Pair()
-        other.say(HELLO)
         other.peer.receive(LENGTH.pack(limit + 1), 0)
 
 

@@ -1,5 +1,6 @@
 """Anything that may happen to a queue, against a model that is a plain list."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -11,10 +12,6 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, record
 
 LEASE_MS = 1_000
-OPERATIONS = [
-    "put", "put", "put", "long", "twice", "get", "get", "get", "ack", "ack", "release", "late",
-    "wait", "hang up", "purge", "crash", "restart",
-]  # fmt: skip
 
 
 @dataclass
@@ -56,7 +53,13 @@ class Model:
         message.delivered += 1
         message.failed += failed
 
-    def put(self, number: int, size: int = 0) -> None:
+    def put(self, number: int) -> None:
+        self._put(number, 0)
+
+    def put_long(self, number: int) -> None:
+        self._put(number, 9_000)
+
+    def _put(self, number: int, size: int) -> None:
         self.arrivals += 1
         body = b"%d:" % number + bytes(size)
         message = Message(self.arrivals, number % 10, body, ("O", self.arrivals))
@@ -85,7 +88,16 @@ class Model:
             message.deadline_ms = now_ms + LEASE_MS
         self.handles += found
 
-    def settle(self, number: int, action: int, *, late: bool) -> None:
+    def ack(self, number: int) -> None:
+        self._settle(number, m.ACK, late=False)
+
+    def release(self, number: int) -> None:
+        self._settle(number, m.RELEASE, late=False)
+
+    def settle_late(self, number: int) -> None:
+        self._settle(number, m.ACK if number % 3 else m.RELEASE, late=True)
+
+    def _settle(self, number: int, action: int, *, late: bool) -> None:
         held = {x.lease for x in self.messages if x.lease}
         fitting = [x for x in self.handles if late or x.number in held]
         if not fitting:
@@ -118,50 +130,24 @@ class Model:
                 self.come_back(message, failed=False)
 
     def purge(self, number: int) -> None:
+        if number % 4:
+            return
         gone = [x for x in self.messages if not x.lease]
         assert self.clients[number % 2].ask(m.QueuePurge, "Q") == {"messages": len(gone)}
         self.messages = [x for x in self.messages if x.lease]
 
-    def crash(self) -> None:
+    def crash(self, _: int) -> None:
         self.manager.crash()
         for message in self.messages:
             message.lease, message.maybe = 0, True
         self.connect()
 
-    def restart(self) -> None:
+    def restart(self, _: int) -> None:
         self.manager.restart()
         for message in self.messages:
             if message.lease:
                 self.come_back(message, failed=False)
         self.connect()
-
-    def step(self, operation: str, number: int) -> None:
-        match operation:
-            case "put":
-                self.put(number)
-            case "long":
-                self.put(number, size=9_000)
-            case "twice":
-                self.put_twice(number)
-            case "get":
-                self.get(number)
-            case "ack":
-                self.settle(number, m.ACK, late=False)
-            case "release":
-                self.settle(number, m.RELEASE, late=False)
-            case "late":
-                self.settle(number, m.ACK if number % 3 else m.RELEASE, late=True)
-            case "wait":
-                self.wait(number)
-            case "hang up":
-                self.hang_up(number)
-            case "purge":
-                if number % 4 == 0:
-                    self.purge(number)
-            case "crash":
-                self.crash()
-            case "restart":
-                self.restart()
 
     def drain(self) -> None:
         """Whatever was leased comes back, and nothing is stuck."""
@@ -175,19 +161,26 @@ class Model:
         assert self.clients[0].show("Q")["depth"] == 0
 
 
-@settings(max_examples=150)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000)), min_size=60, max_size=150
-    )
-)
-def test_nothing_is_lost_doubled_or_stuck_and_order_holds(steps: list[tuple[str, int]]) -> None:
+Operation = Callable[[Model, int], None]
+OPERATIONS: list[Operation] = [
+    *[Model.put] * 3, Model.put_long, Model.put_twice, *[Model.get] * 3, *[Model.ack] * 2,
+    Model.release, Model.settle_late, Model.wait, Model.hang_up, Model.purge, Model.crash,
+    Model.restart,
+]  # fmt: skip
+STEPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000))
+
+
+@settings(max_examples=100)
+@given(st.lists(STEPS, min_size=60, max_size=150))
+def test_nothing_is_lost_doubled_or_stuck_and_order_holds(
+    steps: list[tuple[Operation, int]],
+) -> None:
     manager = Manager()
     model = Model(manager)
     model.connect()
     model.clients[0].ask(m.QueueCreate, "Q")
     for operation, number in steps:
-        model.step(operation, number)
+        operation(model, number)
         audit(manager)
     model.drain()
     audit(manager)

@@ -1,10 +1,10 @@
 """What is remembered of a connection."""
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.window import Inbox
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.producer import Producer
 from qmgrd.core.session import Session
-from qmgr_protocol.window import Inbox
 from tests.qmgrd.core.harness import Client
 
 

@@ -91,8 +91,9 @@ def test_refusal_is_forgotten_once_seen(app: Client) -> None:
 
 @pytest.mark.parametrize(
     ("queue", "code"),
-    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("a/b", ErrorCode.NAME_INVALID), ("", ErrorCode.NAME_INVALID),
-     ("F@NYC", ErrorCode.QUEUE_UNKNOWN), ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
+    [("NONE", ErrorCode.QUEUE_UNKNOWN), ("F@NYC", ErrorCode.QUEUE_UNKNOWN),
+     ("a/b", ErrorCode.NAME_INVALID), ("", ErrorCode.NAME_INVALID),
+     ("@NYC", ErrorCode.QUEUE_IS_TRANSMISSION)],
 )  # fmt: skip
 def test_put_to_what_takes_none_is_refused_record_by_record(
     app: Client, queue: str, code: ErrorCode

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -13,6 +13,7 @@ from tests.qmgrd.core.harness import Manager
 
 WAIT_S = 60
 MAP_BYTES = 1 << 30
+WRITER = b"qmgrd.ops.snapshot_writer"
 
 
 class Camera:
@@ -67,10 +68,12 @@ def rows_of(data: Path) -> dict[bytes, bytes]:
     return found
 
 
-def children() -> list[int]:
-    """The processes that this one has started."""
-    return [
-        int(pid)
-        for task in Path(f"/proc/{os.getpid()}/task").iterdir()
-        for pid in (task / "children").read_text().split()
-    ]
+def writers() -> list[int]:
+    """The processes that write a snapshot for this one."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # One that has just ended.
+            parent = int(status.read_text().rpartition(") ")[2].split()[1])
+            if parent == os.getpid() and WRITER in (status.parent / "cmdline").read_bytes():
+                found.append(int(status.parent.name))
+    return found

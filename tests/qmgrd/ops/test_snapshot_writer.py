@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any
 
@@ -26,15 +27,12 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 def image(manager: Manager) -> bytes:
     """A copy of the last turn, as it comes through the pipe."""
-    source, pipe = os.pipe()
-    with open(source, "rb") as reader:
+    with TemporaryFile() as file:
         pin = manager.store.pin()
-        thread = Thread(target=lambda: (pin.copy_to(pipe), os.close(pipe)))
-        thread.start()
-        data = reader.read()
-        thread.join()
+        pin.copy_to(file.fileno())
         pin.release()
-    return data
+        file.seek(0)
+        return file.read()
 
 
 def order(target: Path, turn: int = 0, **changes: Any) -> Order:

@@ -1,0 +1,36 @@
+"""Where a queue manager listens: "127.0.0.1:7470", "[::1]:7470", "unix:/run/qmgrd.sock"."""
+
+import re
+from typing import NamedTuple
+
+_TCP = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^\[\]:/\s]+)):(?P<port>[0-9]{1,5})")
+_UNIX = "unix:"
+
+
+class Address(NamedTuple):
+    """A host and a port, or the path of a unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"{_UNIX}{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse(text: str) -> Address:
+    """Return the address that *text* names.
+
+    Raises:
+        ValueError: it names none.
+    """
+    if text.startswith(_UNIX) and len(text) > len(_UNIX):
+        return Address(path=text[len(_UNIX) :])
+    match = _TCP.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not host:port or unix:/path')
+    if not 1 <= (port := int(match["port"])) <= 65_535:
+        raise ValueError(f'"{text}" has the port {port}, which is not 1 to 65535')
+    return Address(match["ipv6"] or match["name"], port)

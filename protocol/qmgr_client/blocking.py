@@ -1,0 +1,336 @@
+"""The client without async.
+
+    with connect("127.0.0.1:7470") as client:
+        client.put("ORDERS", b"one ton of apples")
+        for message in client.consume("ORDERS"):
+            ...
+            client.ack(message)
+
+The asyncio client runs on a loop in a thread of its own; a call here is a call there. So there is
+one implementation of everything that is difficult, heartbeats go out while the application is busy
+or asleep, and threads may share a client. A call costs a change of threads and back, about 100
+microseconds: for many messages use put_many, submit, get_many, ack_many and ack_soon.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+from qmgr_client import aio
+from qmgr_client.core import BYTES_MAX
+from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.message import Headers, Message, Outgoing, PutResult
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
+
+__all__ = [
+    "Client",
+    "ConnectFailed",
+    "ConnectionEnded",
+    "Consumer",
+    "Message",
+    "MessageDamaged",
+    "Outgoing",
+    "PutResult",
+    "RequestError",
+    "Uid",
+    "UnknownOutcome",
+    "connect",
+]
+
+BROWSE_BATCH = 100
+
+Value = TypeVar("Value")
+
+
+def connect(
+    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
+) -> "Client":  # fmt: skip
+    """Return a client of the queue manager at *address*; ``with`` connects it.
+
+    Arguments and errors are those of :func:`qmgr_client.aio.connect`.
+    """
+    return Client(
+        aio.connect(
+            address, name=name, producer_id=producer_id, reconnect=reconnect, wait_ms=wait_ms,
+            give_up_ms=give_up_ms, coalesce=coalesce,
+        )
+    )  # fmt: skip
+
+
+class Client:
+    """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
+
+    Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.
+    """
+
+    def __init__(self, manager: aio.QueueManager) -> None:
+        self._manager = manager
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Client":
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The queue manager's name."""
+        return self._manager.name
+
+    def open(self) -> None:
+        """Connect, and stay so until :meth:`close`.
+
+        Raises:
+            ConnectFailed: what, where, and what to try.
+            ConnectionEnded: the queue manager wants no such client.
+        """
+        assert self._thread is None, "opened before"
+        self._loop = asyncio.new_event_loop()
+        # A daemon thread: an application that forgets close can still end.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
+        self._thread.start()
+        try:
+            self._call(self._manager.open())
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
+        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+        if self._thread is None:
+            return
+        try:
+            self._call(self._manager.close(timeout_ms))
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        loop, thread = self._loop, self._thread
+        assert loop is not None
+        assert thread is not None
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
+        """Have *call* done on the loop's thread, and return what it returns."""
+        if self._loop is None:
+            call.close()
+            raise ConnectionEnded(ErrorCode.CANCELLED, "the client is not open")
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C, say: nobody waits for it any more.
+            raise
+
+    # Putting
+
+    def submit(
+        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
+        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
+        content_type: str = "",
+    ) -> "Future[PutResult]":  # fmt: skip
+        """Have a message put; return a future that is done when it is on disk, or refused."""
+        submitting = self._manager.submit(
+            queue, body, uid=uid, priority=priority, correlation_id=correlation_id, headers=headers,
+            reply_to=reply_to, content_type=content_type,
+        )  # fmt: skip
+        return self._call(_handed_over(submitting))
+
+    def put(
+        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
+        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
+        content_type: str = "",
+    ) -> PutResult:  # fmt: skip
+        """Put a message; return when it is on disk."""
+        putting = self._manager.put(
+            queue, body, uid=uid, priority=priority, correlation_id=correlation_id, headers=headers,
+            reply_to=reply_to, content_type=content_type,
+        )  # fmt: skip
+        return self._call(putting)
+
+    def put_many(
+        self, queue: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Put bodies or whole messages; return what became of each, in their order."""
+        return self._call(self._manager.put_many(queue, list(items)))
+
+    # Getting
+
+    def get(
+        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1
+    ) -> Message | None:
+        """Return the next message under lease, or None where none comes within *wait_ms*."""
+        return self._call(self._manager.get(queue, wait_ms, lease_ms, messages_max))
+
+    def get_many(
+        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0
+    ) -> list[Message]:
+        """Return up to *messages_max* messages, as soon as there is one."""
+        return self._call(self._manager.get_many(queue, messages_max, wait_ms, lease_ms))
+
+    def consume(
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX
+    ) -> "Consumer":
+        """Return an iterator over messages under lease, which come as they are put."""
+
+        async def opened() -> aio.Consumer:
+            return self._manager.consume(queue, prefetch, lease_ms, bytes_max)
+
+        return Consumer(self, self._call(opened()))
+
+    def ack_soon(self, message: Message) -> "Future[None]":
+        """Have a message removed for good; return a future that is done when that is on disk."""
+        return self._call(_handed_over(self._manager.ack_soon(message)))
+
+    def ack(self, message: Message) -> None:
+        """Remove a message for good."""
+        self._call(self._manager.ack(message))
+
+    def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
+        """Remove messages for good; return why not for each that was not."""
+        return self._call(self._manager.ack_many(list(messages)))
+
+    def release(self, message: Message) -> None:
+        """Give a message back, as failed: it can be had again at once."""
+        self._call(self._manager.release(message))
+
+    def browse(self, queue: str, limit: int | None = None) -> Iterator[Message]:
+        """Yield messages in their order, at most *limit*, and leave them where they are."""
+        messages = self._manager.browse(queue, limit)
+
+        async def some() -> list[Message]:
+            found: list[Message] = []
+            async for message in messages:
+                found.append(message)
+                if len(found) == BROWSE_BATCH:
+                    break
+            return found
+
+        while found := self._call(some()):
+            yield from found
+
+    # Administration
+
+    def queue_create(
+        self, queue: str, attributes: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
+        return self._call(self._manager.queue_create(queue, attributes))
+
+    def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a queue, with *purge* also one that holds messages; tells how many."""
+        return self._call(self._manager.queue_delete(queue, purge=purge))
+
+    def queue_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all queues, in order of name."""
+        return self._call(self._manager.queue_list())
+
+    def queue_show(self, queue: str) -> dict[str, Any]:
+        """Return a queue's row."""
+        return self._call(self._manager.queue_show(queue))
+
+    def queue_purge(self, queue: str) -> dict[str, Any]:
+        """Remove what is on a queue now and not leased; tells how many messages that were."""
+        return self._call(self._manager.queue_purge(queue))
+
+    def link_create(
+        self, link: str, addresses: list[str], *, stopped: bool = False
+    ) -> dict[str, Any]:
+        """Define a link to the queue manager of that name, and start it unless *stopped*."""
+        return self._call(self._manager.link_create(link, addresses, stopped=stopped))
+
+    def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a link, with *purge* also one with messages waiting; tells how many."""
+        return self._call(self._manager.link_delete(link, purge=purge))
+
+    def link_list(self) -> dict[str, Any]:
+        """Return the rows of "links", and of the "inbound" ones that lead here."""
+        return self._call(self._manager.link_list())
+
+    def link_show(self, link: str) -> dict[str, Any]:
+        """Return a link's row."""
+        return self._call(self._manager.link_show(link))
+
+    def link_start(self, link: str) -> dict[str, Any]:
+        """Start a link that is stopped or was refused."""
+        return self._call(self._manager.link_start(link))
+
+    def link_stop(self, link: str) -> dict[str, Any]:
+        """Stop a link until it is started again."""
+        return self._call(self._manager.link_stop(link))
+
+    def status(self) -> dict[str, Any]:
+        """Return how the queue manager is."""
+        return self._call(self._manager.status())
+
+    def snapshot(self, directory: str) -> dict[str, Any]:
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
+        return self._call(self._manager.snapshot(directory))
+
+
+class Consumer:
+    """Messages of a queue as they come, for ``for``; ends with ``with`` or cancel."""
+
+    def __init__(self, client: Client, consumer: aio.Consumer) -> None:
+        self._client = client
+        self._consumer = consumer
+
+    def __iter__(self) -> "Consumer":
+        return self
+
+    def __next__(self) -> Message:
+        """Return the next message; raises as aio.Consumer does."""
+        found = self._client._call(_next(self._consumer))
+        if found is None:
+            raise StopIteration
+        return found
+
+    def __enter__(self) -> "Consumer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.cancel()
+
+    def cancel(self) -> None:
+        """End it: what was not handed out goes back. What was may still be settled."""
+        self._client._call(self._consumer.cancel())
+
+
+async def _next(consumer: aio.Consumer) -> Message | None:
+    # Not StopAsyncIteration: no future can carry that.
+    return await anext(consumer, None)
+
+
+async def _handed_over(
+    submitting: "Coroutine[Any, Any, asyncio.Future[Value]]",
+) -> "Future[Value]":
+    """Return a future for other threads that has what the loop's own future gets."""
+    outer: Future[Value] = Future()
+
+    def hand_over(inner: "asyncio.Future[Value]") -> None:
+        if inner.cancelled() or not outer.set_running_or_notify_cancel():
+            outer.cancel()
+        elif (error := inner.exception()) is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result())
+
+    (await submitting).add_done_callback(hand_over)
+    return outer

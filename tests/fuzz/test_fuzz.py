@@ -1,0 +1,135 @@
+"""A few rounds of the fuzzer, and proof that it can fail."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgrd.core.delivery import Delivery
+from qmgrd.core.link import Link
+from qmgrd.core.queue import Queue
+from qmgrd.core.turn import TurnFailed
+from tests.fuzz.__main__ import main
+from tests.fuzz.core import fuzz_core
+from tests.fuzz.wire import fuzz_wire
+
+SEEDS = range(40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_found_on_the_wire(seed: int) -> None:
+    fuzz_wire(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_found_in_the_core(seed: int) -> None:
+    fuzz_core(seed)
+
+
+def test_round_is_its_seed() -> None:
+    assert (fuzz_wire(7), fuzz_core(7)) == (fuzz_wire(7), fuzz_core(7))
+
+
+def test_program_prints_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--count", "500", "--seed", "3"])
+    assert main() == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_program_names_the_seed_of_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--count", "500", "--seed", "3"])
+    monkeypatch.setattr(layout, "parse", _raise_now_and_then(layout.parse))
+    assert main() == 1
+    assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
+
+
+# Planted bugs: each is found within SEEDS.
+
+
+def found(fuzz: Any) -> bool:
+    for seed in SEEDS:
+        try:
+            fuzz(seed)
+        except (AssertionError, TurnFailed, KeyError, RecursionError):
+            return True
+    return False
+
+
+def _raise_now_and_then(parse: Any) -> Any:
+    def planted(array: list[Any]) -> m.Message:
+        if array[:1] == [m.ACK] or len(array) == 4:
+            raise KeyError("planted")
+        return parse(array)
+
+    return planted
+
+
+def test_exception_of_the_decoder_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "parse", _raise_now_and_then(layout.parse))
+    assert found(fuzz_wire)
+
+
+def test_chunks_that_matter_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Connection.receive
+
+    def planted(self: Connection, data: bytes, now_ms: int) -> Any:
+        return receive(self, data[:-1] if len(data) > 200 else data, now_ms)
+
+    monkeypatch.setattr(Connection, "receive", planted)
+    assert found(fuzz_wire)
+
+
+def test_limit_that_is_not_held_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    move = Connection._move
+
+    def planted(self: Connection, after: Any, message: m.Message) -> None:
+        move(self, after, message)
+        self._decoder.limit_bytes = 2**32
+
+    monkeypatch.setattr(Connection, "_move", planted)
+    assert found(fuzz_wire)
+
+
+def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settle of what lies on a transmission queue leaves a hole in a link's ids."""
+
+    def planted(self: Delivery, session: Any, message: m.Settle) -> None:
+        session.settled_id = message.settle_id
+        for queue in self._catalogue.by_id.values():
+            if queue.is_transmission:
+                queue.ack(self._context.tx, 9, queue.counters.next_arrival - 1, 0)
+                self._context.touch(queue)
+
+    monkeypatch.setattr(Delivery, "settle", planted)
+    assert found(fuzz_core)
+
+
+def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Queue, "ack", lambda self, tx, priority, arrival, number: 0)
+    assert found(fuzz_core)
+
+
+def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the peer says it holds, what was never sent stays."""
+
+    def planted(self: Link, commit_id: int) -> None:
+        self._delete(range(self.outbox.commit_id + 1, commit_id + 1))
+
+    monkeypatch.setattr(Link, "_committed", planted)
+    assert found(fuzz_core)
+
+
+def test_program_runs_from_the_command_line() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", "--count", "1"], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("fuzz: ")

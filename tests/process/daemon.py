@@ -1,0 +1,263 @@
+"""A real daemon as a process, and a client of it that blocks."""
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.states import Side
+
+PATIENCE_S = 60  # A deadline, never a measure: the machine may be busy.
+
+
+class Daemon:
+    """One process of qmgrd. ``log`` is what it wrote, entry by entry."""
+
+    def __init__(self, data_dir: Path, **sections: dict[str, Any]) -> None:
+        self.data_dir = data_dir
+        self.sections = {
+            "queue_manager": {"name": "QM1", "data_dir": str(data_dir)},
+            "listen": {"tcp": []},
+        }  # fmt: skip
+        for section, values in sections.items():
+            self.sections.setdefault(section, {}).update(values)
+        self.log: list[dict[str, Any]] = []
+        self.limits: dict[int, int] = {}  # of the kernel, as in resource.setrlimit
+        self._process: subprocess.Popen[bytes] | None = None
+        self._changed = threading.Condition()
+
+    def start(self) -> "Daemon":
+        """Start it and wait until it listens."""
+        self.launch()
+        self.wait_for("listening")
+        return self
+
+    def launch(self) -> "Daemon":
+        """Start it, whatever comes of it."""
+        file = self.data_dir.parent / f"{self.data_dir.name}.toml"
+        file.write_text(toml(self.sections))
+        self.log.clear()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "qmgrd", "--config", str(file)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            cwd=self.data_dir.parent, preexec_fn=self._limit,  # noqa: PLW1509 - it has one thread
+        )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, args=(self._process,))
+        self._reader.start()
+        return self
+
+    def _limit(self) -> None:
+        for kind, value in self.limits.items():
+            resource.setrlimit(kind, (value, value))
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            entry = json.loads(line) if line.startswith(b"{") else {"event": line.decode()}
+            with self._changed:
+                self.log.append(entry)
+                self._changed.notify_all()
+        process.wait()
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def said(self) -> str:
+        """All that was logged, for a failure's message."""
+        return "\n".join(map(str, self.log))
+
+    def find(self, event: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.log if event in entry["event"]]
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """Return the first entry of that event, once it is there."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.find(event) or self.process.poll() is not None, PATIENCE_S
+            )
+            assert self.find(event), f"exit code {self.process.poll()}: {self.said}"
+            return self.find(event)[0]
+
+    @property
+    def address(self) -> str:
+        """Where it listens first."""
+        address: str = self.find("listening")[0]["addresses"][0]
+        return address
+
+    def connect(self, name: str = "app", address: str = "") -> "Wire":
+        """Return a connection with its handshake done."""
+        wire = Wire(address or self.address)
+        wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
+        wire.next(m.Welcome)
+        return wire
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def exit_code(self) -> int:
+        """Wait for its end."""
+        self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return self.process.returncode
+
+    def stop(self) -> int:
+        """Stop it in good order."""
+        self.signal(signal.SIGTERM)
+        return self.exit_code()
+
+    def kill(self) -> None:
+        """Kill it as a power cut would, but for the disk's cache."""
+        self.signal(signal.SIGKILL)
+        self.exit_code()
+
+    def close(self) -> None:
+        """Leave no process behind, whatever happened."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.kill()
+            self.exit_code()
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+
+
+def toml(sections: dict[str, dict[str, Any]]) -> str:
+    """Return a configuration file."""
+    lines = []
+    for section, values in sections.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+class Wire:
+    """A connection that blocks. ``received`` is what came and nobody asked for yet."""
+
+    def __init__(self, address: str) -> None:
+        if address.startswith("unix:"):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(PATIENCE_S)
+            self.socket.connect(address.removeprefix("unix:"))
+        else:
+            host, _, port = address.rpartition(":")
+            self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        self.received: list[m.Message] = []
+        self._protocol = Connection(Side.DIALLER)
+        self._last_id = 0
+
+    def send(self, *messages: m.Message) -> None:
+        self.write(b"".join(map(self._protocol.send, messages)))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, sound or not."""
+        self.socket.sendall(data)
+
+    def _wait(self, wanted: Callable[[m.Message], bool]) -> Any:
+        while True:
+            for message in self.received:
+                if wanted(message):
+                    self.received.remove(message)
+                    return message
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise EOFError(f"the end, after {self.received}")
+            self.received += [message for message, _ in self._protocol.receive(data, 0)]
+
+    def next(self, kind: type[Any]) -> Any:
+        """Return the next message of a kind.
+
+        Raises:
+            EOFError: the connection ended without one.
+        """
+        return self._wait(lambda message: type(message) is kind)
+
+    def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+        """Return the value that answers a request.
+
+        Raises:
+            RequestError: as answered.
+        """
+        self._last_id += 1
+        request_id = self._last_id
+        self.send(kind(request_id, *fields))
+        answer = self._wait(lambda x: type(x) in (m.Ok, m.Error) and x.request_id == request_id)
+        if type(answer) is m.Error:
+            raise RequestError(ErrorCode(answer.code), answer.text)
+        return answer.value
+
+    def goodbye(self) -> m.Goaway:
+        """Wait for the other side to say goodbye and close; return what it said."""
+        goaway: m.Goaway = self.next(m.Goaway)
+        assert self.socket.recv(1) == b""
+        self.close()
+        return goaway
+
+    def get(self, queue: str, count: int = 1) -> list[tuple[Any, ...]]:
+        """Return what is leased: queue id, priority, arrival, lease, counts, state, time, record."""
+        self._last_id += 1
+        self.send(m.Get(self._last_id, queue, count, 0, 0, 1 << 30))
+        answer = self._wait(
+            lambda x: type(x) in (m.Deliver, m.Ok) and x.request_id == self._last_id
+        )
+        if type(answer) is m.Ok:
+            return []
+        cut = m.DELIVERY_BYTES
+        return [(answer.queue_id, *m.DELIVERY.unpack_from(x), x[cut:]) for x in answer.items]
+
+    def ack(self, *leases: tuple[Any, ...]) -> list[list[int]]:
+        """Acknowledge; return what could not be."""
+        self._last_id += 1
+        handles = b"".join(m.HANDLE.pack(*lease[1:4]) for lease in leases)
+        self.send(m.Settle(self._last_id, m.ACK, leases[0][0], handles))
+        exceptions: list[list[int]] = self.next(m.Settled).exceptions
+        return exceptions
+
+    def producer(self, producer_id: bytes, resume: bool = False) -> "Producer":
+        return Producer(self, producer_id, resume)
+
+    def drain(self, queue: str) -> list[bytes]:
+        """Take all there is; return the records in order."""
+        found: list[bytes] = []
+        while leases := self.get(queue, 256):
+            self.ack(*leases)
+            found += [lease[-1] for lease in leases]
+        return found
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Producer:
+    """A sequenced producer."""
+
+    def __init__(self, wire: Wire, producer_id: bytes, resume: bool) -> None:
+        self.wire = wire
+        self.stream, self.commit_id = wire.ask(m.ProducerOpen, producer_id, resume)[:2]
+
+    def put(self, queue: str, *batch: bytes, first_id: int = 0) -> list[list[Any]]:
+        """Put records under the next ids, or from a given one on; return the refusals."""
+        first_id = first_id or self.commit_id + 1
+        self.wire.send(m.Put(self.stream, first_id, 0, queue, list(batch)))
+        answer = self.wire.next(m.Committed)
+        self.commit_id = answer.commit_id
+        refused: list[list[Any]] = answer.refused
+        return refused

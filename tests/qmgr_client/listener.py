@@ -1,0 +1,98 @@
+"""A queue manager that says what a test tells it to, over a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.states import Side
+
+Kind = TypeVar("Kind")
+
+
+class Talk:
+    """One connection, welcomed."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._far = Connection(Side.LISTENER)
+        self._heard: list[m.Message] = []
+
+    async def hear(self, kind: type[Kind]) -> Kind:
+        """Return the next message of *kind*; what comes before it is dropped."""
+        while True:
+            while self._heard:
+                message = self._heard.pop(0)
+                if type(message) is kind:
+                    return message
+            data = await self._reader.read(1 << 16)
+            assert data, f"the client left before a {kind.__name__}"
+            self._heard += [message for message, _ in self._far.receive(data, 0)]
+
+    def say(self, *messages: m.Message) -> None:
+        """Send *messages*."""
+        for message in messages:
+            self._writer.write(self._far.send(message))
+
+    def close(self) -> None:
+        """Cut the connection."""
+        cast(asyncio.Transport, self._writer.transport).abort()
+
+    async def left(self) -> None:
+        """Return when the client has closed its end."""
+        while await self._reader.read(1 << 16):
+            pass
+
+
+class Listener:
+    """Takes connections. Invariant: each is in ``talks`` until a test takes it."""
+
+    def __init__(self, directory: Path, welcome: dict[str, Any]) -> None:
+        self.address = f"unix:{directory}/listener.sock"
+        self._talks: asyncio.Queue[Talk] = asyncio.Queue()
+        self._welcome: dict[str, Any] = {
+            "version": 1,
+            "name": "QM1",
+            "store_id": b"s" * 16,
+            "boot": 1,
+        } | welcome
+        self._open: list[Talk] = []
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take in a connection."""
+        talk = Talk(reader, writer)
+        self._open.append(talk)
+        self._talks.put_nowait(talk)
+
+    async def greet(self, **welcome: Any) -> Talk:
+        """Welcome the next connection, and return it."""
+        talk = await self.next()
+        await talk.hear(m.Hello)
+        talk.say(m.Welcome(**(self._welcome | welcome)))
+        return talk
+
+    async def next(self) -> Talk:
+        """Return the next connection, before its welcome."""
+        return await self._talks.get()
+
+    def close(self) -> None:
+        """Cut all connections."""
+        for talk in self._open:
+            talk.close()
+
+
+@asynccontextmanager
+async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
+    """Listen on a unix socket in *directory*."""
+    listener = Listener(directory, welcome)
+    accept: Callable[..., Any] = listener.accept
+    server = await asyncio.start_unix_server(accept, f"{directory}/listener.sock")
+    try:
+        yield listener
+    finally:
+        listener.close()
+        server.close()

@@ -1,0 +1,43 @@
+"""A real daemon on a unix socket, inside the test's own loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from qmgr_config.model import Config
+from qmgrd.daemon import Daemon
+from qmgrd.store.lmdb_store import LmdbStore
+
+
+def address_of(directory: Path) -> str:
+    """Return where a daemon of *directory* listens."""
+    return f"unix:{directory}/qmgrd.sock"
+
+
+@asynccontextmanager
+async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIterator[str]:
+    """Run a daemon on the store of *directory*; yield its address. Ends in good order."""
+    config = Config.model_validate(
+        {
+            "queue_manager": {"name": "QM1", "data_dir": directory},
+            "listen": {"tcp": ["127.0.0.1:0"] if tcp else []},
+            "store": {"map_bytes": "256 MiB", "free_disk_min_bytes": 0},
+            "limits": limits,
+        }
+    )
+    store = LmdbStore(directory, config.store.map_bytes)
+    try:
+        daemon = Daemon(config, store)
+        task = asyncio.create_task(daemon.run())
+        while not daemon.addresses:
+            assert not task.done(), task.exception()
+            await asyncio.sleep(0)
+        try:
+            yield daemon.addresses[0]
+        finally:
+            daemon.stop()
+            await task
+    finally:
+        store.close()

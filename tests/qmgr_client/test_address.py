@@ -1,0 +1,36 @@
+"""Addresses of queue managers."""
+
+import pytest
+
+from qmgr_client.address import Address, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:7470", Address("127.0.0.1", 7470)),
+        ("[::1]:7470", Address("::1", 7470)),
+        ("broker.example:1", Address("broker.example", 1)),
+        ("unix:/run/qmgrd.sock", Address(path="/run/qmgrd.sock")),
+    ],
+)
+def test_address_is_taken_apart_and_put_together(text: str, address: Address) -> None:
+    assert parse(text) == address
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", '"" is not host:port or unix:/path'),
+        ("localhost", '"localhost" is not host:port'),
+        ("::1:7470", "is not host:port"),
+        ("unix:", "is not host:port"),
+        ("host:0", "port 0, which is not 1 to 65535"),
+        ("host:65536", "port 65536, which is not 1 to 65535"),
+        ("host:http", "is not host:port"),
+    ],
+)
+def test_what_is_no_address_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse(text)

@@ -1,0 +1,87 @@
+"""Consumers on the loop."""
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+
+from qmgr_client.aio import MessageDamaged, connect
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgr_client.listener import Listener, Talk, listening
+from tests.qmgr_client.scripted import delivery
+
+
+async def opened(talk: Talk) -> int:
+    request = await talk.hear(m.Consume)
+    talk.say(m.Ok(request.request_id, [3, 30_000]))
+    return request.request_id
+
+
+async def greeted(listener: Listener) -> Talk:
+    return await listener.greet()
+
+
+async def test_damaged_message_is_told_and_the_next_one_comes(tmp_path: Path) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+            consumer = manager.consume("Q")
+            request_id = await opened(talk)
+            damaged = delivery(b"bad", 1, 1)[:-1] + b"?"
+            talk.say(m.Deliver(request_id, 3, [damaged, delivery(b"good", 2, 2)]))
+            with pytest.raises(MessageDamaged) as caught:
+                await anext(consumer)
+            assert (await anext(consumer)).body == b"good"
+            await manager.ack_soon(caught.value.message)
+            settle = await talk.hear(m.Settle)
+            assert settle.handles == m.HANDLE.pack(4, 1, 1)
+            talk.say(m.Settled(settle.settle_id))
+
+
+async def test_lost_connection_drops_what_was_not_handed_out(tmp_path: Path) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+            consumer = manager.consume("Q", prefetch=4)
+            items = [delivery(b"%d" % i, i, i) for i in (1, 2, 3)]
+            talk.say(m.Deliver(await opened(talk), 3, items))
+            assert (await anext(consumer)).body == b"1"
+            talk.close()
+            talk = await listener.greet()
+            request = await talk.hear(m.Consume)
+            assert request.messages == 3, "one of four is with the application"
+            talk.say(m.Ok(request.request_id, [3, 30_000]))
+            talk.say(m.Deliver(request.request_id, 3, [delivery(b"2", 2, 12, state=1)]))
+            again = await anext(consumer)
+            assert (again.body, again.redelivered) == (b"2", "yes")
+
+
+async def test_waiting_for_a_message_can_be_given_up(tmp_path: Path) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+            consumer = manager.consume("Q")
+            request_id = await opened(talk)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await anext(consumer)
+            talk.say(m.Deliver(request_id, 3, [delivery(b"x")]))
+            assert (await anext(consumer)).body == b"x"
+
+
+async def test_consumer_that_python_drops_is_cancelled(tmp_path: Path) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+            consumer = manager.consume("Q")
+            request_id = await opened(talk)
+            del consumer
+            gc.collect()
+            assert (await talk.hear(m.Cancel)).request_id == request_id
+            talk.say(m.Ended(request_id, ErrorCode.CANCELLED, "cancelled"))

@@ -1,0 +1,188 @@
+"""The verbs without async, against a real daemon in a thread."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qmgr_client.blocking import (
+    Client,
+    ConnectFailed,
+    ConnectionEnded,
+    Outgoing,
+    PutResult,
+    RequestError,
+    connect,
+)
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgr_client.served import address_of, serve
+
+
+class Server:
+    """A daemon in a thread of its own."""
+
+    def __init__(self, directory: Path, **limits: Any) -> None:
+        self.address = address_of(directory)
+        self._directory = directory
+        self._limits = limits
+        self._started = threading.Event()
+        self._stopping: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+
+    async def _run(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        async with serve(self._directory, **self._limits):
+            self._started.set()
+            await self._stopping.wait()
+
+    def __enter__(self) -> "Server":
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with Server(tmp_path) as server, connect(server.address) as client:
+        client.queue_create("Q")
+        yield client
+
+
+def test_message_goes_there_and_back(client: Client) -> None:
+    result = client.put("Q", b"apples", headers={"customer": "ann"})
+    assert client.name == "QM1"
+    message = client.get("Q")
+    assert message is not None
+    assert (message.body, message.uid) == (b"apples", result.uid)
+    client.ack(message)
+    assert client.get("Q") is None
+    assert client.queue_show("Q")["depth"] == 0
+
+
+def test_refusal_has_its_code(client: Client) -> None:
+    with pytest.raises(RequestError) as caught:
+        client.put("NONE", b"x")
+    assert caught.value.code == ErrorCode.QUEUE_UNKNOWN
+
+
+def test_futures_are_for_threads(client: Client) -> None:
+    futures = [client.submit("Q", b"%d" % number) for number in range(50)]
+    stamps = [future.result(5).uid for future in futures]
+    assert len(set(stamps)) == 50
+    assert client.submit("NONE", b"x").exception(5).code == 300  # type: ignore[union-attr]
+    messages = client.get_many("Q", 100)
+    acks = [client.ack_soon(message) for message in messages]
+    assert [ack.result(5) for ack in acks] == [None] * 50
+    assert client.queue_show("Q")["depth"] == 0
+
+
+def test_batches(client: Client) -> None:
+    results = client.put_many("Q", [b"a", Outgoing(b"b", priority=9), Outgoing(b"?", priority=10)])
+    assert [type(result) for result in results] == [PutResult, PutResult, RequestError]
+    assert [message.body for message in client.browse("Q")] == [b"b", b"a"]
+    assert [message.body for message in client.browse("Q", 1)] == [b"b"]
+    assert client.ack_many(client.get_many("Q", 5)) == [None, None]
+
+
+def test_browse_goes_on_over_its_batches(client: Client) -> None:
+    client.put_many("Q", [b"%d" % number for number in range(350)])
+    assert [int(message.body) for message in client.browse("Q")] == list(range(350))
+
+
+def test_consumer_is_an_iterator(client: Client) -> None:
+    client.put_many("Q", [b"%d" % number for number in range(20)])
+    seen = []
+    with client.consume("Q", prefetch=4) as consumer:
+        for message in consumer:
+            seen.append(int(message.body))
+            client.ack(message)
+            if len(seen) == 20:
+                break
+    assert seen == list(range(20))
+    assert next(consumer, None) is None
+
+
+def test_released_message_comes_again(client: Client) -> None:
+    client.put("Q", b"x")
+    first = client.get("Q")
+    assert first is not None
+    client.release(first)
+    second = client.get("Q", wait_ms=5_000)
+    assert second is not None
+    assert second.failed == 1
+
+
+def test_administration(client: Client, tmp_path: Path) -> None:
+    client.link_create("HUB", ["127.0.0.1:1"], stopped=True)
+    client.queue_create("B@HUB")
+    assert len(client.queue_list()) >= 2
+    assert len(client.link_list()["links"]) == 1
+    client.link_start("HUB")
+    client.link_stop("HUB")
+    client.link_show("HUB")
+    client.queue_delete("B@HUB")
+    client.link_delete("HUB", purge=True)
+    client.put("Q", b"x")
+    assert client.queue_purge("Q") == {"messages": 1}
+    assert client.status()["name"] == "QM1"
+    with pytest.raises(RequestError):
+        client.snapshot("relative")
+
+
+def test_threads_share_a_client(client: Client) -> None:
+    threads = [
+        threading.Thread(target=lambda: [client.put("Q", b"x") for _ in range(10)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert client.queue_show("Q")["depth"] == 40
+
+
+def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
+    with (
+        Server(tmp_path, heartbeat_ms=20, liveness_ms=80) as server,
+        connect(server.address, reconnect=False) as client,
+    ):
+        client.queue_create("Q")
+        # Sleeping is the subject: four times as long as a silent peer is kept.
+        threading.Event().wait(0.32)
+        client.put("Q", b"x")
+
+
+def test_refused_connection_leaves_no_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with (
+        pytest.raises(ConnectFailed, match="is qmgrd running there"),
+        connect(f"unix:{tmp_path}/none"),
+    ):
+        pass
+    assert threading.active_count() == before
+
+
+def test_closed_client_says_so(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        with client:
+            client.queue_create("Q")
+        client.close()
+        with pytest.raises(ConnectionEnded, match="not open"):
+            client.put("Q", b"x")
+
+
+def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        with connect(server.address) as client:
+            client.queue_create("Q")
+            futures = [client.submit("Q", b"x") for _ in range(20)]
+        assert all(future.result(0).uid for future in futures)

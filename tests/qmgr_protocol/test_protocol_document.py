@@ -1,0 +1,151 @@
+"""PROTOCOL.md says what the code does: its tables, its numbers, its examples."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import codec, layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
+from qmgr_protocol.errors import ErrorClass, ErrorCode, class_of
+from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
+from qmgr_protocol.states import FROM_DIALLER, FROM_LISTENER, TRANSITIONS, Side, State
+from tests.qmgr_protocol.talk import dissected, talk
+from tests.qmgrd.core.harness import Manager
+
+DOCUMENT = Path(__file__).parents[2] / "protocol" / "PROTOCOL.md"
+CLASSES = {"later": ErrorClass.RETRY_LATER, "never": ErrorClass.NEVER,
+           "unknown": ErrorClass.UNKNOWN_OUTCOME}  # fmt: skip
+MADE = {"record": dissected, "talk": talk}
+
+
+def text() -> str:
+    return DOCUMENT.read_text()
+
+
+def section(number: int) -> str:
+    return text().partition(f"\n## {number}. ")[2].partition("\n## ")[0]
+
+
+def rows(part: str) -> Iterator[list[str]]:
+    """The cells of all rows of all tables, less their heads."""
+    for line in part.splitlines():
+        if line.startswith("|") and not line.startswith("|---"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+MESSAGES = re.split(r"\n#### ", section(10))[1:]
+HEADINGS = [re.match(r"(\d+) `(\w+)` \((.*)\)", part) for part in MESSAGES]
+
+
+def test_each_message_has_its_part() -> None:
+    found = {int(heading[1]): heading[2] for heading in HEADINGS if heading}
+    assert found == {number: kind.__name__ for number, kind in layout.OPERATIONS.items()}
+
+
+@pytest.mark.parametrize("part", MESSAGES, ids=lambda part: part.split("`")[1])
+def test_message_is_described_as_it_is(part: str) -> None:
+    heading = re.match(r"\d+ `(\w+)` \((\w+)", part)
+    assert heading
+    kind, sender = getattr(m, heading[1]), heading[2]
+    table = [row for row in rows(part) if row[0].startswith("`")]
+    assert [row[0].strip("`") for row in table] == list(kind._fields)
+    for name, _, default, _ in table:
+        assert _default(default) == kind._field_defaults.get(name.strip("`"), _default(""))
+    senders = {side.value for _, side, sent in TRANSITIONS if sent is kind}
+    assert senders == ({"dialler", "listener"} if sender == "either" else {sender})
+
+
+def _default(cell: str) -> Any:
+    plain = {"`nil`": None, "`false`": False, "": "(no default)"}
+    return plain[cell] if cell in plain else ast.literal_eval(cell.strip("`"))
+
+
+def test_states_are_those_of_the_code() -> None:
+    words = {"requests": FROM_DIALLER - {m.Ping, m.Pong, m.LinkOpen}}
+    found = set()
+    for state, cell, sender, after in rows(section(3)):
+        if state not in State.__members__ or not after:
+            continue
+        sides = list(Side) if sender == "either" else [Side(sender.split()[0])]
+        kinds = {getattr(m, name) for name in re.findall(r"`(\w+)`", cell)}
+        kinds |= words["requests"] if cell.startswith("requests") else set()
+        for side in sides:
+            found |= {(State[state], side, kind, State[after]) for kind in kinds}
+    assert found == {(*key, after) for key, after in TRANSITIONS.items()}
+
+
+def test_answers_are_those_of_the_code() -> None:
+    cells = " ".join(cell for row in rows(section(3)) for cell in row)
+    assert {kind.__name__ for kind in FROM_LISTENER} <= set(re.findall(r"\w+", cells))
+
+
+def test_each_error_is_described_as_it_is() -> None:
+    found = {int(row[0]): row for row in rows(section(12)) if row[0].isdigit()}
+    assert set(found) == set(ErrorCode)
+    for code, (_, name, error_class, _, _) in found.items():
+        assert name == f"`{ErrorCode(code).name}`"
+        assert CLASSES[error_class] is class_of(code)
+
+
+def test_reason_code_of_mq_has_one_name() -> None:
+    """A number that stands twice stands for the same thing twice."""
+    cells = {row[3] for row in rows(section(12)) if row[0].isdigit() and row[3][:1].isdigit()}
+    assert len({cell.split()[0] for cell in cells}) == len(cells)
+    assert all(re.fullmatch(r"2\d{3} MQRC_[A-Z_]+", cell) for cell in cells)
+
+
+def test_each_code_that_is_named_exists() -> None:
+    capitals = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", text()))
+    assert capitals <= set(ErrorCode.__members__)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [FRAME_MAX_BYTES_BEFORE_HELLO, FRAME_MAX_LEAST_BYTES, codec.LENGTH_MAX, m.GET_MAX_MESSAGES,
+     codec.CONTAINER_BYTES],
+)  # fmt: skip
+def test_limit_is_named(number: int) -> None:
+    assert re.search(rf"\b{number:,}\b", text())
+
+
+def test_the_budget_of_a_frame_is_named() -> None:
+    assert f"{codec.BUILT_MAX_BYTES // 2**20} MiB" in section(2)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_example_is_what_the_code_makes(name: str, request: pytest.FixtureRequest) -> None:
+    mark = f"<!-- made by tests/qmgr_protocol: {name} -->\n```\n"
+    before, found, rest = text().partition(mark)
+    assert found
+    made = MADE[name]()
+    if request.config.getoption("rewrite", default=False):
+        rest = "```" + rest.partition("```")[2]
+        DOCUMENT.write_text(before + mark + made + rest)
+    assert text().partition(mark)[2].partition("```")[0] == made
+
+
+def test_keys_of_each_reply_are_described() -> None:
+    """With the real queue manager: what it answers is a key of section 11."""
+    described = set(re.findall(r"\w+", section(11)))
+    client = Manager().connect()
+    client.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
+    answers = [
+        client.ask(m.QueueCreate, "Q"),
+        client.ask(m.QueueCreate, "F@NYC"),
+        client.ask(m.QueueShow, "Q"),
+        client.ask(m.QueueShow, "@NYC"),
+        client.ask(m.QueueList),
+        client.ask(m.Browse, "Q"),
+        client.ask(m.QueuePurge, "Q"),
+        client.ask(m.QueueDelete, "Q"),
+        client.ask(m.LinkShow, "NYC"),
+        client.ask(m.LinkList),
+        client.ask(m.Status),
+    ]
+    for answer in answers:
+        assert set(answer) <= described, set(answer) - described

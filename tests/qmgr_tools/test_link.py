@@ -1,0 +1,92 @@
+import pytest
+
+from tests.qmgr_tools.conftest import Daemon, Qmctl
+
+pytestmark = pytest.mark.process
+KEYS = {
+    "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
+    "next_id", "transferred", "resent", "attempts",
+}  # fmt: skip
+
+
+@pytest.fixture
+def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
+    """Runs qmctl against a daemon of its own, with a stopped link to the shared one."""
+
+    def call(*words: str, stdin: bytes = b"") -> object:
+        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
+
+    return call  # type: ignore[return-value]
+
+
+def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    created = at("link", "create", daemon.name, daemon.tcp, "--stopped", "-o", "json")
+    assert set(created.json) == KEYS
+    assert (created.json["state"], created.json["addresses"]) == ("stopped", [daemon.tcp])
+    assert at("queue", "create", f"{queue}@{daemon.name}").code == 0
+    assert at("put", f"{queue}@{daemon.name}", "over there").code == 0
+    assert at("link", "show", daemon.name, "-o", "json").json["waiting"] == 1
+    assert at("link", "start", daemon.name).out.startswith(f"link {daemon.name} is started: ")
+    assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
+    row = at("link", "show", daemon.name, "-o", "json").json
+    assert row["state"] == "up"
+    both = at("link", "ls", "-o", "json").json
+    assert [link["link"] for link in both["links"]] == [daemon.name]
+    assert both["inbound"] == []
+    assert [link["link"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
+    assert "\nFROM\tCOMMIT ID\t" in qm("link", "ls").out
+    stopped = at("link", "stop", daemon.name).out
+    assert stopped.startswith(f"link {daemon.name} is stopped; ")
+
+
+def test_list_and_show_are_tables(at: Qmctl) -> None:
+    assert at("link", "create", "NYC", "127.0.0.1:1", "unix:/x", "--stopped").out == (
+        "link NYC is there: stopped\n"
+    )
+    header, row = at("link", "ls").out.splitlines()
+    assert header.split("\t")[:4] == ["LINK", "STATE", "WAITING", "WAITING SIZE"]
+    assert row.split("\t")[:4] == ["NYC", "stopped", "0", "0 B"]
+    assert "127.0.0.1:1, unix:/x" in row
+    assert "addresses\t127.0.0.1:1, unix:/x\n" in at("link", "show", "NYC").out
+
+
+def test_json_keys_are_documented(qmctl: Qmctl) -> None:
+    said = qmctl("link", "show", "--help").out
+    assert [key for key in KEYS if key not in said] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
+        (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
+        (["create", "NYC"], 2, "missing argument 'ADDRESS...'"),
+        (["create", "OWN", "h:1"], 6, "PEER_WRONG"),
+        (["show", "NYC"], 3, "LINK_UNKNOWN"),
+        (["start", "NYC"], 3, "LINK_UNKNOWN"),
+        (["stop", "NYC"], 3, "LINK_UNKNOWN"),
+        (["delete", "NYC", "-y"], 3, "LINK_UNKNOWN"),
+    ],
+)
+def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at: Qmctl) -> None:
+    ended = at("link", *words)
+    assert (ended.code, ended.out) == (code, "")
+    assert error in ended.err
+
+
+def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
+    at("link", "create", "NYC", "h:1", "--stopped")
+    assert at("link", "create", "NYC", "h:2").code == 6
+    at("queue", "create", "Q@NYC")
+    at("put", "Q@NYC", "x")
+    ended = at("link", "delete", "NYC", "--yes")
+    assert (ended.code, ended.err) == (
+        6,
+        "error: cannot delete link NYC -- it holds 1 message -- "
+        "let them go, or delete it with --purge\n",
+    )
+    assert "QUEUE_IN_USE" in at("link", "delete", "NYC", "--yes", "--purge").err
+    assert at("queue", "delete", "Q@NYC", "-y").code == 0
+    assert at("link", "delete", "NYC", "--purge").code == 2
+    ended = at("link", "delete", "NYC", "--yes", "--purge", "-o", "json")
+    assert ended.json == {"link": "NYC", "messages": 1}

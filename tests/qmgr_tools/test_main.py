@@ -1,0 +1,122 @@
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from qmgr_tools.failure import MEANINGS
+from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
+
+COMMANDS = [
+    ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
+    *(["queue", verb] for verb in ("create", "ls", "show", "delete", "purge")),
+    *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
+    *(["bench", verb] for verb in ("put", "get", "putget")),
+]  # fmt: skip
+
+
+def test_help_has_the_exit_codes(qmctl: Qmctl) -> None:
+    ended = qmctl("--help")
+    assert ended.code == 0
+    for code, meaning in MEANINGS.items():
+        assert f"{code.value:>4}  {meaning}" in ended.out
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_each_command_explains_itself(words: list[str], qmctl: Qmctl) -> None:
+    ended = qmctl(*words, "--help")
+    assert ended.code == 0
+    assert ended.out.startswith(f"Usage: qmctl {' '.join(words)} ")
+    assert "JSON:" in ended.out
+    for option in ("--connect", "--data-dir", "--output"):
+        assert option in ended.out
+    assert "\b" not in ended.out
+
+
+@pytest.mark.parametrize("group", ["queue", "link", "bench"])
+def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
+    ended = qmctl(group)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"Usage: qmctl {group} ")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["frob"], "no such command 'frob'"),
+        (["status", "--frob"], "no such option: --frob"),
+        (["queue", "show"], "missing argument 'QUEUE'"),
+        (["get", "Q", "--wait", "-5s"], "invalid value for '--wait': -5s is negative"),
+        (["get", "Q", "--wait", "soon"], "invalid value for '--wait': \"soon\" is not millise"),
+        (["get", "Q", "--count", "0"], "invalid value for '--count'"),
+        (["put", "Q", "x", "--priority", "10"], "invalid value for '--priority'"),
+        (["queue", "create", "Q", "--bytes-max", "-1"], "invalid value for '--bytes-max': -1 is"),
+        (["status", "-o", "yaml"], "invalid value for '--output'"),
+    ],
+)
+def test_wrong_usage_is_one_line(words: Sequence[str], error: str, qmctl: Qmctl) -> None:
+    ended = qmctl(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {error}")
+    assert ended.err.count("\n") == 1
+    assert " -- see: qmctl" in ended.err
+
+
+def test_options_may_stand_before_the_command_or_behind(qmctl: Qmctl, daemon: Daemon) -> None:
+    before = qmctl("-c", daemon.unix, "-o", "json", "status")
+    behind = qmctl("status", "--connect", daemon.tcp, "--output", "json")
+    assert before.json["store_id"] == behind.json["store_id"]
+
+
+def test_option_behind_the_command_wins(qmctl: Qmctl, daemon: Daemon) -> None:
+    assert qmctl("-c", "unix:/nowhere", "-o", "json", "status", "-c", daemon.unix).code == 0
+    found = qmctl("-c", "unix:/nowhere", "status", "--data-dir", str(daemon.data_dir))
+    assert found.code == 0
+
+
+@pytest.mark.process
+def test_reader_that_goes_away_is_no_drama(daemon: Daemon) -> None:
+    with subprocess.Popen(
+        [*QMCTL, "-c", daemon.unix, "status"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.process
+def test_help_loads_neither_client_nor_pydantic() -> None:
+    program = (
+        "import sys\n"
+        "from qmgr_tools.main import run\n"
+        "run(['--help'])\n"
+        "heavy = {'asyncio', 'pydantic', 'rich', 'structlog', 'qmgr_client'} & set(sys.modules)\n"
+        "sys.exit(str(sorted(heavy)) if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.process
+def test_interrupt_has_its_code(daemon: Daemon) -> None:
+    program = (
+        "import signal, sys\n"
+        "from qmgr_tools.main import run\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.3)\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        f"sys.exit(run(['-c', {daemon.unix!r}, 'get', 'WAITING', '--wait', '60s']))\n"
+    )
+    words = [*QMCTL, "-c", daemon.unix, "queue", "create", "WAITING"]
+    subprocess.run(words, check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.process
+def test_status_is_pleasant_on_a_terminal(on_terminal: OnTerminal) -> None:
+    shown = on_terminal("status", NO_COLOR="1")
+    assert shown.code == 0
+    assert "\nmessages" in shown.out
+    assert "\t" not in shown.out

@@ -1,0 +1,41 @@
+import io
+from contextlib import redirect_stderr
+
+import pytest
+
+from qmgr_tools import progress
+
+
+class Terminal(io.StringIO):
+    """What is shown on a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+@pytest.mark.parametrize("total", [None, 100])
+def test_nothing_moves_without_a_terminal(total: int | None) -> None:
+    with redirect_stderr(io.StringIO()) as stream:
+        with progress.bar("Q", total) as bar:
+            bar.advance(5, 50)
+        with progress.spinner("works"):
+            pass
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("total", [None, 100])
+def test_bar_counts_on_a_terminal(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream, progress.bar("ORDERS", total) as bar:
+        bar.advance(1_000, 40)
+        bar.advance(234, 10)
+    assert "ORDERS" in stream.getvalue()
+    assert "1,234" in stream.getvalue()
+
+
+def test_spinner_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream, progress.spinner("the daemon works"):
+        pass
+    assert "the daemon works" in stream.getvalue()

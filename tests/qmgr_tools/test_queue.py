@@ -1,0 +1,133 @@
+import pytest
+
+from tests.qmgr_tools.conftest import Daemon, Qmctl
+
+pytestmark = pytest.mark.process
+BAD_NAMES = ["a/b", "%s", "", "x" * 300, "ä", "two words", "nul\0", "a@b@c", "NAME@"]
+
+
+def test_created_queue_has_what_was_given(qm: Qmctl, queue: str) -> None:
+    name = f"{queue}.limited"
+    ended = qm("queue", "create", name, "--depth-max", "5", "--bytes-max", "2 MiB", "--lease", "5s")
+    assert (ended.code, ended.out, ended.err) == (0, f"queue {name} is there\n", "")
+    row = qm("queue", "show", name, "-o", "json").json
+    assert (row["depth_max"], row["bytes_max"], row["lease_ms"]) == (5, 2 << 20, 5_000)
+
+
+def test_creating_it_again_just_so_changes_nothing(qm: Qmctl, queue: str) -> None:
+    ended = qm("queue", "create", queue, "-o", "json")
+    assert ended.code == 0
+    assert ended.json["queue"] == queue
+
+
+def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> None:
+    ended = qm("queue", "create", queue, "--depth-max", "5")
+    assert ended.code == 6
+    assert ended.err.startswith(f"error: cannot create queue {queue} -- queue {queue} exists with")
+    assert "(QUEUE_EXISTS) -- see: qmctl queue show" in ended.err
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("verb", ["create", "show", "delete", "purge"])
+def test_name_that_is_none_is_wrong_usage(verb: str, name: str, qm: Qmctl) -> None:
+    ended = qm("queue", verb, name)
+    assert (ended.code, ended.out) == (2, "")
+    assert "(NAME_INVALID)" in ended.err
+    assert ended.err.count("\n") == 1
+    assert "\0" not in ended.err
+    assert len(ended.err) < 1_000
+
+
+@pytest.mark.parametrize("words", [["show"], ["delete", "-y"], ["purge", "-y"]])
+def test_unknown_queue_is_not_found(words: list[str], qm: Qmctl) -> None:
+    verb, *options = words
+    ended = qm("queue", verb, "NOWHERE", *options)
+    assert (ended.code, ended.out, ended.err) == (
+        3, "",
+        f"error: cannot {verb} queue NOWHERE -- queue NOWHERE does not exist here "
+        "(QUEUE_UNKNOWN) -- create it with: qmctl queue create NOWHERE\n",
+    )  # fmt: skip
+
+
+def test_remote_queue_without_its_link_is_not_found(qm: Qmctl) -> None:
+    ended = qm("queue", "create", "Q@NOWHERE")
+    assert ended.code == 3
+    assert "create it with: qmctl link create NOWHERE HOST:PORT" in ended.err
+
+
+def test_list_is_filtered_sorted_and_cut(own_daemon: Daemon, qmctl: Qmctl) -> None:
+    def qm(*words: str) -> str:
+        ended = qmctl("-c", own_daemon.unix, *words)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.out
+
+    assert qm("queue", "ls", "-o", "json") == "[]\n"
+    for number, name in enumerate(["B", "A", "C"]):
+        qm("queue", "create", name)
+        for _ in range(number):
+            qm("put", name, "body")
+    assert qm("queue", "ls", "--columns", "queue,ready") == "QUEUE\tREADY\nA\t1\nB\t0\nC\t2\n"
+    short = ["queue", "ls", "--columns", "queue"]
+    assert qm(*short, "--sort", "-ready") == "QUEUE\nC\nA\nB\n"
+    assert qm(*short, "--where", "ready>0", "--where", "queue!=A") == "QUEUE\nC\n"
+    assert qm(*short, "--sort", "-ready", "--limit", "1") == "QUEUE\nC\n"
+    assert qm("queue", "ls").startswith("QUEUE\tKIND\tREADY\tLEASED\tBYTES\tCONSUMERS\tPUTS\t")
+
+
+def test_list_in_json_has_the_keys_of_show(qm: Qmctl, queue: str) -> None:
+    (row,) = qm("queue", "ls", "-o", "json", "--where", f"queue={queue}").json
+    shown = qm("queue", "show", queue, "-o", "json").json
+    assert shown.pop("origins") == {}
+    assert row == shown
+    said = qm("queue", "show", "--help").out
+    assert [key for key in row if key not in said] == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--where", "redy>0"], ["--where", "ready"], ["--columns", "x"], ["--sort", "-x"]]
+)
+def test_list_that_cannot_be_is_refused_before_asking(words: list[str], qmctl: Qmctl) -> None:
+    ended = qmctl("-c", "unix:/nowhere", "queue", "ls", *words)
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_show_has_all_counters_and_the_origins(qm: Qmctl, queue: str) -> None:
+    for uid in ("app.5", "app.9", "app.7", "other.1"):
+        assert qm("put", queue, "x", "--uid", uid).code == 0
+    assert qm("put", queue, "x", "--uid", "app.9").code == 6
+    row = qm("queue", "show", queue, "-o", "json").json
+    assert (row["puts"], row["fast"], row["slow"], row["duplicates"]) == (4, 3, 1, 1)
+    assert row["origins"] == {"app": 9, "other": 1}
+    shown = qm("queue", "show", queue).out
+    assert "\nduplicates\t1\n" in shown
+    assert shown.endswith("\nORIGIN\tHIGHEST TIMESTAMP\napp\t9\nother\t1\n")
+
+
+def test_delete_of_a_queue_with_messages_wants_purge(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "x")
+    ended = qm("queue", "delete", queue, "--yes")
+    assert (ended.code, ended.err) == (
+        6,
+        f"error: cannot delete queue {queue} -- it holds 1 message -- "
+        "get them, or delete it with --purge\n",
+    )
+    ended = qm("queue", "delete", queue, "--yes", "--purge", "-o", "json")
+    assert ended.json == {"queue": queue, "messages": 1}
+    assert qm("queue", "show", queue).code == 3
+
+
+@pytest.mark.parametrize("verb", ["delete", "purge"])
+def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
+    verb: str, qm: Qmctl, queue: str
+) -> None:
+    ended = qm("queue", verb, queue, stdin=queue.encode())
+    assert (ended.code, ended.out) == (2, "")
+    assert f"error: will not {verb} queue {queue} unasked" in ended.err
+    assert " -- say --yes" in ended.err
+    assert qm("queue", "show", queue).code == 0
+
+
+def test_purge_tells_how_many_went(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "--lines", stdin=b"a\nb\n")
+    assert qm("queue", "purge", queue, "-y").out == f"purged 2 messages from queue {queue}\n"
+    assert qm("queue", "purge", queue, "-y", "-o", "json").json == {"queue": queue, "messages": 0}

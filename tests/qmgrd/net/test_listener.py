@@ -1,0 +1,125 @@
+"""Listening: where, and why not."""
+
+import asyncio
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qmgr_config.model import Config
+from qmgrd.net.listener import ListenFailed, listen
+
+
+def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
+    sections: dict[str, Any] = {
+        "queue_manager": {"data_dir": tmp_path}, "listen": {"tcp": tcp, "unix": unix}
+    }  # fmt: skip
+    return Config.model_validate(sections)
+
+
+class Closing(asyncio.Protocol):
+    """Takes a connection and closes it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+async def close(servers: list[asyncio.Server]) -> None:
+    for server in servers:
+        server.close()
+        await server.wait_closed()
+
+
+async def answers(name: str) -> bool:
+    """Whether somebody accepts a connection there."""
+    try:
+        if name.startswith("unix:"):
+            _, writer = await asyncio.open_unix_connection(name.removeprefix("unix:"))
+        else:
+            host, _, port = name.rpartition(":")
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+async def test_listens_on_all_and_names_them_as_a_client_would(tmp_path: Path) -> None:
+    servers, names = await listen(config(tmp_path, "127.0.0.1:0", unix=""), Closing)
+    tcp, unix = names
+    assert tcp.startswith("127.0.0.1:")
+    assert not tcp.endswith(":0")
+    assert unix == f"unix:{tmp_path}/qmgrd.sock"
+    assert [await answers(name) for name in names] == [True, True]
+    await close(servers)
+
+
+async def test_names_ipv6_in_brackets(tmp_path: Path) -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    servers, (name,) = await listen(config(tmp_path, "[::1]:0"), Closing)
+    assert name.startswith("[::1]:")
+    await close(servers)
+
+
+async def test_unix_socket_is_the_owners_alone(tmp_path: Path) -> None:
+    servers, _ = await listen(config(tmp_path, unix=""), Closing)
+    assert stat.S_IMODE((tmp_path / "qmgrd.sock").stat().st_mode) == 0o600
+    await close(servers)
+
+
+async def test_unix_socket_may_be_off(tmp_path: Path) -> None:
+    servers, names = await listen(config(tmp_path), Closing)
+    assert (servers, names) == ([], [])
+
+
+async def test_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ListenFailed, match=f"127.0.0.1:{port}: Address already in use: stop"):
+            await listen(config(tmp_path, f"127.0.0.1:{port}"), Closing)
+
+
+async def test_address_of_another_machine_is_told(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {
+        "queue_manager": {"data_dir": tmp_path},
+        "listen": {"tcp": ["192.0.2.1:0"], "unix": "off", "insecure_listen": True},
+    }
+    with pytest.raises(ListenFailed, match=r"on 192\.0\.2\.1:0: Cannot assign"):
+        await listen(Config.model_validate(sections), Closing)
+
+
+async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "qmgrd.sock").write_text("a file")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with pytest.raises(ListenFailed, match=r"qmgrd.sock: a file of another kind is there"):
+        await listen(config(tmp_path, f"127.0.0.1:{port}", unix=""), Closing)
+    assert (tmp_path / "qmgrd.sock").read_text() == "a file"
+    await asyncio.sleep(0)
+    assert not await answers(f"127.0.0.1:{port}")
+
+
+async def test_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(tmp_path / "qmgrd.sock"))
+    servers, (name,) = await listen(config(tmp_path, unix=""), Closing)
+    assert await answers(name)
+    await close(servers)
+
+
+async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "qmgrd.sock"))
+        other.listen()
+        with pytest.raises(ListenFailed, match="another program does: stop it, or change"):
+            await listen(config(tmp_path, unix=""), Closing)
+        assert await answers(f"unix:{tmp_path}/qmgrd.sock")
+
+
+async def test_unix_socket_in_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ListenFailed, match="No such file or directory"):
+        await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)

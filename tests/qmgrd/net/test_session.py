@@ -1,0 +1,276 @@
+"""A connection on the event loop, over real sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from qmgr_config.model import Limits
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.states import Side
+from qmgrd.core.intake import Intake
+from qmgrd.core.peer import Peer
+from qmgrd.net import session as sessions
+from qmgrd.net.session import Session
+
+HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
+WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
+
+
+class Host:
+    """What a session needs, with events to wait for."""
+
+    def __init__(self, *, room: bool = True) -> None:
+        self.room = room
+        self.clock_ms = 0
+        self.turns = 0
+        self.intake = Intake()
+        self.opened: asyncio.Queue[Session] = asyncio.Queue()
+        self.closed: asyncio.Queue[str] = asyncio.Queue()
+        self.turn = asyncio.Event()
+
+    def now_ms(self) -> int:
+        return self.clock_ms
+
+    def want_turn(self) -> None:
+        self.turns += 1
+        self.turn.set()
+
+    def session_opened(self, session: Session) -> bool:
+        self.opened.put_nowait(session)
+        if not self.room:
+            session.say_goodbye(m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
+        return self.room
+
+    def session_closed(self, session: Session, why: str) -> None:
+        self.closed.put_nowait(why)
+
+    def make_peer(self, link: str = "") -> Peer:
+        limits = Limits(heartbeat_ms=100, liveness_ms=300)
+        return Peer(1, self.intake, limits, WELCOME, self.clock_ms, link=link)
+
+
+class Client:
+    """The other end of the socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.wire = Connection(Side.DIALLER)
+
+    def send(self, *messages: m.Message) -> None:
+        self.writer.write(b"".join(map(self.wire.send, messages)))
+
+    async def hear(self) -> list[m.Message]:
+        """Wait for at least one message, or for the end."""
+        while data := await self.reader.read(1 << 16):
+            if found := [message for message, _ in self.wire.receive(data, 0)]:
+                return found
+        return []
+
+
+@asynccontextmanager
+async def serving(path: Path, host: Host) -> AsyncIterator[tuple[Client, Session]]:
+    """A session and the client that dialled it."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(lambda: Session(host, host.make_peer), str(path))
+    async with asyncio.timeout(20):
+        client = Client(*await asyncio.open_unix_connection(str(path)))
+        session = await host.opened.get()
+        yield client, session
+        client.writer.close()
+        if host.closed.empty():
+            await host.closed.get()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        assert await client.hear() == [WELCOME]
+        assert session.peer.is_open
+        assert session.address == "unix"
+        host.turn.clear()
+        client.send(m.Status(1))
+        await host.turn.wait()
+        assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, False]
+
+
+async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        for byte in client.wire.send(HELLO):
+            client.writer.write(bytes([byte]))
+            await client.writer.drain()
+        assert await client.hear() == [WELCOME]
+
+
+async def test_peer_that_breaks_the_protocol_is_told_and_closed(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        (goaway,) = await client.hear()
+        assert goaway.code == ErrorCode.FRAME_TOO_LARGE
+        assert await client.hear() == []
+        client.writer.close()
+        assert await host.closed.get() == goaway.text
+        assert session.peer.goaway == goaway
+        host.closed.put_nowait("")
+
+
+async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.send(HELLO)
+        await client.hear()
+        client.send(m.Goaway(0, "done for today"))
+        assert await host.closed.get() == "the peer left: done for today"
+        assert await client.hear() == []
+        host.closed.put_nowait("")
+    events = [bool(x.event) for _, x in host.intake.take(9, 999)]
+    assert events == [True, True]
+
+
+async def test_lost_connection_is_told_once(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.close()
+        assert await host.closed.get() == "the peer closed the connection"
+        host.closed.put_nowait("")
+    assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, True]
+
+
+async def test_goodbye_is_written_before_the_end(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.say_goodbye(m.Goaway(ErrorCode.SHUTTING_DOWN, "bye"))
+        session.say_goodbye(m.Goaway(ErrorCode.SHUTTING_DOWN, "bye"))
+        session.write(b"too late")
+        assert await client.hear() == [m.Goaway(ErrorCode.SHUTTING_DOWN, "bye")]
+        assert await client.hear() == []
+
+
+async def test_goodbye_reaches_a_peer_that_goes_on_sending(tmp_path: Path) -> None:
+    """Closing on bytes that nobody read would reset the connection before it is heard."""
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.write(b"\xff" * 8)
+        for _ in range(64):
+            client.writer.write(bytes(1 << 16))
+            await client.writer.drain()
+        (goaway,) = await client.hear()
+        assert goaway.code == ErrorCode.FRAME_TOO_LARGE
+
+
+async def test_core_is_told_before_the_peer_has_closed_its_end(tmp_path: Path) -> None:
+    """What it leased goes to others at once."""
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.say_goodbye(m.Goaway(ErrorCode.PRODUCER_FENCED, "newer"))
+        assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, True]
+        assert host.closed.empty()
+
+
+async def test_peer_that_does_not_close_is_closed_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "LINGER_S", 0.01)
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.say_goodbye(m.Goaway(ErrorCode.PRODUCER_FENCED, "newer"))
+        assert await host.closed.get() == "newer"
+        host.closed.put_nowait("")
+
+
+async def test_connection_for_which_there_is_no_room_is_told(tmp_path: Path) -> None:
+    host = Host(room=False)
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.send(HELLO)
+        (goaway,) = await client.hear()
+        assert goaway.code == ErrorCode.CONNECTIONS_EXHAUSTED
+        assert await client.hear() == []
+
+
+async def test_silent_peer_is_pinged_then_cut_off(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.poll(99)
+        session.poll(100)
+        assert await client.hear() == [m.Ping(100)]
+        session.poll(300)
+        assert "nothing heard for 300 ms" in await host.closed.get()
+        host.closed.put_nowait("")
+
+
+async def test_peer_that_fetches_nothing_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory for answers is bounded."""
+    monkeypatch.setattr(sessions, "UNREAD_MAX_BYTES", 1 << 20)
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(8):
+            session.write(bytes(1 << 20))
+        assert session.unwritten_bytes() < 4 << 20
+        assert "1048576 bytes of answers were left unread" in await host.closed.get()
+        assert session.unwritten_bytes() == 0
+        host.closed.put_nowait("")
+
+
+async def test_paused_session_takes_nothing_more(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.pause_reading()
+        turns = host.turns
+        client.send(m.Status(1))
+        await client.writer.drain()
+        session.say_goodbye(m.Goaway(ErrorCode.SHUTTING_DOWN, "bye"))
+        assert (await client.hear())[0].code == ErrorCode.SHUTTING_DOWN
+        assert host.turns == turns
+
+
+async def test_link_says_hello_first(tmp_path: Path) -> None:
+    host = Host()
+    far = Connection(Side.LISTENER)
+    heard: asyncio.Queue[m.Message] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            for message, _ in far.receive(data, 0):
+                heard.put_nowait(message)
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, str(tmp_path / "far"))
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(20):
+        transport, _ = await loop.create_unix_connection(
+            lambda: Session(host, lambda: host.make_peer("QM2")), str(tmp_path / "far")
+        )
+        hello = await heard.get()
+        assert (hello.role, hello.name) == ("queue-manager", "QM1")
+        transport.close()
+        await host.closed.get()
+    server.close()
+    await server.wait_closed()

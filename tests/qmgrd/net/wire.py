@@ -1,0 +1,96 @@
+"""A client of a daemon on the event loop, with nothing between a test and the protocol."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.states import Side
+
+
+class Wire:
+    """One connection. ``received`` is what came and nobody asked for yet."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.received: list[m.Message] = []
+        self.protocol = Connection(Side.DIALLER)
+        self._last_id = 0
+
+    @classmethod
+    async def dial(cls, address: str) -> "Wire":
+        """Connect, and say nothing yet."""
+        if address.startswith("unix:"):
+            streams = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+        else:
+            host, _, port = address.rpartition(":")
+            streams = await asyncio.open_connection(host, int(port))
+        return cls(*streams)
+
+    @classmethod
+    async def connect(cls, address: str, name: str = "app") -> "Wire":
+        """Connect and shake hands."""
+        wire = await cls.dial(address)
+        wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
+        await wire.next(m.Welcome)
+        return wire
+
+    def send(self, *messages: m.Message) -> None:
+        self.writer.write(b"".join(map(self.protocol.send, messages)))
+
+    async def next(self, kind: type[Any]) -> Any:
+        """Return the next message of a kind; what comes before it stays in ``received``.
+
+        Raises:
+            EOFError: the connection ended without one.
+        """
+        while True:
+            for message in self.received:
+                if type(message) is kind:
+                    self.received.remove(message)
+                    return message
+            data = await self.reader.read(1 << 16)
+            if not data:
+                raise EOFError(f"no {kind.__name__}, but {self.received}")
+            self.received += [message for message, _ in self.protocol.receive(data, 0)]
+
+    async def ask(self, kind: Callable[..., m.Message], *fields: Any) -> Any:
+        """Return the value that answers a request.
+
+        Raises:
+            RequestError: as answered.
+        """
+        self._last_id += 1
+        self.send(kind(self._last_id, *fields))
+        while True:
+            for message in self.received:
+                if type(message) in (m.Ok, m.Error) and message.request_id == self._last_id:
+                    self.received.remove(message)
+                    if type(message) is m.Ok:
+                        return message.value
+                    raise RequestError(ErrorCode(message.code), message.text)
+            data = await self.reader.read(1 << 16)
+            if not data:
+                raise EOFError(f"no answer, but {self.received}")
+            self.received += [message for message, _ in self.protocol.receive(data, 0)]
+
+    async def put(self, producer_id: bytes, queue: str, *batch: bytes) -> m.Committed:
+        """Put records as the next of a producer; return the answer."""
+        stream, commit_id = (await self.ask(m.ProducerOpen, producer_id))[:2]
+        self.send(m.Put(stream, commit_id + 1, 0, queue, list(batch)))
+        committed: m.Committed = await self.next(m.Committed)
+        return committed
+
+    async def bodies(self, queue: str) -> list[bytes]:
+        """Return the bodies of what lies on a queue."""
+        value = await self.ask(m.Browse, queue)
+        heads = m.DELIVERY_BYTES + 24
+        return [item[heads : -8 - item[m.DELIVERY_BYTES + 4]] for item in value["items"]]
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()

@@ -1,0 +1,459 @@
+"""The daemon on the event loop, in this process: sockets, clock, recovery, the end."""
+
+import asyncio
+import gc
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd import daemon as daemons
+from qmgrd.core.turn import TurnFailed
+from qmgrd.daemon import RECOVERIES_MAX, Daemon
+from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+from tests.qmgrd.core.harness import record
+from tests.qmgrd.net.wire import Wire
+
+ID = b"P" * 16
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """The daemon freezes what lives at its start; a test process has many starts."""
+    yield
+    gc.unfreeze()
+
+
+class Running:
+    """A daemon that serves."""
+
+    def __init__(self, config: Config) -> None:
+        self.store = LmdbStore(config.queue_manager.data_dir, 1 << 28)
+        self.daemon = Daemon(config, self.store)
+        self.task = asyncio.create_task(self.daemon.run())
+
+    @property
+    def address(self) -> str:
+        return self.daemon.addresses[-1]
+
+    async def started(self) -> None:
+        while not self.daemon.addresses or self.daemon._tasks is None:
+            if self.task.done():
+                await self.task
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        self.daemon.stop()
+        await self.task
+
+
+def config_of(data_dir: Path, **sections: Any) -> Config:
+    manager = {"name": "QM1", "data_dir": data_dir} | sections.pop("queue_manager", {})
+    listening = {"tcp": []} | sections.pop("listen", {})
+    return Config.model_validate({"queue_manager": manager, "listen": listening, **sections})
+
+
+@asynccontextmanager
+async def running(data_dir: Path, **sections: Any) -> AsyncIterator[Running]:
+    running = Running(config_of(data_dir, **sections))
+    try:
+        async with asyncio.timeout(30):
+            await running.started()
+            yield running
+            if not running.task.done():
+                await running.stop()
+    finally:
+        running.task.cancel()
+        await asyncio.gather(running.task, return_exceptions=True)
+        running.store.close()
+
+
+# -- serving
+
+
+async def test_serves_on_every_address_and_tells_where(tmp_path: Path) -> None:
+    async with running(tmp_path, listen={"tcp": ["127.0.0.1:0"]}) as here:
+        assert json.loads((tmp_path / "listening.json").read_text()) == here.daemon.addresses
+        assert len(here.daemon.addresses) == 2
+        for address in here.daemon.addresses:
+            wire = await Wire.connect(address)
+            assert (await wire.ask(m.Status))["listening"] == here.daemon.addresses
+            await wire.close()
+
+
+async def test_message_goes_in_and_comes_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.QueueCreate, "Q")
+        assert (await wire.put(ID, "Q", record(b"hello"))).commit_id == 1
+        wire.send(m.Get(50, "Q"))
+        deliver = await wire.next(m.Deliver)
+        wire.send(m.Settle(1, m.ACK, deliver.queue_id, deliver.items[0][:17]))
+        assert await wire.next(m.Settled) == m.Settled(1, [])
+        await wire.close()
+
+
+async def test_waits_and_leases_end_by_themselves(tmp_path: Path) -> None:
+    """Nobody sends anything: the timer alone wakes the loop."""
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.QueueCreate, "Q")
+        wire.send(m.Get(50, "Q", 1, 20))
+        assert await wire.next(m.Ok) == m.Ok(50, None)
+        await wire.put(ID, "Q", record(b"x"))
+        wire.send(m.Consume(60, "Q", 10, 1000, 100))
+        first, second = await wire.next(m.Deliver), await wire.next(m.Deliver)
+        assert m.DELIVERY.unpack_from(first.items[0])[3] == 0
+        assert m.DELIVERY.unpack_from(second.items[0])[3] == 1
+        await wire.close()
+
+
+async def test_status_has_what_only_the_shell_knows(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        status = await wire.ask(m.Status)
+        assert status["connections"] == 1
+        assert status["disk_free_bytes"] > 0
+        assert status["store_used_bytes"] < status["store_map_bytes"] == 1 << 28
+        assert {"software", "pid", "uptime_ms", "cpu_ms"} <= set(status)
+        await wire.close()
+
+
+async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path, listen={"connections_max": 2}) as here:
+        wires = [await Wire.connect(here.address) for _ in range(2)]
+        late = await Wire.dial(here.address)
+        assert (await late.next(m.Goaway)).code == ErrorCode.CONNECTIONS_EXHAUSTED
+        await late.close()
+        await wires[0].close()
+        while len(here.daemon._sessions) > 1:
+            await asyncio.sleep(0)
+        wires[0] = await Wire.connect(here.address)
+        for wire in wires:
+            await wire.ask(m.Status)
+            await wire.close()
+
+
+async def test_silent_client_is_pinged_and_cut_off(tmp_path: Path) -> None:
+    limits = {"heartbeat_ms": 20, "liveness_ms": 100}
+    async with running(tmp_path, limits=limits) as here:
+        wire = await Wire.connect(here.address)
+        await wire.next(m.Ping)
+        while await wire.reader.read(1 << 16):
+            pass
+        await wire.close()
+
+
+async def test_rubbish_closes_its_own_connection_only(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        good = await Wire.connect(here.address)
+        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\0\0\0\1\xc1"):
+            bad = await Wire.dial(here.address)
+            bad.writer.write(rubbish)
+            assert (await bad.next(m.Goaway)).code < ErrorCode.OPERATION_UNKNOWN
+            await bad.close()
+        await good.ask(m.Status)
+        await good.close()
+
+
+# -- the end
+
+
+async def test_stop_says_goodbye_after_the_last_answers(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.QueueCreate, "Q")
+        idle = await Wire.connect(here.address, "idle")
+        await wire.put(ID, "Q", record(b"1"))
+        wire.send(m.Get(50, "Q"))
+        await wire.next(m.Deliver)
+        here.daemon.stop()
+        for each in (wire, idle):
+            goaway = await each.next(m.Goaway)
+            assert (goaway.code, goaway.retry_after_ms) == (ErrorCode.SHUTTING_DOWN, 1_000)
+            await each.close()
+        await here.task
+    async with running(tmp_path) as here:
+        assert not here.daemon._turns.boot.unclean
+        wire = await Wire.connect(here.address)
+        wire.send(m.Get(50, "Q"))
+        (item,) = (await wire.next(m.Deliver)).items
+        assert m.DELIVERY.unpack_from(item)[3:6] == (1, 0, m.STATE_REDELIVERED)
+        await wire.close()
+
+
+async def test_stop_does_not_wait_for_a_client_that_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "DRAIN_MAX_MS", 50)
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.QueueCreate, "Q")
+        for i in range(8):
+            await wire.put(ID[:-1] + bytes([i]), "Q", record(bytes(1 << 20)))
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.send(m.Consume(60, "Q", 100, 1 << 30))
+        (session,) = here.daemon._sessions.values()
+        while not session.unwritten_bytes():
+            await asyncio.sleep(0)
+        await here.stop()
+        await wire.close()
+
+
+async def test_stop_does_not_wait_for_a_dial(tmp_path: Path) -> None:
+    """A peer that does not answer would hold the daemon up for ten seconds."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            async with running(tmp_path) as here:
+                wire = await Wire.connect(here.address)
+                link = {"addresses": [f"127.0.0.1:{port}"]}
+                assert (await wire.ask(m.LinkCreate, "FAR", link))["state"] == "dialling"
+                await wire.close()
+                while not here.daemon._dials:
+                    await asyncio.sleep(0)
+                async with asyncio.timeout(5):
+                    await here.stop()
+
+
+async def test_failed_listening_leaves_the_store_clean(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        store = LmdbStore(tmp_path, 1 << 28)
+        config = config_of(tmp_path, listen={"tcp": [f"127.0.0.1:{port}"]})
+        with pytest.raises(ListenFailed):
+            await Daemon(config, store).run()
+        assert not Daemon(config, store)._turns.boot.unclean
+        store.close()
+
+
+async def test_file_that_tells_where_may_fail(tmp_path: Path) -> None:
+    """A full disk must not keep from starting the daemon that empties it."""
+    (tmp_path / "listening.json.new").mkdir()
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            wire = await Wire.connect(here.address)
+            await wire.ask(m.Status)
+            await wire.close()
+    assert [log["why"] for log in logs if log["event"] == "cannot write"] == ["Is a directory"]
+
+
+# -- bugs and broken stores
+
+
+def break_status(here: Running) -> None:
+    def broken(session: object, message: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    here.daemon._turns.broker._handlers[m.Status] = broken
+
+
+async def test_bug_is_undone_and_others_work_on(tmp_path: Path) -> None:
+    """The turn is undone, connections are closed, the guilty peer is kept out, others return."""
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            good, guilty = [await Wire.connect(here.address, n) for n in ("good", "guilty")]
+            await good.ask(m.QueueCreate, "Q")
+            await good.put(ID, "Q", record(b"1"))
+            break_status(here)
+            stream, commit_id = (await good.ask(m.ProducerOpen, ID))[:2]
+            good.send(m.Put(stream, commit_id + 1, 0, "Q", [record(b"2")]))
+            guilty.send(m.Status(1))
+            for wire in (good, guilty):
+                goaway = await wire.next(m.Goaway)
+                assert (goaway.code, goaway.retry_after_ms) == (ErrorCode.INTERNAL_ERROR, 100)
+                await wire.close()
+            kept_out = await Wire.dial(here.address)
+            kept_out.send(m.Hello(m.MAGIC, 1, 1, "client", "guilty"))
+            goaway = await kept_out.next(m.Goaway)
+            assert goaway.code == ErrorCode.PEER_KEPT_OUT
+            assert 0 < goaway.retry_after_ms <= 60_000
+            await kept_out.close()
+            good = await Wire.connect(here.address, "good")
+            stream, commit_id = (await good.ask(m.ProducerOpen, ID, True))[:2]
+            good.send(m.Put(stream, 2, 0, "Q", [record(b"2")]))
+            assert (await good.next(m.Committed)).commit_id == 2
+            assert await good.bodies("Q") == [b"1", b"2"]
+            assert (await good.ask(m.Status))["boot"] == 2
+            await good.close()
+    (logged,) = [log for log in logs if log["log_level"] == "error"]
+    assert "a turn failed and was undone" in logged["event"]
+    assert "ZeroDivisionError while serving connection 2" in str(logged["exc_info"])
+
+
+async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) -> None:
+    """Its supervisor decides then."""
+    async with running(tmp_path) as here:
+        for number in range(RECOVERIES_MAX + 1):
+            wire = await Wire.connect(here.address, f"guilty{number}")
+            break_status(here)
+            wire.send(m.Status(1))
+            assert (await wire.next(m.Goaway)).code == ErrorCode.INTERNAL_ERROR
+            await wire.close()
+        with pytest.raises(TurnFailed, match="ZeroDivisionError"):
+            await here.task
+
+
+async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        guilty = await Wire.connect(here.address, "guilty")
+        break_status(here)
+        guilty.send(m.Status(1))
+        others = await asyncio.gather(*(Wire.dial(here.address) for _ in range(20)))
+        await guilty.next(m.Goaway)
+        await guilty.close()
+        answered = 0
+        for wire in others:
+            try:
+                wire.send(m.Hello(m.MAGIC, 1, 1, "client", "good"))
+                await wire.next(m.Welcome)
+                await wire.ask(m.Status)
+                answered += 1
+            except (EOFError, ConnectionError):
+                pass  # It was there before, and is told to come again.
+            await wire.close()
+        again = await Wire.connect(here.address, "good")
+        await again.ask(m.Status)
+        await again.close()
+
+
+async def test_core_that_cannot_start_anew_ends_the_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rather than to leave a process that listens and answers nobody."""
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no more")
+
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        break_status(here)
+        monkeypatch.setattr(daemons, "Turns", fail)
+        wire.send(m.Status(1))
+        with pytest.raises(StoreFailed, match="cannot start anew: MemoryError: no more"):
+            await here.task
+        await wire.close()
+
+
+async def test_failed_commit_ends_the_daemon_and_answers_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+
+        def fail() -> None:
+            here.store.abort()
+            raise StoreFailed("the outcome of a commit is unknown: Input/output error")
+
+        monkeypatch.setattr(here.store, "commit", fail)
+        wire.send(m.QueueCreate(1, "Q"))
+        with pytest.raises(StoreFailed, match="Input/output error"):
+            await here.task
+        await wire.close()
+        assert wire.received == []
+
+
+async def test_store_that_fails_at_the_stop_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as here:
+
+        def fail() -> None:
+            here.store.abort()
+            raise StoreFailed("full")
+
+        monkeypatch.setattr(here.store, "commit", fail)
+        with pytest.raises(StoreFailed, match="full"):
+            await here.stop()
+
+
+# -- links
+
+
+async def test_link_carries_messages_between_daemons(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    async with (
+        running(tmp_path / "b", queue_manager={"name": "B"}) as b,
+        running(tmp_path / "a", queue_manager={"name": "A"}) as a,
+    ):
+        here, there = await Wire.connect(a.address), await Wire.connect(b.address)
+        await there.ask(m.QueueCreate, "F")
+        await here.ask(m.LinkCreate, "B", {"addresses": [b.address]})
+        await here.ask(m.QueueCreate, "F@B")
+        await here.put(ID, "F@B", *(record(b"%d" % i) for i in range(100)))
+        there.send(m.Get(50, "F", 1, 20_000))
+        await there.next(m.Deliver)
+        while (await here.ask(m.LinkShow, "B"))["waiting"]:
+            await asyncio.sleep(0)
+        assert await there.bodies("F") == [b"%d" % i for i in range(100)]
+        for wire in (here, there):
+            await wire.close()
+
+
+@pytest.mark.parametrize("address", ["a..b:1", "unix:/nul\0"])
+async def test_address_that_is_none_is_told_and_harms_nobody(tmp_path: Path, address: str) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.LinkCreate, "FAR", {"addresses": [address]})
+        while not (row := await wire.ask(m.LinkShow, "FAR"))["error"]:
+            await asyncio.sleep(0)
+        assert row["error"].startswith(f"{address}: ")
+        await wire.close()
+
+
+async def test_link_dials_though_a_client_was_there_before_all_was_set_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn before the tasks exist would have lost the dials of the start."""
+    far: asyncio.Queue[None] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far.put_nowait(None)
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, str(tmp_path / "far"))
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        await wire.ask(m.LinkCreate, "FAR", {"addresses": [f"unix:{tmp_path}/far"]})
+        await far.get()
+        await wire.close()
+    while not far.empty():
+        far.get_nowait()
+    early: list[Wire] = []
+
+    async def listen_slowly(*arguments: Any) -> Any:
+        found = await listen(*arguments)
+        early.append(await Wire.connect(f"unix:{tmp_path}/qmgrd.sock"))
+        early[0].send(m.Status(1))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return found
+
+    monkeypatch.setattr(daemons, "listen", listen_slowly)
+    async with running(tmp_path):
+        await early[0].next(m.Ok)
+        await far.get()
+        await early[0].close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_refused_request_is_an_answer_not_an_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        with pytest.raises(RequestError, match="QUEUE_UNKNOWN"):
+            await wire.ask(m.QueueShow, "NONE")
+        await wire.ask(m.Status)
+        await wire.close()

@@ -1,0 +1,159 @@
+"""The command: options, exit codes, and what is said when it cannot start."""
+
+import gc
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from qmgrd import daemon as daemons
+from qmgrd import main as command
+from qmgrd.core.turn import TurnFailed
+from qmgrd.daemon import SOFTWARE, Daemon
+from qmgrd.main import (
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    EXIT_LISTEN,
+    EXIT_OK,
+    EXIT_STORE,
+    run,
+)
+from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command configures the process: its signals, its log, whose first use is kept."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for module in (command, daemons):
+        monkeypatch.setattr(module, "log", structlog.get_logger())
+    yield
+    gc.unfreeze()
+    structlog.reset_defaults()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each daemon stop as soon as it runs."""
+    serve = Daemon.run
+
+    async def run_shortly(self: Daemon) -> None:
+        self.stop()
+        await serve(self)
+
+    monkeypatch.setattr(Daemon, "run", run_shortly)
+
+
+def options(data_dir: Path, *more: str) -> list[str]:
+    return ["--data-dir", str(data_dir), "--name", "QM1", "--tcp", "127.0.0.1:0", *more]
+
+
+@pytest.mark.usefixtures("stopped_at_once")
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_ordered_stop_exits_with_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], loop: str
+) -> None:
+    assert run(options(tmp_path, "--loop", loop)) == EXIT_OK
+    said = capsys.readouterr().err
+    assert "listening" in said
+    assert "stopped" in said
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"{SOFTWARE}\n"
+
+
+def test_check_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(options(tmp_path / "new", "--check")) == EXIT_OK
+    assert capsys.readouterr().out == "the configuration is sound\n"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[limits]\nframe_max = 1\n", "limits.frame_max: unknown key, did you mean"),
+        ("[queue_defaults]\ndepth_max = -1\n", "queue_defaults.depth_max: -1 is not positive"),
+        ('[listen]\ntcp = ["0.0.0.0:7470"]\n', "listen.insecure_listen = true"),
+        ("nonsense", "not TOML"),
+    ],
+)
+def test_bad_configuration_is_told_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    (tmp_path / "qmgrd.toml").write_text(text)
+    assert run(["--config", str(tmp_path / "qmgrd.toml")]) == EXIT_CONFIG
+    assert words in capsys.readouterr().err
+
+
+def test_missing_configuration_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--config", "/none/qmgrd.toml"]) == EXIT_CONFIG
+    assert "/none/qmgrd.toml: cannot be read: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("stopped_at_once")
+def test_options_beat_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "qmgrd.toml"
+    file.write_text('[queue_manager]\nname = "OTHER"\ndata_dir = "/none"\n[listen]\ntcp = []\n')
+    assert run(["--config", str(file), "--name", "MINE", "--data-dir", str(tmp_path)]) == EXIT_OK
+    assert '"name": "MINE"' in capsys.readouterr().err
+    assert run(["--config", str(file), "--data-dir", str(tmp_path)]) == EXIT_STORE
+    assert "belongs to queue manager MINE" in capsys.readouterr().err
+
+
+def test_second_daemon_on_a_directory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = LmdbStore(tmp_path, 1 << 20)
+    assert run(options(tmp_path)) == EXIT_STORE
+    assert "is in use by another qmgrd" in capsys.readouterr().err
+    store.close()
+
+
+def test_directory_that_cannot_be_made_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(options(tmp_path / "file" / "data")) == EXIT_STORE
+    assert "Not a directory" in capsys.readouterr().err
+
+
+def test_port_in_use_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert run([*options(tmp_path)[:-1], f"127.0.0.1:{port}"]) == EXIT_LISTEN
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(StoreFailed("disk"), EXIT_STORE), (TurnFailed(0, ValueError("bug")), EXIT_FAILED)],
+)
+def test_daemon_that_fails_exits_with_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    async def fail(self: Daemon) -> None:
+        raise error
+
+    monkeypatch.setattr(Daemon, "run", fail)
+    assert run(options(tmp_path)) == code
+    LmdbStore(tmp_path, 1 << 20).close()  # The directory was let go.
+
+
+def test_damage_that_only_the_start_meets_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("mdb_get: MDB_CORRUPTED: Located page was wrong type")
+
+    monkeypatch.setattr(command, "Daemon", fail)
+    assert run(options(tmp_path)) == EXIT_STORE
+    assert "is it damaged?" in capsys.readouterr().err

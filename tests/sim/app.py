@@ -1,0 +1,263 @@
+"""An application on the production client: qmgr_client's core in a shell that mirrors its aio.py.
+
+It puts, consumes and gets over one connection, and tells the ledger what it was told. A tap reads
+its own frames, as the ledger wants to know ids and handles that the client keeps to itself.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from qmgr_client.core import ClientCore
+from qmgr_client.errors import ConnectionEnded, UnknownOutcome
+from qmgr_client.events import (
+    ConsumerEnded,
+    Delivered,
+    Disconnected,
+    Failed,
+    ProducerLost,
+    PutDone,
+    RequestDone,
+    RequestFailed,
+    Settled,
+)
+from qmgr_client.message import Message, PutResult
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.frame import FrameDecoder
+from qmgr_protocol.layout import parse
+from qmgr_protocol.record import encode_uid
+from tests.sim import consumer, producer
+from tests.sim.client import REDIAL_MS
+from tests.sim.lab import Lab
+from tests.sim.ledger import Put, require
+from tests.sim.wire import Wire
+
+FRAME_MAX_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class Reading:
+    """A message that the application works on."""
+
+    message: Message
+    put: Put
+
+
+class App:
+    """Puts as one set of habits says, and reads a queue as another does.
+
+    Invariant: ``puts`` and ``settles`` hold what has no result yet, by ticket.
+    """
+
+    def __init__(
+        self, lab: Lab, name: str, where: str, puts: producer.Habits, reads: consumer.Habits
+    ) -> None:
+        self.lab = lab
+        self.name = name
+        self.where = where
+        self.producing = puts
+        self.reading = reads
+        self.wire: Wire | None = None
+        self.made = 0
+        self.lives = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start as a new process: nothing of the last one is known."""
+        self.lives += 1
+        self.life = f"{self.name}/{self.lives}"
+        self.producer_id = self._new_producer_id()
+        coalesce = self.lab.random.random() < 0.7
+        self.core = ClientCore(self.name, self.producer_id, coalesce=coalesce)
+        self.puts: dict[int, Put] = {}
+        self.settles: dict[int, tuple[int, Message]] = {}
+        self.held: list[Reading] = []
+        self.consumer = 0
+        self.get = 0
+        self.idle_until_ms = 0
+        self._tap = FrameDecoder(FRAME_MAX_BYTES)
+
+    def _new_producer_id(self) -> bytes:
+        self._producers = getattr(self, "_producers", 0) + 1
+        return hashlib.sha256(f"{self.name}:{self._producers}".encode()).digest()[:16]
+
+    @property
+    def done(self) -> bool:
+        """Whether it has nothing left to do."""
+        made = self.made >= self.producing.total
+        return made and not (self.puts or self.settles or self.held)
+
+    def act(self) -> None:
+        """Do something."""
+        random, now_ms = self.lab.random, self.lab.now_ms
+        if self.core.failed is not None:
+            self.forget()
+        elif self.wire is None:
+            if now_ms >= self.idle_until_ms:
+                self.lab.connect(self, self.lab.nodes[self.where])
+            return
+        elif self.made < self.producing.total and self.core.can_put and random.random() < 0.5:
+            self._put()
+        elif self.held and random.random() >= self.reading.slow:
+            self._settle_some()
+        elif not self.held:
+            self._read()
+        self.flush()
+
+    def forget(self) -> None:
+        """Die, and start anew as somebody else."""
+        if self.wire is not None:
+            self.wire.cut(self.lab.random)
+            self.wire.flow_to(self).over = True
+            self.wire = None
+        self._begin()
+
+    def hang_up(self) -> None:
+        """Close the connection; the client dials again."""
+        if self.wire is not None:
+            self.wire.close(self)
+
+    def _put(self) -> None:
+        queue = self.lab.random.choice(self.producing.queues)
+        for _ in range(self.lab.random.randint(1, self.producing.batch_max)):
+            if self.made >= self.producing.total or not self.core.can_put:
+                return
+            put = producer.new_put(self.lab, self.producing, self.life, self.where, queue)
+            self.made += 1
+            self.puts[self.core.put(queue, put.record, put.uid)] = put
+
+    def _read(self) -> None:
+        """Have a consumer or a get at work; end a consumer now and then."""
+        random, habits = self.lab.random, self.reading
+        if self.lab.now_ms < self.idle_until_ms:
+            return
+        if habits.gets:
+            if not self.get:
+                wait_ms = random.choice([0, 1_000, 20_000])
+                self.get = self.core.request(
+                    self.lab.now_ms, m.Get, habits.queue, habits.credit_messages, wait_ms,
+                    habits.lease_ms, habits.credit_bytes,
+                )  # fmt: skip
+        elif not self.consumer:
+            self.consumer = self.core.consume(
+                habits.queue, habits.credit_messages, habits.credit_bytes, habits.lease_ms
+            )
+        elif random.random() < habits.drop:
+            self.core.cancel(self.consumer)
+
+    def _settle_some(self) -> None:
+        random, habits = self.lab.random, self.reading
+        for _ in range(min(len(self.held), random.randint(1, habits.batch_max))):
+            reading = self.held.pop(random.choice([0, 0, len(self.held) - 1]))
+            if random.random() < habits.drop:
+                continue
+            action = m.RELEASE if random.random() < habits.release else m.ACK
+            self.settles[self.core.settle(reading.message, action)] = (action, reading.message)
+
+    # The shell
+
+    def opened(self, wire: Wire) -> None:
+        self.wire = wire
+        self._tap = FrameDecoder(FRAME_MAX_BYTES)
+        self.core.connected(self.lab.now_ms)
+        self.flush()
+
+    def received(self, data: bytes) -> None:
+        self.core.receive(data, self.lab.now_ms)
+        self.flush()
+
+    def lost(self, why: str) -> None:
+        self.wire = None
+        self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + REDIAL_MS)
+        self.core.connection_lost()
+        self._happen()
+
+    def poll(self) -> None:
+        self.core.poll(self.lab.now_ms)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is due, and take what has happened."""
+        self._happen()
+        while self.wire is not None and (data := self.core.data_to_send(self.lab.now_ms)):
+            self._listen_in(data)
+            self.wire.send(self, data)
+        self._happen()
+
+    def _listen_in(self, data: bytes) -> None:
+        """Tell the ledger which id each put has, and what is settled."""
+        self._tap.feed(data)
+        for array, _ in self._tap.drain():
+            message = parse(array)
+            if type(message) is m.Put:
+                for seq_id, record in enumerate(message.records, message.first_id):
+                    put = self.lab.ledger.of(record)
+                    self.lab.ledger.by_stream[self.producer_id, seq_id] = put
+            elif type(message) is m.Settle:
+                for _, arrival, lease in m.HANDLE.iter_unpack(message.handles):
+                    handle = (self.where, message.queue_id, arrival)
+                    self.lab.ledger.settles(message.action, handle, lease)
+
+    def _happen(self) -> None:
+        for event in self.core.events():
+            kind = type(event)
+            if kind is PutDone:
+                self._put_done(self.puts.pop(event.ticket), event.result)
+            elif kind is Settled:
+                self._settled(*self.settles.pop(event.ticket), event.error)
+            elif kind is Delivered:
+                while message := self.core.next_message(event.ticket, self.lab.now_ms):
+                    self._take(message)
+            elif kind in (RequestDone, RequestFailed):
+                self._got(event.value if kind is RequestDone else event.error)
+            elif kind is ConsumerEnded:
+                self.consumer = 0
+                self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+            elif kind is ProducerLost:
+                self.producer_id = self._new_producer_id()
+                self.core.renew_producer(self.producer_id)
+            elif kind is Disconnected:
+                self.idle_until_ms = self.lab.now_ms + event.retry_after_ms
+                self.hang_up()
+            elif kind is Failed:
+                require(False, "peers_keep_the_protocol", f"{self.name}: {event.error}")
+
+    def _put_done(self, put: Put, result: PutResult | RequestError) -> None:
+        fact = f"put {put.serial} of {put.producer}: {result}"
+        if isinstance(result, UnknownOutcome | ConnectionEnded):
+            return
+        if isinstance(result, RequestError):
+            code = name_of(result.code)
+            require(code in producer.EXPECTED, "refusals_have_a_cause", fact)
+            self.lab.ledger.answered(put, code)
+            self.lab.watch.refusals[code] = self.lab.watch.refusals.get(code, 0) + 1
+            return
+        self.lab.ledger.answered(put, "acked")
+        if result.uid is not None and put.trailer:
+            require(encode_uid(result.uid) == put.trailer, "uid_is_as_told", fact)
+
+    def _take(self, message: Message) -> None:
+        put = self.lab.ledger.of_body(message.body)
+        fact = f"message {put.serial} to {self.name}"
+        require(not message.damage, "delivered_was_accepted", fact)
+        require(put.home == (self.where, self.reading.queue), "delivered_was_accepted", fact)
+        self.held.append(Reading(message, put))
+
+    def _got(self, found: list[Message] | RequestError) -> None:
+        self.get = 0
+        self.idle_until_ms = self.lab.now_ms + (0 if found else 1)
+        if isinstance(found, RequestError):
+            self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+            code = name_of(found.code)
+            require(code in ("QUEUE_UNKNOWN", "QUEUE_DELETED"), "refusals_have_a_cause", f"{self.name}: {found}")
+            return
+        for message in found:
+            self._take(message)
+
+    def _settled(self, action: int, message: Message, error: RequestError | None) -> None:
+        _, arrival, _ = m.HANDLE.unpack(message.handle)
+        fact = f"{self.reading.queue}:{arrival} of {self.name}: {error}"
+        if error is not None:
+            require(error.code == ErrorCode.LEASE_LOST, "refusals_have_a_cause", fact)
+        elif action == m.ACK:
+            consumer.check_settled(self.lab, self.where, self.reading.queue, message.queue_id, arrival)

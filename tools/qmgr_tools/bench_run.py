@@ -1,0 +1,153 @@
+"""One measurement of qmctl bench: the queue, the connections, the run, the figures."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools.bench_load import Load, Outcome, Plan
+from qmgr_tools.bench_qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.failure import Exit, Failure, usage
+
+NAME = "qmctl.bench"
+FOREVER_S = float("inf")
+PRELOAD_INFLIGHT = 1_024
+PRELOAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to measure. Without producers ``count`` messages are put beforehand."""
+
+    mode: str
+    queue: str
+    size: int
+    priority: int
+    same: bool
+    count: int | None = None
+    seconds: float = FOREVER_S
+    producers: int = 0
+    inflight: int = 0
+    one_a_frame: bool = False
+    prefetch: int = 0
+
+
+def measure(address: str, work: Work) -> dict[str, Any]:
+    """Do *work* with the queue manager at *address*; return the figures.
+
+    Raises:
+        OSError: nobody listens there.
+        RequestError, LoadFailed: it refused, or did not do, what was asked.
+        Failure: it would eat somebody's messages, or go beyond a window.
+    """
+    with _empty_queue(address, work), ExitStack() as sockets:
+        pool = records(bodies(work.size, vary=not work.same), work.priority)
+        if not work.producers:
+            _preload(address, work, pool)
+
+        def wire(role: str) -> Wire:
+            return sockets.enter_context(Wire(address, f"{NAME}.{role}"))
+
+        senders = [
+            QmgrSender(wire(f"producer.{i}"), work.queue, pool, coalesce=not work.one_a_frame)
+            for i in range(work.producers)
+        ]
+        receiver = None
+        if work.prefetch:
+            receiver = QmgrReceiver(wire("consumer"), work.queue, work.prefetch)
+        before_ms = _cpu_ms(address)
+        plan = Plan(work.inflight, work.seconds, work.count or 0)
+        outcome = Load(plan, senders, receiver).run()
+        return _measured(work, outcome, _cpu_ms(address) - before_ms)
+
+
+@contextmanager
+def _empty_queue(address: str, work: Work) -> Iterator[None]:
+    """Have the queue there and empty, and leave things as they were.
+
+    Raises:
+        Failure: REFUSED, somebody's messages are on it; USAGE, windows that are not granted.
+    """
+    with Wire(address, NAME) as control:
+        _check_window(control.welcome, work)
+        try:
+            row, existed = control.ask(m.QueueShow, work.queue), True
+            _check_queue(work.queue, row)
+        except RequestError as error:
+            if error.code != ErrorCode.QUEUE_UNKNOWN:
+                raise
+            existed = False
+            control.ask(m.QueueCreate, work.queue)
+    try:
+        yield
+    finally:
+        with Wire(address, NAME) as control:  # The first would have fallen silent for too long.
+            if existed:
+                control.ask(m.QueuePurge, work.queue)
+            else:
+                control.ask(m.QueueDelete, work.queue, True)
+
+
+def _check_queue(queue: str, row: dict[str, Any]) -> None:
+    if row["kind"] != "local":
+        why = f"it is a {row['kind']} queue"
+    elif row["depth"]:
+        why = f"{row['depth']} messages are on it"
+    else:
+        return
+    hint = "give another --queue; it is made and deleted again"
+    raise Failure(Exit.REFUSED, f"cannot measure on {queue}", why, hint)
+
+
+def _check_window(welcome: m.Welcome, work: Work) -> None:
+    limit = welcome.put_window_messages
+    if work.inflight > limit:
+        why = f"the queue manager grants a window of {limit} puts"
+        raise usage(f"--inflight {work.inflight} is too many", why, f"say at most {limit}")
+    limit = welcome.put_window_bytes
+    if work.inflight * work.size > limit:
+        why = f"the queue manager grants a window of {limit} bytes, this is more"
+        raise usage(f"--inflight {work.inflight} of --size {work.size}", why, "say less of one")
+
+
+def _preload(address: str, work: Work, pool: list[bytes]) -> None:
+    window = max(min(PRELOAD_INFLIGHT, PRELOAD_BYTES // max(work.size, 1)), 1)
+    with Wire(address, f"{NAME}.preload") as wire:
+        sender = QmgrSender(wire, work.queue, pool, coalesce=True)
+        Load(Plan(window, FOREVER_S, work.count or 0), [sender], None).run()
+
+
+def _cpu_ms(address: str) -> int:
+    with Wire(address, NAME) as control:
+        return control.cpu_ms()
+
+
+def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
+    messages = outcome.messages
+    row: dict[str, Any] = {
+        "mode": work.mode,
+        "queue": work.queue,
+        "messages": messages,
+        "seconds": round(outcome.seconds, 3),
+        "messages_per_second": round(messages / outcome.seconds) if messages else 0,
+    }
+    for name, latency in (
+        ("put", outcome.put), ("ack", outcome.ack), ("end_to_end", outcome.end_to_end),
+    ):  # fmt: skip
+        row[f"{name}_p50_ms"] = latency.percentile_ms(50)
+        row[f"{name}_p99_ms"] = latency.percentile_ms(99)
+    return row | {
+        "daemon_cpu_us": round(cpu_ms * 1000 / messages, 2) if messages else None,
+        "generator_cpu_us": (
+            round(outcome.generator_cpu_s * 1e6 / messages, 2) if messages else None
+        ),
+        "size_bytes": work.size,
+        "producers": work.producers or None,
+        "inflight": work.inflight or None,
+        "prefetch": work.prefetch or None,
+        "one_a_frame": work.one_a_frame,
+        "same": work.same,
+        "priority": work.priority,
+    }
