@@ -125,7 +125,7 @@ class Limits(Section):
     message_max_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
     """The largest message with its headers, in bytes; 64 KiB or more below frame_max_bytes."""
 
-    put_window_messages: Annotated[int, count(1, 1_000_000)] = 4096
+    put_window_messages: Annotated[int, count(1, 10_000)] = 4096
     """The most messages that a connection may have put and not been answered for."""
 
     put_window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
@@ -210,7 +210,7 @@ class Producer(Section):
 class Link(Section):
     """[link]"""
 
-    window_messages: Annotated[int, count(1, 1_000_000)] = 4096
+    window_messages: Annotated[int, count(1, 10_000)] = 4096
     """The most messages in flight on a link."""
 
     window_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 8 * MIB

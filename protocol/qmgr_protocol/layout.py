@@ -73,7 +73,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (29, m.Browse, (_ID, NAME, _POSITION, _COUNT, _SEQ)),
     (40, m.QueueCreate, (_ID, NAME, _ATTRIBUTES)),
     (41, m.QueueDelete, (_ID, NAME, flag)),
-    (42, m.QueueList, (_ID, NAME, integer(1, 10_000))),
+    (42, m.QueueList, (_ID, NAME, integer(1, 1_000))),
     (43, m.QueueShow, (_ID, NAME)),
     (44, m.QueuePurge, (_ID, NAME)),
     (60, m.LinkOpen, (_ID, exactly(24), _SEQ, _SEQ)),

@@ -34,6 +34,7 @@ class Daemon:
         self.limits: dict[int, int] = {}  # of the kernel, as in resource.setrlimit
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
+        self._deaf = False
 
     def start(self) -> "Daemon":
         """Start it and wait until it listens."""
@@ -61,14 +62,21 @@ class Daemon:
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            entry = json.loads(line) if line.startswith(b"{") else {"event": line.decode()}
-            with self._changed:
-                self.log.append(entry)
-                self._changed.notify_all()
+        with process.stderr as lines:
+            for line in lines:
+                entry = json.loads(line) if line.startswith(b"{") else {"event": line.decode()}
+                with self._changed:
+                    self.log.append(entry)
+                    self._changed.notify_all()
+                if self._deaf:
+                    break
         process.wait()
         with self._changed:
             self._changed.notify_all()
+
+    def break_log(self) -> None:
+        """Read one more entry of its log, then close the pipe."""
+        self._deaf = True
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -130,8 +138,6 @@ class Daemon:
             if self._process.poll() is None:
                 self._process.kill()
             self.exit_code()
-            assert self._process.stderr is not None
-            self._process.stderr.close()
 
 
 def toml(sections: dict[str, dict[str, Any]]) -> str:
@@ -252,12 +258,13 @@ class Producer:
     def __init__(self, wire: Wire, producer_id: bytes, resume: bool) -> None:
         self.wire = wire
         self.stream, self.commit_id = wire.ask(m.ProducerOpen, producer_id, resume)[:2]
+        self.seen = 0
 
     def put(self, queue: str, *batch: bytes, first_id: int = 0) -> list[list[Any]]:
         """Put records under the next ids, or from a given one on; return the refusals."""
         first_id = first_id or self.commit_id + 1
-        self.wire.send(m.Put(self.stream, first_id, 0, queue, list(batch)))
+        self.wire.send(m.Put(self.stream, first_id, self.seen, queue, list(batch)))
         answer = self.wire.next(m.Committed)
-        self.commit_id = answer.commit_id
+        self.seen = self.commit_id = answer.commit_id
         refused: list[list[Any]] = answer.refused
         return refused

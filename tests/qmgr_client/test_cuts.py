@@ -267,8 +267,10 @@ def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away(
     world = World(6, 1 << 24, 6, coalesce=True)
     for _ in range(4):
         world.put("WIDE", 3)
+    world.settle_down()
     world.get(4, 0)
     world.settle_down()
+    assert len(world.held) == 4
     world.reconnect()
     world.settle_down()
     for _ in range(3):  # Three frames of acks, then the producer is opened, all in the intake.

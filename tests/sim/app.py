@@ -227,10 +227,7 @@ class App:
         if isinstance(result, UnknownOutcome | ConnectionEnded):
             return
         if isinstance(result, RequestError):
-            code = name_of(result.code)
-            require(code in producer.EXPECTED, "refusals_have_a_cause", fact)
-            self.lab.ledger.answered(put, code)
-            self.lab.watch.refusals[code] = self.lab.watch.refusals.get(code, 0) + 1
+            producer.check_refused(self.lab, put, name_of(result.code))
             return
         self.lab.ledger.answered(put, "acked")
         if result.uid is not None and put.trailer:

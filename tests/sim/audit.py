@@ -167,13 +167,13 @@ def accounts_balance(ledger: Ledger, watch: Watch) -> None:
         if put.home in ledger.purges:
             continue
         if put.answer == "acked":
-            # One that met its own UID where it was bound for counts as that other one.
-            arrived = put.homes or (put.trailer and homes[put.home, put.trailer])
+            # One that brought a UID and met it where it was bound for counts as that other one.
+            arrived = put.homes or (put.uid and homes[put.home, put.trailer])
             require(arrived, "acknowledged_is_never_lost", fact)
         if put.answer not in ("", "acked"):
             require(not put.entered and not put.homes, "refused_is_not_stored", fact)
         if put.entered:
-            there = put.homes or homes[put.home, put.trailer]
+            there = put.homes or (put.uid and homes[put.home, put.trailer])
             require(there, "acknowledged_is_never_lost", f"{fact}, entered")
         if put.homes:
             require(put.removed, "all_is_drained", fact)

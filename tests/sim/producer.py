@@ -55,6 +55,15 @@ def _new_uid(lab: Lab, habits: Habits) -> Uid:
     return uid
 
 
+def check_refused(lab: Lab, put: Put, code: str) -> None:
+    """Take note of a refusal: it has a cause, and nothing is stored."""
+    has_cause = code in EXPECTED and (code != "DUPLICATE_MESSAGE" or put.uid is not None)
+    require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
+    require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
+    lab.ledger.answered(put, code)
+    lab.watch.refusals[code] = lab.watch.refusals.get(code, 0) + 1
+
+
 class Producer(Client):
     """Puts until it has made ``total``. Invariant: ``open`` holds what is not answered, by id."""
 
@@ -177,11 +186,7 @@ class Producer(Client):
 
     def _refused(self, seq_id: int, code: str) -> None:
         put = self.lab.ledger.by_stream[self.producer_id, seq_id]
-        require(code in EXPECTED, "refusals_have_a_cause", f"put {put.serial}: {code}")
-        require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
-        self.lab.ledger.answered(put, code)
-        refusals = self.lab.watch.refusals
-        refusals[code] = refusals.get(code, 0) + 1
+        check_refused(self.lab, put, code)
         self.open.pop(seq_id, None)
         self.sent_bytes.pop(seq_id, None)
 

@@ -105,7 +105,7 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         batch_max=random.choice([1, 5, 50]),
         gets=random.random() < 0.25,
         slow=random.choice([0, 0.3, 0.9]),
-        release=random.choice([0, 0.1]),
+        release=random.choice([0, 0.1, 0.5]),
         twice=random.choice([0, 0.2]),
         drop=random.choice([0, 0, 0.1]),
     )

@@ -235,10 +235,17 @@ class World(Lab):
         links = [w for w in self.wires if isinstance(w.flows[0].port, PeerPort)]
         return self.random.choice(links if links and self.random.random() < 0.5 else self.wires)
 
+    def _delay_news(self, wire: Wire) -> None:
+        """Have one end learn late that it is over, and get late what was sent before."""
+        if self.random.random() < 0.5:
+            self.random.choice(wire.flows).clogged = True
+
     def _cut(self) -> bool:
         if not self.wires:
             return False
-        self._some_wire().cut(self.random)
+        wire = self._some_wire()
+        wire.cut(self.random)
+        self._delay_news(wire)
         self.note("wire", "cut")
         return True
 
@@ -329,7 +336,11 @@ class World(Lab):
             self.random.choice(programs).forget()
 
     def _client_hangs_up(self) -> None:
-        self.random.choice(self.clients).hang_up()
+        client = self.random.choice(self.clients)
+        if client.wire is not None:
+            wire = client.wire
+            client.hang_up()
+            self._delay_news(wire)
 
     # The end
 
@@ -350,8 +361,6 @@ class World(Lab):
             puts = client.habits if isinstance(client, Producer) else client.producing
             puts.twice, puts.total = 0.0, min(puts.total, client.made + 20)
         for name, asker in self.askers.items():
-            peer = HUB if name != HUB else "EWR"
-            asker.want(lambda i, p=peer: m.LinkStart(i, p))
             if name == HUB:
                 asker.want(lambda i: m.QueueCreate(i, "LATE"))
                 asker.want(lambda i: m.QueueCreate(i, "SCRATCH"))

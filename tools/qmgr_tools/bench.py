@@ -133,7 +133,7 @@ def _failing(doing: str, address: str) -> Iterator[None]:
     except OSError as error:
         raise Failure(
             Exit.UNAVAILABLE, f"cannot {doing}", f"cannot connect to {address}: {error.strerror}",
-            "is qmgrd running there? say another address with --connect",
+            "is qmgrd running there? --connect says where else",
         ) from error  # fmt: skip
 
 

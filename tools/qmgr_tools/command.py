@@ -38,6 +38,9 @@ Output = Annotated[
 ]
 
 
+GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """What a command is told beside its own arguments."""
@@ -70,15 +73,14 @@ class Call:
         from qmgr_protocol.errors import RequestError
 
         try:
-            with connect(address, name=f"qmctl.{os.getpid()}") as client:
+            with connect(address, name=f"qmctl.{os.getpid()}", give_up_ms=GIVE_UP_MS) as client:
                 yield client
         except RequestError as error:
             raise refused(doing, error) from error
         except ConnectFailed as error:
-            raise Failure(
-                Exit.UNAVAILABLE, f"cannot {doing}", str(error),
-                "is qmgrd running there? say another address with --connect",
-            ) from error  # fmt: skip
+            why = f"cannot connect to {error.address}: {error.why}"
+            remedy = f"{error.hint} --connect says where else"
+            raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
 
 
 def command(

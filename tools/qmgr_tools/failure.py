@@ -5,7 +5,7 @@ error: what -- why -- what to try
 
 from enum import IntEnum
 
-from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
 
 
 class Exit(IntEnum):
@@ -70,6 +70,7 @@ _TRY = {
     ErrorCode.QUEUE_IN_USE: "see: qmctl queue ls --where kind=remote",
     ErrorCode.MESSAGE_TOO_LARGE: "split it, or raise limits.message_max_bytes in qmgrd.toml",
     ErrorCode.DUPLICATE_MESSAGE: "nothing: that UID is stored already",
+    ErrorCode.RECORD_DAMAGED: "it goes back to the queue; see: qmctl browse",
     ErrorCode.LEASE_LOST: "get it again, with a longer --lease",
     ErrorCode.LINK_EXISTS: "see: qmctl link show; delete it first to give it other addresses",
     ErrorCode.LINK_NOT_EMPTY: "let its messages go, or delete it with --purge",
@@ -96,6 +97,9 @@ def refused(doing: str, error: RequestError) -> Failure:
     """Return the failure of *doing* something that the daemon, or the client, refused."""
     fact, _, remedy = error.text.partition("; ")
     why = f"{fact} ({name_of(error.code)})"
+    if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
+        remedy = "it may have been done all the same: look, before you do it again"
+        return Failure(Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy or try_of(error.code))
 
 

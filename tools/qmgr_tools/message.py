@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -18,7 +19,6 @@ from qmgr_tools.queue import messages
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
-
     from qmgr_client.message import Message
 
 LINES_AT_A_TIME = 1_000
@@ -203,11 +203,14 @@ def get(
             try:
                 _print(call, came, body_only=body_only, several=all_ or count > 1)
             except BaseException:
-                _give_back(client, held)
+                with suppress(RequestError):
+                    _give_back(client, held)
                 raise
             got += len(came)
             if not release:
-                client.ack_many(came)
+                lost = [error for error in client.ack_many(came) if error is not None]
+                if lost:
+                    raise refused(f"acknowledge {messages(len(lost))} from {queue}", lost[0])
                 held.clear()
         _give_back(client, held)
     if not got and not all_:

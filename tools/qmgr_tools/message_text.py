@@ -21,6 +21,7 @@ JSON: one line a message, each an object with
   correlation_id, reply_to, content_type, headers
   body_bytes, body                  text, or null where it is none; then
   body_base64                       has it, else null
+  damage                            why the record cannot be read, or ""; it is the body then
 """
 
 COLUMNS = (
@@ -70,6 +71,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "body_bytes": len(message.body),
         "body": body,
         "body_base64": base64.b64encode(message.body).decode() if body is None else None,
+        "damage": message.damage,
     }
 
 
@@ -77,6 +79,7 @@ def as_row(message: "Message") -> dict[str, Any]:
     """Return *message* as a row of COLUMNS."""
     body = text_of(message.body)
     preview = f"({humane.size(len(message.body))} binary)" if body is None else body
+    preview = f"(damaged: {message.damage})" if message.damage else preview
     if len(preview) > PREVIEW_CHARACTERS:
         preview = preview[: PREVIEW_CHARACTERS - 1] + "…"
     now_us = time.time_ns() // 1000

@@ -36,6 +36,7 @@ COLUMNS = (
     output.size("bytes_max"),
     output.duration("lease_ms"),
     output.count("next_arrival"),
+    output.count("maybe_before"),
     output.count("queue_id"),
     output.text("target"),
     output.text("manager"),
@@ -77,7 +78,7 @@ def create(
     given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
     attributes = {key: value for key, value in given.items() if value is not None}
     with call.client(f"create queue {queue}") as client:
-        row = client.queue_create(queue, **attributes)
+        row = client.queue_create(queue, attributes)
     if call.is_json:
         output.document(row)
     else:
@@ -130,7 +131,8 @@ def show(call: Call, queue: Name) -> None:
       depth_max, bytes_max, lease_ms    its limits
       depth, bytes                      messages on it, and bytes of these
       ready, leased                     which of them a get can have, and which somebody holds
-      consumers, next_arrival
+      consumers, next_arrival           of messages: the number that the next put gets
+      maybe_before                      after a crash: what arrived before may be a repetition
       puts = fast + slow                stored: without, and after a look into the UID index
       duplicates, refused               not stored: their UID was there; for another reason
       delivered, acked, returned        handed out, done with, come back

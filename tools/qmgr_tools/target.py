@@ -44,9 +44,13 @@ def checked(text: str, source: str) -> str:
         why = f"{text!r} names no absolute path"
     else:
         try:
-            return str(parse_address(text))
+            found = parse_address(text)
         except ValueError as error:
             why = str(error)
+        else:
+            if found.port:
+                return str(found)
+            why = f'"{text}" has the port 0'
     raise usage(f"{source} is no address", why, "say HOST:PORT or unix:/PATH")
 
 

@@ -35,6 +35,15 @@ CLOCK = struct.Struct(">QQQQQ")  # store clock ms, wall us, last stamp us, turn 
 BOOT = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
 
 
+class NotAuthorized(RemoteProtocolError):
+    """A request that this peer may not make. Not all of them have an id to be answered by."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+    def __init__(self, request: str) -> None:
+        super().__init__(f"{request} is not allowed to this peer")
+
+
 class StoreForeign(Exception):
     """The store belongs to another queue manager, or was written by another version."""
 
@@ -221,7 +230,7 @@ class Broker:
                 self.context.send(session.connection, answer)
             return
         if not allowed(kind):
-            raise RequestError(ErrorCode.NOT_AUTHORIZED, f"{kind.__name__} is not allowed")
+            raise NotAuthorized(kind.__name__)
         self._handlers[kind](session, message)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:

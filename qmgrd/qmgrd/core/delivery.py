@@ -56,6 +56,14 @@ class Delivery:
 
     def get(self, session: Session, message: m.Get) -> None:
         """Lease what is there, or wait for the first."""
+        limits = self._context.config.limits
+        limit = limits.request_window + limits.consumers_per_connection_max
+        if len(session.consumers) >= limit:
+            raise RequestError(
+                ErrorCode.CONSUMERS_EXHAUSTED,
+                f"{len(session.consumers)} gets and consumers wait on this connection, "
+                f"at most {limit}",
+            )
         self._check_free(session, message.request_id)
         queue = self._readable(message.queue)
         deadline_ms = self._context.now.ms + message.wait_ms
@@ -127,8 +135,8 @@ class Delivery:
         """Acknowledge or release what the handles name."""
         session.settled_id = message.settle_id
         queue = self._catalogue.by_id.get(message.queue_id)
-        if queue is None:
-            return  # The queue is deleted, and the message with it: settled or gone.
+        if queue is None or queue.is_transmission:
+            return  # Deleted, and the message with it; or nobody's to settle but its link's.
         tx = self._context.tx
         count = 0
         for index, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(message.handles)):

@@ -23,10 +23,11 @@ from qmgr_protocol.errors import (
     CommitOutOfRange,
     ErrorClass,
     ErrorCode,
+    FieldInvalid,
     RequestError,
-    class_of,
     name_of,
 )
+from qmgr_protocol.layout import check_reply
 from qmgr_protocol.window import Outbox
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
@@ -69,6 +70,8 @@ class Link:
         self._in_flight: deque[tuple[int, int]] = deque()  # last id and bytes of each put
         self._in_flight_bytes = 0
         self._frame_bytes = PUMP_BYTES  # what one put may hold
+        self._window_bytes = 0
+        self._peer: m.Welcome
         self._epoch = 0  # makes timers of an earlier state fall flat
         self.outbox = self._load()
         self._highest_sent = self.outbox.commit_id
@@ -124,6 +127,7 @@ class Link:
         except RequestError as error:
             self.refuse(error)
             return
+        self._peer = welcome
         self._frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
         self._enter(LinkState.OPENING)
         first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
@@ -141,17 +145,15 @@ class Link:
         elif kind is m.Ok and self.state is LinkState.OPENING:
             self._opened(message.value)
         elif kind is m.Error and message.request_id == OPEN_REQUEST:
-            self.refuse(RequestError(message.code, message.text))
+            self.refuse(RequestError(message.code, message.text), message.error_class)
 
     def _opened(self, value: Any) -> None:
         try:
-            stream, commit_id, ahead, trailer, window = value[:5]
-            assert all(type(i) is int for i in (stream, commit_id, window, *ahead))
-        except (TypeError, ValueError, AssertionError):
-            self.refuse(
-                RequestError(ErrorCode.FIELD_INVALID, f"not an answer to LinkOpen: {value}")
-            )
+            check_reply(m.LinkOpen, value)
+        except FieldInvalid as error:
+            self.refuse(RequestError(error.code, str(error)))
             return
+        stream, commit_id, ahead, trailer, window = value[:5]
         held_to = max([commit_id, *ahead])
         try:
             self._check_continuation(commit_id, trailer, held_to)
@@ -160,7 +162,9 @@ class Link:
             return
         self._stream = stream
         self.attempts, self.error = 0, ""
-        self.outbox.window = min(window, self._context.config.link.window_messages)
+        limits = self._context.config.link
+        self.outbox.window = min(window, limits.window_messages, self._peer.put_window_messages)
+        self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes)
         self._in_flight.clear()
         self._in_flight_bytes = 0
         self._delete(self.outbox.resume(commit_id))
@@ -245,7 +249,7 @@ class Link:
             return
         assert self.connection is not None
         self.outbox.next_id = self.queue.counters.next_arrival
-        room = self._context.config.link.window_bytes - self._in_flight_bytes
+        room = self._window_bytes - self._in_flight_bytes
         if room <= 0:
             return
         sent_before = self.outbox.sent_id
@@ -283,11 +287,11 @@ class Link:
         if batch:
             yield m.Put(self._stream, first_id, 0, target, batch)
 
-    def refuse(self, error: RequestError) -> None:
+    def refuse(self, error: RequestError, error_class: int = 0) -> None:
         """Give the connection up: for a while, or, where only people can help, until started."""
         self._hang_up(error.code, error.text)
         self.error = str(error)
-        if class_of(error.code) is ErrorClass.NEVER:
+        if (error_class or error.error_class) == ErrorClass.NEVER:
             self._enter(LinkState.REFUSED)
             self._context.note("error", "link refused", link=self.name, why=self.error)
         else:

@@ -81,16 +81,16 @@ class Peer:
         Raises:
             RemoteProtocolError: the peer broke the protocol; what came before that counts.
         """
-        answers = b""
+        answers: list[bytes] = []
         connection = self._connection
         for message, size_bytes in connection.receive(data, now_ms):
             kind = type(message)
             if kind is m.Put:
                 self._intake.message(self.number, message, size_bytes)
             elif kind is m.Ping:
-                answers += self._pong(message)
+                answers.append(self._pong(message))
             elif kind is m.Hello:
-                answers += self._greet(message)
+                answers.append(self._greet(message))
             elif kind is m.Welcome:
                 self._tell(self._dialled(message))
             elif kind is m.Goaway:
@@ -100,7 +100,7 @@ class Peer:
         if connection.error is not None:
             raise connection.error
         self._check_credit()
-        return answers
+        return b"".join(answers)
 
     def _pong(self, ping: m.Ping) -> bytes:
         try:

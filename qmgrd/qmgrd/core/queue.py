@@ -340,9 +340,9 @@ class Queue:
             if len(items) == count or (items and size > bytes_max):
                 return items, (priority, arrival)
             priority, arrival = keys.place(key)
-            lease = self.leases.get(arrival)
-            item = bytearray(self._item(priority, arrival, lease.number if lease else 0, entry))
-            if lease is not None:
+            # No lease number: who browses must not be able to settle for others.
+            item = bytearray(self._item(priority, arrival, 0, entry))
+            if arrival in self.leases:
                 item[DELIVERY.size - 9] |= STATE_LEASED
             items.append(bytes(item) + entries.record(tx, entry))
         return items, None

@@ -68,7 +68,7 @@ class Session(asyncio.Protocol):
         else:
             if self.peer.goaway is None:
                 if answers:
-                    transport.write(answers)
+                    self.write(answers)
             elif answers:  # It was sent away.
                 self._why = self.peer.goaway.text
                 self._leave(answers)

@@ -1,0 +1,252 @@
+"""Queue managers that are wrong on purpose: what does not catch these finds nothing else either.
+
+Each swaps one piece for one that does what a tired programmer might have written, and some seed
+among the first few has to break the law that speaks of it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from qmgr_protocol.window import Inbox
+from qmgrd.core import streams
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Outcome
+from qmgrd.core.dedup import OriginTable
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.link import Link, LinkState
+from qmgrd.core.link_inbox import LinkInbox
+from qmgrd.core.producer import Producer
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+from qmgrd.core.stamp import Stamper
+from qmgrd.core.turn import Turns
+from tests.sim.ledger import Violated
+from tests.sim.world import World
+
+SEEDS = 15
+STEPS = 2_000
+Patch = pytest.MonkeyPatch
+
+
+def broken_laws(turns_type: type[Turns] = Turns) -> Iterator[str]:
+    """Yield the law that each seed breaks."""
+    for seed in range(SEEDS):
+        try:
+            World(seed, steps=STEPS, turns_type=turns_type).run()
+        except Violated as violated:
+            yield violated.law
+
+
+def assert_caught(laws: set[str], turns_type: type[Turns] = Turns) -> None:
+    """Assert that some seed breaks one of *laws*, stopping at the first."""
+    found = []
+    for law in broken_laws(turns_type):
+        found.append(law)
+        if law in laws:
+            return
+    raise AssertionError(f"none of {laws} was broken in {SEEDS} seeds, but {found}")
+
+
+class ReplyBeforeDurable(Turns):
+    """Lets the outcome of a turn out, and makes it durable with the next one."""
+
+    def run(self, now: Now) -> Outcome:
+        self._store.commit()
+        return self._apply(now)
+
+
+def test_reply_before_durable() -> None:
+    assert_caught({"acked_is_durable", "committed_is_held"}, ReplyBeforeDurable)
+
+
+def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
+    def opened(self: LinkInbox, stream: int, window: int) -> list[object]:
+        return [stream, 0, [], None, window]
+
+    monkeypatch.setattr(LinkInbox, "opened", opened)
+    assert_caught({"commit_id_grows", "no_link_is_refused"})
+
+
+def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
+    end_turn = streams.Streams.end_turn
+    waiting: dict[int, dict[bytes, Any]] = {}
+
+    def later(self: streams.Streams, sessions: dict[int, Session]) -> None:
+        before = waiting.get(id(self), {})
+        waiting[id(self)], self._dirty = self._dirty, before
+        end_turn(self, sessions)
+
+    monkeypatch.setattr(streams.Streams, "end_turn", later)
+    assert_caught({"acked_is_durable"})
+
+
+def test_put_sent_again_is_stored_twice(monkeypatch: Patch) -> None:
+    def missing(self: Inbox, first_id: int, count: int) -> range:
+        return range(first_id, first_id + count)
+
+    monkeypatch.setattr(Inbox, "missing", missing)
+    assert_caught({"nothing_is_doubled"})
+
+
+def test_refusal_is_forgotten_when_the_put_is_sent_again(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Producer, "answers", lambda self, first_id, last_id: [])
+    assert_caught({"acked_is_durable", "answer_stays_the_same", "acknowledged_is_never_lost"})
+
+
+def test_refused_id_is_left_out_of_the_window(monkeypatch: Patch) -> None:
+    """So that it is judged anew when it comes again, and may be stored after a refusal."""
+    put = streams.Streams._put_of_producer
+
+    def forgetful(self: streams.Streams, session: Session, sender: Producer, message: Any) -> None:
+        put(self, session, sender, message)
+        sender.refused.clear()
+
+    monkeypatch.setattr(streams.Streams, "_put_of_producer", forgetful)
+    assert_caught({"committed_is_held", "acked_is_durable", "answer_stays_the_same"})
+
+
+def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
+    def receive(self: Inbox, seq_id: int) -> bool:
+        self.commit_id = max(self.commit_id, seq_id)
+        return True
+
+    monkeypatch.setattr(Inbox, "receive", receive)
+    assert_caught({"committed_is_held"})
+
+
+def test_source_deletes_what_it_has_sent(monkeypatch: Patch) -> None:
+    pump = Link.pump
+
+    def eager(self: Link) -> None:
+        pump(self)
+        self._delete(self.outbox.commit(self.outbox.sent_id))
+
+    monkeypatch.setattr(Link, "pump", eager)
+    assert_caught({"deleted_is_held_by_the_receiver"})
+
+
+def test_table_of_origins_is_not_stored(monkeypatch: Patch) -> None:
+    def flush(self: OriginTable, tx: Transaction) -> None:
+        self._raised.clear()
+
+    monkeypatch.setattr(OriginTable, "flush", flush)
+    assert_caught({"origin_table_covers", "one_message_of_a_uid_on_a_queue"})
+
+
+def test_table_of_origins_is_lowered(monkeypatch: Patch) -> None:
+    def enter(self: OriginTable, trailer: bytes) -> None:
+        self._highest[trailer[:-8]] = int.from_bytes(trailer[-8:], "big")
+        self._raised[trailer[:-8]] = None
+
+    monkeypatch.setattr(OriginTable, "enter", enter)
+    assert_caught({"origin_table_covers", "one_message_of_a_uid_on_a_queue"})
+
+
+def test_timestamps_follow_the_wall_clock_back(monkeypatch: Patch) -> None:
+    def next_(self: Stamper, wall_us: int) -> bytes:
+        self.last_us = max(wall_us // 1_000_000, 1)
+        return self._origin + self.last_us.to_bytes(8, "big")
+
+    monkeypatch.setattr(Stamper, "next", next_)
+    assert_caught({"refusals_have_a_cause", "acknowledged_is_never_lost"})
+
+
+def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
+    ack = Queue.ack
+
+    def careless(self: Queue, tx: Transaction, priority: int, arrival: int, number: int) -> int:
+        lease = self.leases.get(arrival)
+        return ack(self, tx, priority, arrival, lease.number if lease else number)
+
+    monkeypatch.setattr(Queue, "ack", careless)
+    assert_caught({"settled_by_its_holder"})
+
+
+def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Queue, "ack", lambda self, tx, priority, arrival, number: 0)
+    assert_caught({"settled_is_durable"})
+
+
+def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
+    release = Queue.release
+
+    def careless(self: Queue, tx: Transaction, arrival: int, number: int) -> int:
+        lease = self.leases.get(arrival)
+        return release(self, tx, arrival, lease.number if lease else number)
+
+    monkeypatch.setattr(Queue, "release", careless)
+    assert_caught({"delivered_again_has_a_cause"})
+
+
+def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
+    come_back = Queue.come_back
+
+    def lazy(self: Queue, tx: Transaction, lease: Lease, *, failed: bool) -> None:
+        heads = self._heads[:]
+        come_back(self, tx, lease, failed=failed)
+        self._heads[:] = heads
+
+    monkeypatch.setattr(Queue, "come_back", lazy)
+    assert_caught({"ready_is_found"})
+
+
+def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
+    take = Queue.take
+
+    def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
+        self._heads[:] = [0] * len(self._heads)
+        leases, self.leases = self.leases, {}
+        items = take(self, tx, now, consumer, count)
+        self.leases = leases | self.leases
+        return items
+
+    monkeypatch.setattr(Queue, "take", greedy)
+    assert_caught({"delivered_again_has_a_cause"})
+
+
+def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
+    load = Catalogue.load
+    monkeypatch.setattr(Catalogue, "load", lambda self, *, unclean: load(self, unclean=False))
+    assert_caught({"delivered_again_is_flagged"})
+
+
+def test_return_of_a_message_is_not_counted(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("qmgrd.core.entry.came_back", lambda value, failed: value)
+    assert_caught({"delivered_again_is_flagged"})
+
+
+def test_credit_is_ignored(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Consumer, "wants", property(lambda self: self.open))
+
+    def take_all(take: Callable[..., Any]) -> Callable[..., Any]:
+        def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
+            consumer.credit_messages = consumer.credit_bytes = 1 << 40
+            return take(self, tx, now, consumer, count)
+
+        return greedy
+
+    monkeypatch.setattr(Queue, "take", take_all(Queue.take))
+    assert_caught({"credit_is_respected"})
+
+
+def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(streams.Streams, "_fence", lambda self, identity, session, code: None)
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "acked_is_durable"})
+
+
+def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Link, "_redial", lambda self: self._enter(LinkState.WAITING))
+    assert_caught({"drains_in_time"})
+
+
+def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Link, "_unblock", lambda self: None)
+    assert_caught({"drains_in_time"})
+
+
+def test_turn_that_did_nothing_wants_another(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("qmgrd.core.broker.Broker.busy", property(lambda self: True))
+    assert_caught({"nothing_spins"})
