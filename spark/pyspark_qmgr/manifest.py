@@ -1,6 +1,7 @@
 """Finds snapshots and reads what each says of itself: see qmgrd.ops.snapshot_writer."""
 
 import glob
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ FORMAT = 1
 FILE = "manifest.json"
 DATA = "data.mdb"
 _PARTIAL = ".partial-"
+_verified: set[tuple[int, int, int, int]] = set()
 
 
 class SnapshotUnreadable(Exception):
@@ -46,6 +48,7 @@ class Snapshot(NamedTuple):
     queue_manager: str
     turn: int
     data_bytes: int
+    data_sha256: str
     queues: tuple[QueueInfo, ...]
 
 
@@ -55,15 +58,16 @@ def find(paths: Iterable[str]) -> list[Snapshot]:
     Raises:
         SnapshotUnreadable: a path leads to none, or one cannot be read.
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
     for path in [part for text in paths for part in _split(text)]:
         local = _local(path)
         matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
         directories = [directory for match in matches for directory in _snapshots_in(match)]
         if not directories:
             raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
-        found.update(dict.fromkeys(map(os.path.realpath, directories)))
-    return [read(directory) for directory in sorted(found)]
+        for directory in map(os.path.abspath, directories):
+            found.setdefault(os.path.realpath(directory), directory)
+    return [read(directory) for directory in sorted(found.values())]
 
 
 def _split(text: str) -> list[str]:
@@ -119,9 +123,7 @@ def read(directory: str) -> Snapshot:
         snapshot = _snapshot(directory, manifest)
         data_bytes = Path(directory, DATA).stat().st_size
     except OSError as error:
-        raise SnapshotUnreadable(
-            f"{error.filename}: {error.strerror}; take the snapshot anew: qmctl snapshot DIRECTORY"
-        ) from error
+        raise _unreadable(error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SnapshotUnreadable(
             f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot anew"
@@ -153,5 +155,38 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
     )  # fmt: skip
     return Snapshot(
         directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
-        int(manifest["turn"]), int(manifest["data_bytes"]), queues,
+        int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
     )  # fmt: skip
+
+
+def verify(snapshot: Snapshot) -> None:
+    """Return if the data of *snapshot* is what was written, as its checksum tells.
+
+    A file that this process has found sound, and that nobody wrote since, is not read again.
+
+    Raises:
+        SnapshotUnreadable: it is not.
+    """
+    path = Path(snapshot.directory, DATA)
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            version = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+            if version in _verified:
+                return
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unreadable(error) from error
+    if found != snapshot.data_sha256:
+        raise SnapshotUnreadable(
+            f"{path}: damaged: its checksum is not that of the manifest; "
+            "copy or take the snapshot anew"
+        )
+    _verified.add(version)
+
+
+def _unreadable(error: OSError) -> SnapshotUnreadable:
+    hint = "copy or take the snapshot anew"
+    if isinstance(error, PermissionError):
+        hint = "let the user that runs Spark read it; the daemon lets its group"
+    return SnapshotUnreadable(f"{error.filename}: {error.strerror}; {hint}")

@@ -8,6 +8,8 @@ includeBody       true; false leaves bodies out (their sizes are always there)
 maxBodyBytes      no limit; longer bodies are left out
 rowsPerPartition  100000: about so many messages become one partition
 minPartitions     1: at least so many partitions, if there are messages enough
+verify            true: compares each data file with its checksum first, which takes a second or
+                  two per GB; false trusts the disk
 """
 
 import json
@@ -19,6 +21,7 @@ from typing import NamedTuple
 NAMES = (
     "path", "paths", "queues", "queuesPattern", "includeBody", "maxBodyBytes", "rowsPerPartition",
     "minPartitions",
+    "verify",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
@@ -40,6 +43,7 @@ class Options(NamedTuple):
     max_body_bytes: int = _NO_LIMIT
     rows_per_partition: int = ROWS_PER_PARTITION
     min_partitions: int = 1
+    verify: bool = True
 
     def wants(self, queue: str) -> bool:
         """Return whether the messages of *queue* are to be read."""
@@ -71,6 +75,7 @@ def parse(given: Mapping[str, str]) -> Options:
         max_body_bytes=_number(values, "maxBodyBytes", 0, _NO_LIMIT, _NO_LIMIT),
         rows_per_partition=_number(values, "rowsPerPartition", 1, _NO_LIMIT, ROWS_PER_PARTITION),
         min_partitions=_number(values, "minPartitions", 1, PARTITIONS_MAX, 1),
+        verify=_flag("verify", values.get("verify", "true")),
     )
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_qmgr import row as rows
 from pyspark_qmgr.image import image
-from pyspark_qmgr.manifest import DATA, SnapshotUnreadable, find
+from pyspark_qmgr.manifest import DATA, SnapshotUnreadable, find, verify
 from pyspark_qmgr.options import Options
 from pyspark_qmgr.partition import Run, Share, plan
 from pyspark_qmgr.schema import COLUMNS
@@ -33,7 +33,12 @@ class MessageReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return what each task reads; nothing where there are no messages."""
-        return [InputPartition(share) for share in plan(find(self._options.paths), self._options)]
+        snapshots = find(self._options.paths)
+        shares = plan(snapshots, self._options)
+        if self._options.verify:
+            for snapshot in snapshots:
+                verify(snapshot)
+        return [InputPartition(share) for share in shares]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the messages of *partition*, about BATCH_BYTES at a time."""

@@ -441,6 +441,7 @@ def load(daemon: Daemon, seed: int, kills: int) -> tuple[set[int], list[int]]:
     put_done: set[int] = set()
     out: list[int] = []
     unanswered: list[bytes] = []
+    unsettled: list[tuple[Any, ...]] = []
     number = 0
     for cycle in range(kills + 1):
         with daemon.start().connect() as wire:
@@ -449,6 +450,10 @@ def load(daemon: Daemon, seed: int, kills: int) -> tuple[set[int], list[int]]:
             if unanswered:
                 producer.put("Q", *unanswered, first_id=number - len(unanswered) + 1)
                 put_done |= {number_of(data) for data in unanswered}
+            if unsettled:  # Gone already, or settled now: nobody else had it.
+                assert wire.ack(*unsettled) == []
+                out += [number_of(lease[-1]) for lease in unsettled]
+                unsettled = []
             patience = rng.randrange(5, 60)
             killer = threading.Timer(rng.uniform(0, 0.02), daemon.kill)
             try:
@@ -464,8 +469,10 @@ def load(daemon: Daemon, seed: int, kills: int) -> tuple[set[int], list[int]]:
                     unanswered = []
                     leases = wire.get("Q", rng.randrange(1, 20))
                     if leases and rng.random() < 0.8:
+                        unsettled = leases
                         wire.ack(*leases)
                         out += [number_of(lease[-1]) for lease in leases]
+                        unsettled = []
             except (EOFError, OSError):
                 pass
             if cycle < kills:
@@ -478,7 +485,7 @@ def load(daemon: Daemon, seed: int, kills: int) -> tuple[set[int], list[int]]:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_moment_it_loses_and_doubles_nothing(make: Make, seed: int) -> None:
-    """But what was got and whose ack was not answered may come again: that is at least once."""
+    """A client that sends again what was not answered, puts and acks, has exactly once."""
     put_done, out = load(make(), seed, kills=4)
     assert len(put_done) > 100
     assert put_done <= set(out), f"seed {seed}: lost {put_done - set(out)}"
@@ -488,7 +495,7 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(make: Make, seed: int
 def test_killed_in_its_first_start_it_starts(make: Make) -> None:
     """Wherever in making the store it is."""
     daemon = make()
-    for delay_ms in range(350, 700, 70):
+    for delay_ms in (400, 500, 600):
         daemon.launch()
         killer = threading.Timer(delay_ms / 1000, daemon.kill)
         killer.start()
@@ -500,13 +507,18 @@ def test_killed_in_its_first_start_it_starts(make: Make) -> None:
 # -- no more room
 
 
-def fill(wire: Wire, size: int, most: int) -> tuple[int, str, str]:
+def fill(wire: Wire, size: int, most: int = 1 << 30) -> tuple[int, str, str]:
     """Put until refused; return how many were stored, and the code and text of the refusal."""
-    producer = wire.producer(random.Random(most).randbytes(16))
-    for count in range(most):
-        for _, code, text in producer.put("Q", record(bytes(size))):
-            return count, name_of(code), text
-    return most, "", ""
+    depth = wire.ask(m.QueueShow, "Q")["depth"]
+    producer = wire.producer(random.Random(depth + size).randbytes(16))
+    count, batch = 0, min(most, max(1, 60_000 // size))
+    while count < most:
+        refused = producer.put("Q", *[record(bytes(size))] * batch)
+        if refused:
+            _, code, text = refused[0]
+            return wire.ask(m.QueueShow, "Q")["depth"] - depth, name_of(code), text
+        count += batch
+    return count, "", ""
 
 
 def test_full_map_refuses_puts_and_can_be_drained(make: Make) -> None:
@@ -514,7 +526,7 @@ def test_full_map_refuses_puts_and_can_be_drained(make: Make) -> None:
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")
         for size in (300, 3_000, 60_000):
-            stored, code, text = fill(wire, size, 100_000)
+            stored, code, text = fill(wire, size)
             assert code == "STORE_FULL"
             assert "raise store.map_bytes" in text
             assert stored > 10
@@ -527,16 +539,16 @@ def test_full_map_is_drained_by_purge_or_deletion_after_a_kill(make: Make) -> No
     daemon = make(store={"map_bytes": "8 MiB"}).start()
     with daemon.connect() as wire:
         wire.ask(m.QueueCreate, "Q")
-        assert fill(wire, 300, 100_000)[1] == "STORE_FULL"
+        assert fill(wire, 300)[1] == "STORE_FULL"
     daemon.kill()
     with daemon.start().connect() as wire:
         assert wire.ask(m.QueuePurge, "Q")["messages"] > 1_000
-        assert fill(wire, 1_000, 100_001)[1] == "STORE_FULL"
+        assert fill(wire, 1_000)[1] == "STORE_FULL"
         wire.ask(m.QueueDelete, "Q", True)
         wire.ask(m.QueueCreate, "Q")
         while wire.ask(m.Status)["jobs"]:
             pass
-        assert fill(wire, 1_000, 500)[0] == 500
+        assert fill(wire, 1_000, 500)[0] >= 500
         assert wire.ask(m.Status)["boot"] == 2
 
 
@@ -587,14 +599,14 @@ def test_write_that_fails_stops_the_daemon_and_loses_nothing(make: Make) -> None
 def test_files_may_run_out_and_who_is_there_is_served_on(make: Make) -> None:
     daemon = make()
     daemon.limits = {resource.RLIMIT_NOFILE: 40}
-    wires = []
     with daemon.start().connect("first") as first:
-        for _ in range(60):
-            wires.append(Wire(daemon.address))
+        wires = [Wire(daemon.address) for _ in range(60)]
         first.ask(m.QueueCreate, "Q")
         first.producer(ID).put("Q", record(b"x"))
         for wire in wires:
             wire.close()
+        while first.ask(m.Status)["connections"] > 1:
+            pass
         with daemon.connect("late") as late:
             assert late.ask(m.Status)["boot"] == 1
     assert daemon.stop() == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read
+from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read, verify
 from tests.pyspark_qmgr.snapshots import make
 
 
@@ -145,3 +145,20 @@ def test_snapshot_of_another_manager_is_another(tmp_path: Path, snapshot: Path) 
     other = make(tmp_path, "QM2")
     first, second = find([str(snapshot), str(other)])
     assert first.id != second.id
+
+
+def test_any_changed_byte_fails_the_checksum(copy: Path) -> None:
+    (found,) = find([str(copy)])
+    verify(found)
+    verify(found)
+    with (copy / "data.mdb").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(SnapshotUnreadable) as refused:
+        verify(found)
+    assert str(refused.value) == (
+        f"{copy}/data.mdb: damaged: its checksum is not that of the manifest; "
+        "copy or take the snapshot anew"
+    )

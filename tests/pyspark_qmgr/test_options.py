@@ -27,8 +27,9 @@ def test_all_options_in_any_case() -> None:
         "MaxBodyBytes": "0",
         "rowsPerPartition": " 7 ",
         "minPartitions": "3",
+        "verify": "false",
     })  # fmt: skip
-    assert found == Options(("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3)
+    assert found == Options(("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False)
 
 
 def test_list_of_paths_comes_as_json() -> None:

@@ -26,7 +26,7 @@ def queue(number: int, *ranges: Range) -> QueueInfo:
 
 
 def snapshot(*queues: QueueInfo, name: str = "QM1") -> Snapshot:
-    return Snapshot(f"/{name}", name, name, 1, 4096, queues)
+    return Snapshot(f"/{name}", name, name, 1, 4096, "", queues)
 
 
 def one(messages: int, first: int = 1) -> Range:

@@ -48,7 +48,11 @@ def test_only_heartbeats_go_both_ways() -> None:
     assert {m.Ping, m.Pong} == FROM_DIALLER & FROM_LISTENER
 
 
-@pytest.mark.parametrize("kind", FROM_DIALLER - {m.Ping, m.Pong}, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    sorted(FROM_DIALLER - {m.Ping, m.Pong}, key=lambda kind: kind.__name__),
+    ids=lambda kind: kind.__name__,
+)
 def test_request_has_an_id_or_a_stream(kind: type[Any]) -> None:
     assert kind._fields[0] in ("request_id", "settle_id", "stream")
 

@@ -1,5 +1,6 @@
 import pytest
 
+from qmgr_client.errors import UnknownOutcome
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.failure import (
     MEANINGS,
@@ -48,6 +49,15 @@ def test_code_of_a_newer_daemon_is_shown_by_its_number() -> None:
     failure = refused("put", RequestError(4711, "what"))
     assert str(failure) == "cannot put -- what (ERROR_4711)"
     assert failure.exit_code is Exit.FAILED
+
+
+def test_unknown_outcome_is_said_to_be_one() -> None:
+    failure = refused("put on Q", UnknownOutcome(ErrorCode.PRODUCER_UNKNOWN, "another store"))
+    assert failure.exit_code is Exit.UNAVAILABLE
+    assert str(failure) == (
+        "do not know whether this was done: put on Q -- another store (PRODUCER_UNKNOWN) -- "
+        "it may have been done all the same: look, before you do it again"
+    )
 
 
 @pytest.mark.parametrize(

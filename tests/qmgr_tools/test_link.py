@@ -33,7 +33,7 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemo
     both = at("link", "ls", "-o", "json").json
     assert [link["link"] for link in both["links"]] == [daemon.name]
     assert both["inbound"] == []
-    assert [link["link"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
+    assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
     assert "\nFROM\tCOMMIT ID\t" in qm("link", "ls").out
     stopped = at("link", "stop", daemon.name).out
     assert stopped.startswith(f"link {daemon.name} is stopped; ")
@@ -44,8 +44,8 @@ def test_list_and_show_are_tables(at: Qmctl) -> None:
         "link NYC is there: stopped\n"
     )
     header, row = at("link", "ls").out.splitlines()
-    assert header.split("\t")[:4] == ["LINK", "STATE", "WAITING", "WAITING SIZE"]
-    assert row.split("\t")[:4] == ["NYC", "stopped", "0", "0 B"]
+    assert header.split("\t")[:4] == ["LINK", "STATE", "WAITING", "IN FLIGHT"]
+    assert row.split("\t")[:4] == ["NYC", "stopped", "0", "0"]
     assert "127.0.0.1:1, unix:/x" in row
     assert "addresses\t127.0.0.1:1, unix:/x\n" in at("link", "show", "NYC").out
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_client.blocking import connect
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
@@ -215,6 +216,25 @@ def test_message_whose_reader_has_gone_is_given_back(qm: Qmctl, queue: str, daem
         process.stdout.close()
     assert process.returncode == 1
     assert depth(qm, queue) == (1, 0)
+
+
+def test_ack_that_comes_after_the_lease_is_told(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    qm("put", queue, "--stdin", stdin=b"x" * (1 << 20))  # More than a pipe holds.
+    words = [*QMCTL, "-c", daemon.unix, "get", queue, "--lease", "100 ms", "--body-only"]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        connect(daemon.unix) as other,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1) == b"x"  # It is leased and being printed.
+        held = other.get(queue, wait_ms=60_000, lease_ms=60_000)
+        assert held is not None
+        process.stdout.read()
+        said = process.stderr.read().decode()
+    assert process.returncode == 6
+    assert said.startswith(f"error: cannot acknowledge 1 message from {queue} -- ")
+    assert said.endswith("(LEASE_LOST) -- get it again, with a longer --lease\n")
 
 
 def test_browse_leaves_all_where_it_is(qm: Qmctl, queue: str) -> None:

@@ -38,6 +38,12 @@ def test_binary_correlation_id_is_escaped() -> None:
     assert as_object(message(b"", correlation_id=b"a\xff"))["correlation_id"] == "a\\xff"
 
 
+def test_damaged_message_says_so() -> None:
+    damaged = message(b"raw", damage="its checksum is wrong")
+    assert as_object(damaged)["damage"] == "its checksum is wrong"
+    assert as_row(damaged)["preview"] == "(damaged: its checksum is wrong)"
+
+
 @pytest.mark.parametrize(
     ("body", "preview"),
     [

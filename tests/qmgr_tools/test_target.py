@@ -33,6 +33,7 @@ def test_unix_socket_is_an_address() -> None:
     [
         ("nowhere", '"nowhere" is not host:port'),
         ("host:70000", '"host:70000" has the port 70000, at most 65535'),
+        ("host:0", '"host:0" has the port 0'),
         ("unix:relative", "'unix:relative' names no absolute path"),
         ("unix:/a\0b", "'unix:/a\\x00b' names no absolute path"),
         ("%s:1", '"%s:1" is not host:port'),

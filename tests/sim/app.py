@@ -168,7 +168,8 @@ class App:
 
     def lost(self, why: str) -> None:
         self.wire = None
-        self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + REDIAL_MS)
+        wait_ms = self.lab.random.choice([0, REDIAL_MS])
+        self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + wait_ms)
         self.core.connection_lost()
         self._happen()
 
@@ -217,7 +218,7 @@ class App:
                 self.producer_id = self._new_producer_id()
                 self.core.renew_producer(self.producer_id)
             elif kind is Disconnected:
-                self.idle_until_ms = self.lab.now_ms + event.retry_after_ms
+                self.idle_until_ms = self.lab.now_ms + max(event.retry_after_ms, REDIAL_MS)
                 self.hang_up()
             elif kind is Failed:
                 require(False, "peers_keep_the_protocol", f"{self.name}: {event.error}")

@@ -28,7 +28,7 @@ class Client:
         self.connection: Connection | None = None
         self.closing = False
         self.requests = 0
-        self.idle_until_ms = 0  # after a loss it waits a little, as everybody should
+        self.idle_until_ms = 0  # after a goodbye it waits a little, as everybody should
 
     @property
     def node(self) -> Node:
@@ -57,8 +57,9 @@ class Client:
             return
         for message, _ in connection.receive(data, self.lab.now_ms):
             kind = type(message)
-            if not self.is_open:
-                self.hang_up()  # A goodbye stood behind it.
+            if not self.is_open:  # A goodbye stood behind it.
+                self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+                self.hang_up()
                 return
             if kind is m.Welcome:
                 self.welcomed(message)
@@ -71,7 +72,8 @@ class Client:
 
     def lost(self, why: str) -> None:
         self.wire = self.connection = None
-        self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+        wait_ms = self.lab.random.choice([0, REDIAL_MS])
+        self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + wait_ms)
         self.disconnected()
 
     def send(self, message: m.Message) -> None:

@@ -19,6 +19,7 @@ PORT = 7470
 # kind of step: how often, beside 100 of all that is no fault
 FAULTS = {
     "cut": 1.0,
+    "half open": 1.0,
     "dark": 0.3,
     "clog": 2.0,
     "dial fails": 1.0,
@@ -49,7 +50,8 @@ class Scenario:
 def choose(random: Random, steps: int) -> Scenario:
     """Return the scenario of a seed."""
     chosen = {kind: rate for kind, rate in FAULTS.items() if random.random() < 0.55}
-    faults = {kind: rate * random.choice([0.5, 1, 1, 3]) for kind, rate in chosen.items()}
+    trouble = random.choice([0.1, 0.3, 1])  # Much of it keeps anything from getting far.
+    faults = {kind: trouble * rate * random.choice([0.5, 1, 3]) for kind, rate in chosen.items()}
     depth_max = random.choice([0, 0, 3, 20])
     return Scenario(steps, faults, depth_max, random.random() < 0.3)
 

@@ -57,6 +57,11 @@ class ReplyBeforeDurable(Turns):
         self._store.commit()
         return self._apply(now)
 
+    def stop(self, now: Now) -> list[Outcome]:
+        outcomes = super().stop(now)
+        self._store.commit()
+        return outcomes
+
 
 def test_reply_before_durable() -> None:
     assert_caught({"acked_is_durable", "committed_is_held"}, ReplyBeforeDurable)
@@ -234,7 +239,7 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
 def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
     monkeypatch.setattr(streams.Streams, "_fence", lambda self, identity, session, code: None)
-    assert_caught({"nothing_is_doubled", "commit_id_grows", "acked_is_durable"})
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"})
 
 
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:

@@ -146,7 +146,7 @@ class World(Lab):
         if not flows:
             return False
         random = self.random
-        size = random.choice([1, random.randint(2, 60), random.randint(60, 5_000), 1 << 30])
+        size = random.choice([1, random.randint(2, 200), random.randint(60, 9_000), 1 << 30])
         random.choice(flows).deliver(size)
         self.sweep()
         return True
@@ -166,11 +166,11 @@ class World(Lab):
 
     def _act(self) -> None:
         random = self.random
-        clients = random.choice((self.producers, self.consumers, self.apps))
-        if random.random() < 0.1:
+        if random.random() < 0.05:
             self._operate(random.choice(list(self.askers.values())))
-        elif clients:
-            random.choice(clients).act()
+        for clients in (self.producers, self.consumers, self.apps):
+            if clients:
+                random.choice(clients).act()
 
     def _operate(self, asker: Asker) -> None:
         """Have an operator look at things, or purge what is there to be purged."""
@@ -247,6 +247,18 @@ class World(Lab):
         wire.cut(self.random)
         self._delay_news(wire)
         self.note("wire", "cut")
+        return True
+
+    def _half_open(self) -> bool:
+        """Have the end that dialled lose a connection whose other end goes on for a while."""
+        if not self.wires:
+            return False
+        lost, late = self._some_wire().flows
+        lost.data.clear()
+        lost.end = lost.end or "connection reset"
+        late.end = late.end or "connection reset"
+        late.clogged = True
+        self.note("wire", "half open")
         return True
 
     def _dark(self) -> bool:

@@ -1,5 +1,6 @@
 """qmctl bench: how many messages a second a queue manager takes, and how long each waits."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -111,6 +112,8 @@ def _measure(call: Call, **given: Any) -> None:
     from qmgr_tools.bench_run import Work, measure  # takes 40 ms: not for --help
 
     address = call.address()
+    if sys.stderr.isatty():
+        output.note("measuring; Ctrl-C ends it")
     with _failing(f"measure {given['mode']}", address):
         row = measure(address, Work(**given))
     if call.is_json:

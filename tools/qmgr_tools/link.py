@@ -33,9 +33,10 @@ COLUMNS = (
     output.Column("addresses", "ADDRESSES", output.listed),
     output.text("error"),
 )
-LISTED = [column for column in COLUMNS if column.key not in ("next_id", "attempts")]
+SHORT = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
+LISTED = [column for column in COLUMNS if column.key in SHORT]
 INBOUND = (
-    output.text("link", "FROM"),
+    output.text("peer", "FROM"),
     output.count("commit_id"),
     output.count("ahead"),
     output.count("duplicates"),
@@ -73,7 +74,7 @@ def ls(call: Call) -> None:
     \b
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
-      inbound   an array of objects: link (who sends), commit_id, ahead, duplicates, stream
+      inbound   an array of objects: peer (who sends), commit_id, ahead, duplicates, stream
     """
     with call.client("list the links") as client:
         found = client.link_list()

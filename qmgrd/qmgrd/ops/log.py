@@ -2,11 +2,32 @@
 
 import logging
 import sys
-from typing import TextIO
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 from qmgr_config.model import Log
+
+
+class _Forgiving:
+    """A stream whose reader may go, or whose disk fill up: what cannot be written is lost.
+
+    Nothing else is: an entry that raised would cut short whatever wrote it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write *text*, if that can be."""
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush, if that can be."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure(log: Log, stream: TextIO = sys.stderr) -> None:
@@ -27,6 +48,6 @@ def configure(log: Log, stream: TextIO = sys.stderr) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[log.level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Forgiving(stream))),
         cache_logger_on_first_use=True,
     )

@@ -69,6 +69,19 @@ def test_level_is_as_configured(
     assert len(lines) == events
 
 
+def test_log_that_cannot_be_written_raises_nothing() -> None:
+    """Its reader may be gone, or its disk full."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    assert written(Log(), Full()) == ""
+
+
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
     """A name with a line's end or an escape sequence is shown as such."""
