@@ -24,14 +24,14 @@ class Daemon:
 
     def __init__(self, data_dir: Path, **sections: dict[str, Any]) -> None:
         self.data_dir = data_dir
-        self.sections = {
+        self.sections: dict[str, dict[str, Any]] = {
             "queue_manager": {"name": "QM1", "data_dir": str(data_dir)},
             "listen": {"tcp": []},
         }  # fmt: skip
         for section, values in sections.items():
             self.sections.setdefault(section, {}).update(values)
         self.log: list[dict[str, Any]] = []
-        self.limits: dict[int, int] = {}  # of the kernel, as in resource.setrlimit
+        self.limits: dict[int, int] = {}  # of the kernel, as in resource.prlimit
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
         self._deaf = False
@@ -50,15 +50,13 @@ class Daemon:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "qmgrd", "--config", str(file)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            cwd=self.data_dir.parent, preexec_fn=self._limit,  # noqa: PLW1509 - it has one thread
+            cwd=self.data_dir.parent,
         )  # fmt: skip
+        for kind, value in self.limits.items():
+            resource.prlimit(self._process.pid, kind, (value, value))
         self._reader = threading.Thread(target=self._read, args=(self._process,))
         self._reader.start()
         return self
-
-    def _limit(self) -> None:
-        for kind, value in self.limits.items():
-            resource.setrlimit(kind, (value, value))
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
@@ -212,7 +210,7 @@ class Wire:
         return goaway
 
     def get(self, queue: str, count: int = 1) -> list[tuple[Any, ...]]:
-        """Return what is leased: queue id, priority, arrival, lease, counts, state, time, record."""
+        """Return what is leased: queue id, then as in DELIVERY, then the record."""
         self._last_id += 1
         self.send(m.Get(self._last_id, queue, count, 0, 0, 1 << 30))
         answer = self._wait(

@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import decode
 from qmgr_tools.bench_load import Load, LoadFailed, Plan
-from qmgr_tools.bench_qmgr import POOL, QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench_qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
 from tests.qmgr_tools.conftest import Daemon
 
 pytestmark = pytest.mark.process
@@ -25,6 +25,14 @@ def test_bodies_are_the_same_each_time_and_differ_if_they_are_to() -> None:
 def test_records_carry_body_and_priority() -> None:
     record = records([b"x"], priority=9)[0]
     assert (decode(record).body, decode(record).priority) == (b"x", 9)
+
+
+def test_pool_of_large_messages_takes_little_memory() -> None:
+    pool = records(bodies(8 << 20, vary=True))
+    different = {id(record): len(record) for record in pool}
+    assert len(pool) == POOL
+    assert len(different) > 1
+    assert sum(different.values()) <= POOL_BYTES + (1 << 20)
 
 
 @pytest.mark.parametrize("coalesce", [True, False])

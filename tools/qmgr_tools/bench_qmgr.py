@@ -33,8 +33,9 @@ def bodies(size_bytes: int, *, vary: bool) -> list[bytes]:
 
 
 def records(pool: Sequence[bytes], priority: int = PRIORITY_DEFAULT) -> list[bytes]:
-    """Return each body of *pool* as a record."""
-    return [encode(Fields(body, priority)) for body in pool]
+    """Return each body of *pool* as a record; equal ones share it, so that large ones fit."""
+    encoded = {body: encode(Fields(body, priority)) for body in dict.fromkeys(pool)}
+    return [encoded[body] for body in pool]
 
 
 class Wire:

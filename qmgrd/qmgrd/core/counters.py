@@ -6,7 +6,8 @@
 
 import builtins
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 _ROW = struct.Struct(">14Q")
 
@@ -36,10 +37,18 @@ class Counters:
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""
-        return _ROW.pack(*astuple(self))
+        return _ROW.pack(*_values(self))
 
     @classmethod
     def decode(cls, row: builtins.bytes) -> "Counters":
         """Return what a stored row holds; counters it does not know yet start at 0."""
         padded = row[: _ROW.size].ljust(_ROW.size, b"\0")
         return cls(*_ROW.unpack(padded))
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return dict(zip(NAMES, _values(self), strict=True))
+
+
+NAMES = tuple(field.name for field in fields(Counters))
+_values = attrgetter(*NAMES)  # dataclasses.astuple copies each value: ten times as slow.

@@ -13,7 +13,7 @@ next message is found by a seek, whatever the depth.
 """
 
 from collections import deque
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from qmgr_protocol import record as records
@@ -354,8 +354,7 @@ class Queue:
 
     def describe(self) -> dict[str, Any]:
         """Return the counters and what is in memory, for people and scripts."""
-        names = self.counters.__dataclass_fields__
-        shown: dict[str, Any] = dict(zip(names, astuple(self.counters), strict=True))
+        shown: dict[str, Any] = self.counters.as_dict()
         shown |= {"ready": self.ready, "leased": len(self.leases)}
         shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers)
         return shown

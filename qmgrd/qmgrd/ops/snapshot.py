@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -91,9 +92,14 @@ class Snapshotter:
             pin = self._store.pin()
         except CopyFailed as error:
             raise SnapshotFailed(f"{directory}: the store cannot be read: {error}") from error
-        self._directory = directory
-        self._thread = Thread(target=self._run, args=(order, pin, done), name="snapshot")
-        self._thread.start()
+        # A daemon that fails does not wait for a daemon thread.
+        thread = Thread(target=self._run, args=(order, pin, done), name="snapshot", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # The system gives no more threads.
+            pin.release()
+            raise SnapshotFailed(f"{directory}: {error}: ask again") from error
+        self._directory, self._thread = directory, thread
 
     def close(self) -> None:
         """Give up a snapshot that is being made; to be called before the store is closed."""
@@ -128,37 +134,44 @@ class Snapshotter:
             if self._closed:
                 child.kill()
             limit = Timer(self._time_max_s, child.kill)
+            limit.daemon = True
             limit.start()
-            trouble = ""
-            try:
-                pin.copy_to(to_child.fileno())
-                to_child.write(TRAILER)
-            except (CopyFailed, BrokenPipeError) as error:
-                trouble = str(error)  # The child, where it went first, knows better why.
+            trouble = _copy(pin, to_child)
         pin.release()
         answer, complaint = child.communicate()
         late = limit.finished.is_set()
         limit.cancel()
-        if answer:
+        if answer and not trouble:
             found = json.loads(answer)
             if "manifest" in found:
                 return dict(found["manifest"])
             raise SnapshotFailed(found["error"])
         shutil.rmtree(Path(order.directory).with_name(order.partial), ignore_errors=True)
-        raise SnapshotFailed(f"{order.directory}: {self._why(late, child, complaint, trouble)}")
+        why = trouble or self._why(late, child.returncode, complaint)
+        raise SnapshotFailed(f"{order.directory}: {why}")
 
-    def _why(
-        self, late: bool, child: subprocess.Popen[bytes], complaint: bytes, trouble: str
-    ) -> str:
+    def _why(self, late: bool, code: int, complaint: bytes) -> str:
         """Return why the child said nothing."""
         if self._closed:
             return "the queue manager stops: ask again when it is up"
         if late:
             return f"it took more than {self._time_max_s:.0f} s: choose a faster disk"
-        if child.returncode < 0:
-            return f"the process that wrote it was killed by signal {-child.returncode}: ask again"
+        if code < 0:
+            return f"the process that wrote it was killed by signal {-code}: ask again"
         last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"the process that wrote it failed: {last or trouble or child.returncode}"
+        return f"the process that wrote it failed: {last or code}"
+
+
+def _copy(pin: Pin, to_child: FileIO) -> str:
+    """Copy into the pipe; return what is wrong with the store, if that is what ended it."""
+    try:
+        pin.copy_to(to_child.fileno())
+        to_child.write(TRAILER)
+    except BrokenPipeError:
+        return ""  # The child went first, and says why.
+    except CopyFailed as error:
+        return "" if "Broken pipe" in str(error) else f"the store cannot be copied: {error}"
+    return ""
 
 
 def _spawn(order: Order, source_fd: int) -> subprocess.Popen[bytes]:

@@ -251,6 +251,36 @@ def test_loud_connection_does_not_starve_a_quiet_one() -> None:
     assert len(loud.hear()) == 9
 
 
+def saturated() -> tuple[Manager, Client, Client]:
+    """A manager, a loud client that puts more than a turn takes, and a quiet one."""
+    manager = Manager(limits={"turn_rows": 100})
+    loud, quiet = manager.connect("loud"), manager.connect("quiet")
+    quiet.ask(m.QueueCreate, "Q")
+    quiet.ask(m.QueueCreate, "OLD")
+    producer = loud.producer()
+    loud.send(*(m.Put(producer.stream, 1 + 60 * i, 0, "Q", [record(b"x")] * 60) for i in range(60)))
+    return manager, loud, quiet
+
+
+def test_consumers_are_served_while_puts_fill_every_turn() -> None:
+    manager, _, quiet = saturated()
+    quiet.consume("Q")
+    for _ in range(10):
+        manager.turn()
+    assert manager.turns.intake
+    assert len(quiet.delivered()) > 300
+
+
+def test_jobs_go_on_while_puts_fill_every_turn() -> None:
+    manager, _, quiet = saturated()
+    quiet.ask(m.QueueDelete, "OLD")
+    quiet.send(m.QueuePurge(50, "OLD"))
+    for _ in range(10):
+        manager.turn()
+    assert manager.turns.intake
+    assert manager.turns.broker.jobs.running == {}
+
+
 # -- the same again
 
 
