@@ -130,6 +130,14 @@ class Daemon:
                             address=f"{address.host}:{address.port}")  # fmt: skip
         gc.collect()
         gc.freeze()
+        try:
+            await self._serve(servers)
+        finally:
+            self._snapshots.close()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _serve(self, servers: list[asyncio.Server]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             heartbeat = tasks.create_task(self._heartbeat())
@@ -141,9 +149,6 @@ class Daemon:
                 await self._finish()
             for task in (heartbeat, *self._dials):
                 task.cancel()
-        self._snapshots.close()
-        if self._failure is not None:
-            raise self._failure
 
     def stop(self) -> None:
         """Have :meth:`run` end in good order."""

@@ -20,7 +20,6 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import encode
 from qmgrd.core import keys
-from qmgrd.core.broker import BOOT
 from tests.process.daemon import Daemon, Wire
 
 pytestmark = pytest.mark.process
@@ -292,11 +291,11 @@ def newer_lmdb(file: Path) -> None:
 
 
 def newer_format(file: Path) -> None:
-    rewrite(file, keys.STORE, BOOT.pack(b"S" * 16, keys.FORMAT + 1, 1) + b"QM1")
+    rewrite(file, keys.STORE, keys.STORE_ROW.pack(b"S" * 16, keys.FORMAT + 1, 1) + b"QM1")
 
 
 def of_another(file: Path) -> None:
-    rewrite(file, keys.STORE, BOOT.pack(b"S" * 16, keys.FORMAT, 1) + b"OTHER")
+    rewrite(file, keys.STORE, keys.STORE_ROW.pack(b"S" * 16, keys.FORMAT, 1) + b"OTHER")
 
 
 def foreign(file: Path) -> None:

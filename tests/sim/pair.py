@@ -187,8 +187,14 @@ class Sender:
 
     def put(self, *ids: int) -> None:
         """Send messages under consecutive ids, whose bodies name these."""
+        self.send_put(*ids)
+        self.pair.settle()
+
+    def send_put(self, *ids: int) -> None:
+        """Do the same, and leave it on the wire."""
         records = [encode(Outgoing(b"%d" % i, Uid("JFK", 1_000 + i))) for i in ids]
-        self.say(m.Put(self.stream, ids[0], 0, "FLIGHTS", records))
+        put = m.Put(self.stream, ids[0], 0, "FLIGHTS", records)
+        self.wire.send(self, self.connection.send(put))
 
     def opened(self, wire: Wire) -> None:
         self.wire = wire

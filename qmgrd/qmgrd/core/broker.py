@@ -9,7 +9,6 @@ leave the process before that transaction is durable: see turn.py. Everything in
 of the store, plus what dies with connections; after any failure a new Broker starts from the store.
 """
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +30,6 @@ from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
 
 TIMERS_PER_TURN = 1_000
-CLOCK = struct.Struct(">QQQQQ")  # store clock ms, wall us, last stamp us, turn number, producers
-BOOT = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
 
 
 class NotAuthorized(RemoteProtocolError):
@@ -74,8 +71,8 @@ def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
             raise StoreForeign("the store is not empty, yet no store of qmgrd")
         store_id, number = new_store_id, 0
     else:
-        store_id, version, number = BOOT.unpack_from(row)
-        owner = row[BOOT.size :].decode()
+        store_id, version, number = keys.STORE_ROW.unpack_from(row)
+        owner = row[keys.STORE_ROW.size :].decode()
         if version != keys.FORMAT:
             raise StoreForeign(
                 f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
@@ -88,10 +85,10 @@ def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
             )
     clock = tx.get(keys.CLOCK)
     clock_ms, wall_us, stamp_us, turn_number, producers = (
-        CLOCK.unpack(clock[: CLOCK.size]) if clock else (0, 0, 0, 0, 0)
+        keys.CLOCK_ROW.unpack(clock[: keys.CLOCK_ROW.size]) if clock else (0, 0, 0, 0, 0)
     )
     unclean = row is not None and tx.get(keys.CLEAN) != number.to_bytes(8, "big")
-    tx.put(keys.STORE, BOOT.pack(store_id, keys.FORMAT, number + 1) + name.encode())
+    tx.put(keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number + 1) + name.encode())
     return Boot(store_id, number + 1, clock_ms, wall_us, stamp_us, turn_number, producers, unclean)
 
 
@@ -248,7 +245,7 @@ class Broker:
     def end(self) -> Outcome:
         """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
         context = self.context
-        budget = context.config.limits.turn_rows
+        turn_rows = context.config.limits.turn_rows
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.delivery.return_leases()
         self.jobs.run()
@@ -256,7 +253,8 @@ class Broker:
             if link.queue.id in context.awake_queues:
                 del context.awake_queues[link.queue.id]
                 link.pump()
-        self.delivery.pump(budget)
+        # Half a turn is the consumers' own: else puts that fill every turn would starve them.
+        self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn(self.sessions)
@@ -281,7 +279,7 @@ class Broker:
         if context.dirty_queues or context.wrote:
             context.dirty_queues.clear()
             context.turn_number += 1
-            row = CLOCK.pack(
+            row = keys.CLOCK_ROW.pack(
                 context.now.ms, context.now.wall_us, context.stamper.last_us,
                 context.turn_number, self.streams.producer_count,
             )  # fmt: skip

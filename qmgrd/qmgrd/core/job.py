@@ -51,10 +51,10 @@ class Jobs:
         return job
 
     def run(self) -> None:
-        """Give each job a slice, in rotation, until the turn has had its rows."""
+        """Give a job its slice, and others too, in rotation, until the turn has had its rows."""
         budget = self._context.config.limits.turn_rows
-        for job in list(self.running.values()):
-            if self._context.rows > budget:
+        for count, job in enumerate(list(self.running.values())):
+            if count and self._context.rows > budget:
                 return
             self.running[job.id] = self.running.pop(job.id)  # The last to have its next slice.
             finished = getattr(self, f"_{job.row['kind']}")(job)

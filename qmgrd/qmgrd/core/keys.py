@@ -31,6 +31,10 @@ SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 LANE_READY = 0
 LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
 
+STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
+# store clock ms, wall us, last stamp us, turn number, producers
+CLOCK_ROW = struct.Struct(">QQQQQ")
+
 _QUEUE = struct.Struct(">cI")
 _LANE = struct.Struct(">cIB")
 _MESSAGE = struct.Struct(">cIBBQ")

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import unpack
 from qmgrd.core import keys
-from qmgrd.core.broker import BOOT, CLOCK
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.store.inspect import StoreUnreadable
@@ -202,10 +201,10 @@ def describe(data: Path) -> dict[str, Any]:
     try:
         with image.transaction() as tx:
             store = tx.get(keys.STORE) or b""
-            store_id, store_format, boot = BOOT.unpack_from(store)
-            name = store[BOOT.size :].decode()
-            clock = tx.get(keys.CLOCK) or b"\0" * CLOCK.size
-            _, wall_us, _, turn, _ = CLOCK.unpack_from(clock)
+            store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
+            name = store[keys.STORE_ROW.size :].decode()
+            clock = tx.get(keys.CLOCK) or b"\0" * keys.CLOCK_ROW.size
+            _, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(clock)
             ranges = _ranges(tx)
             rows = tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE))
             queues = [_queue(tx, key[1:].decode(), row, ranges) for key, row in rows]

@@ -7,7 +7,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import encode
 from qmgrd.core import keys
-from qmgrd.core.broker import BOOT, StoreForeign, boot
+from qmgrd.core.broker import StoreForeign, boot
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
@@ -33,7 +33,7 @@ def test_store_of_another_queue_manager_is_refused_and_left_alone() -> None:
 def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None:
     store = Manager().store
     tx = store.begin()
-    tx.put(keys.STORE, BOOT.pack(b"S" * 16, version, 1) + b"QM1")
+    tx.put(keys.STORE, keys.STORE_ROW.pack(b"S" * 16, version, 1) + b"QM1")
     store.commit()
     before = dict(store.rows)
     with pytest.raises(StoreForeign, match=f"has format {version}, this qmgrd reads {keys.FORMAT}"):
