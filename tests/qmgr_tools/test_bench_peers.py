@@ -91,7 +91,17 @@ def test_comparison_measures_tells_and_writes(
     assert all(row["messages_per_second"] > 0 for row in report["rows"])
     assert all(("ratio" in row) == (row["server"] != "qmgrd") for row in report["rows"])
     assert "QMGRD/IT" in shown.out
-    assert not (tmp_path / "data" / "data").exists()
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.process
+def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious").touch()
+    where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
+    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "data"]
+    assert (tmp_path / "data" / "precious").exists()
 
 
 @pytest.mark.process

@@ -5,7 +5,9 @@ its own frames, as the ledger wants to know ids and handles that the client keep
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
@@ -33,6 +35,7 @@ from tests.sim.ledger import Put, require
 from tests.sim.wire import Wire
 
 FRAME_MAX_BYTES = 1 << 30
+RETENTION_SAFE_MS = producer.RETENTION_SAFE_MS
 
 
 @dataclass(slots=True)
@@ -60,6 +63,7 @@ class App:
         self.wire: Wire | None = None
         self.made = 0
         self.lives = 0
+        self._producers = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -76,9 +80,20 @@ class App:
         self.get = 0
         self.idle_until_ms = 0
         self._tap = FrameDecoder(FRAME_MAX_BYTES)
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            PutDone: lambda event: self._put_done(self.puts.pop(event.ticket), event.result),
+            Settled: lambda event: self._settled(*self.settles.pop(event.ticket), event.error),
+            Delivered: self._delivered,
+            RequestDone: lambda event: self._got(event.value),
+            RequestFailed: lambda event: self._got(event.error),
+            ConsumerEnded: self._consumer_ended,
+            ProducerLost: self._producer_lost,
+            Disconnected: self._disconnected,
+            Failed: self._failed,
+        }
 
     def _new_producer_id(self) -> bytes:
-        self._producers = getattr(self, "_producers", 0) + 1
+        self._producers += 1
         return hashlib.sha256(f"{self.name}:{self._producers}".encode()).digest()[:16]
 
     @property
@@ -201,27 +216,31 @@ class App:
 
     def _happen(self) -> None:
         for event in self.core.events():
-            kind = type(event)
-            if kind is PutDone:
-                self._put_done(self.puts.pop(event.ticket), event.result)
-            elif kind is Settled:
-                self._settled(*self.settles.pop(event.ticket), event.error)
-            elif kind is Delivered:
-                while message := self.core.next_message(event.ticket, self.lab.now_ms):
-                    self._take(message)
-            elif kind in (RequestDone, RequestFailed):
-                self._got(event.value if kind is RequestDone else event.error)
-            elif kind is ConsumerEnded:
-                self.consumer = 0
-                self.idle_until_ms = self.lab.now_ms + REDIAL_MS
-            elif kind is ProducerLost:
-                self.producer_id = self._new_producer_id()
-                self.core.renew_producer(self.producer_id)
-            elif kind is Disconnected:
-                self.idle_until_ms = self.lab.now_ms + max(event.retry_after_ms, REDIAL_MS)
-                self.hang_up()
-            elif kind is Failed:
-                require(False, "peers_keep_the_protocol", f"{self.name}: {event.error}")
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+
+    def _delivered(self, event: Delivered) -> None:
+        while message := self.core.next_message(event.ticket, self.lab.now_ms):
+            self._take(message)
+
+    def _consumer_ended(self, event: ConsumerEnded) -> None:
+        del event
+        self.consumer = 0
+        self.idle_until_ms = self.lab.now_ms + REDIAL_MS
+
+    def _producer_lost(self, event: ProducerLost) -> None:
+        forgets = self.lab.nodes[self.where].config.producer.retention_ms < RETENTION_SAFE_MS
+        require(forgets, "producer_is_known", f"{self.name} at {self.where}: {event.error}")
+        self.producer_id = self._new_producer_id()
+        self.core.renew_producer(self.producer_id)
+
+    def _disconnected(self, event: Disconnected) -> None:
+        self.idle_until_ms = self.lab.now_ms + max(event.retry_after_ms, REDIAL_MS)
+        self.hang_up()
+
+    def _failed(self, event: Failed) -> None:
+        require(False, "peers_keep_the_protocol", f"{self.name}: {event.error}")
 
     def _put_done(self, put: Put, result: PutResult | RequestError) -> None:
         fact = f"put {put.serial} of {put.producer}: {result}"
@@ -247,7 +266,11 @@ class App:
         if isinstance(found, RequestError):
             self.idle_until_ms = self.lab.now_ms + REDIAL_MS
             code = name_of(found.code)
-            require(code in ("QUEUE_UNKNOWN", "QUEUE_DELETED"), "refusals_have_a_cause", f"{self.name}: {found}")
+            require(
+                code in ("QUEUE_UNKNOWN", "QUEUE_DELETED"),
+                "refusals_have_a_cause",
+                f"{self.name}: {found}",
+            )
             return
         for message in found:
             self._take(message)
@@ -258,4 +281,6 @@ class App:
         if error is not None:
             require(error.code == ErrorCode.LEASE_LOST, "refusals_have_a_cause", fact)
         elif action == m.ACK:
-            consumer.check_settled(self.lab, self.where, self.reading.queue, message.queue_id, arrival)
+            consumer.check_settled(
+                self.lab, self.where, self.reading.queue, message.queue_id, arrival
+            )

@@ -5,13 +5,14 @@ from typing import Any
 
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
 from qmgrd.core.link import Link
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
-from tests.sim.ledger import Ledger, require
+from tests.sim.ledger import SERIAL, Ledger, Put, require
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
@@ -28,12 +29,13 @@ def audit(node: Node, watch: Watch) -> None:
     counters_equal_contents(node, dropped)
     uid_index_agrees(node, dropped)
     origin_table_covers(node, dropped)
-    bodies_are_referenced(node)
+    bodies_are_referenced(node, watch.ledger.rotten)
     seen = {handle for handle, held in watch.of(node).held.items()}
     stored = {(queue_id, keys.place(key)[1]) for queue_id, key, _ in _messages(node.store)}
     require(seen == stored, "contents_as_watched", f"{node.name}: {seen ^ stored}")
     if node.up:
         within_budget(node)
+        nothing_leaks(node)
         for queue in node.turns.broker.catalogue.by_id.values():
             ready_is_found(node, queue)
 
@@ -42,6 +44,7 @@ def _messages(store: MemoryStore) -> list[tuple[int, bytes, entries.Entry]]:
     return [
         (int.from_bytes(key[1:5], "big"), key, entries.decode(value))
         for key, value in rows_of(store, keys.SPACE_MESSAGE)
+        if key[5] == keys.LANE_READY
     ]
 
 
@@ -100,17 +103,22 @@ def origin_table_covers(node: Node, dropped: set[int]) -> None:
         require(timestamp <= highest, "origin_table_covers", fact)
 
 
-def bodies_are_referenced(node: Node) -> None:
+def bodies_are_referenced(node: Node, rotten: set[int]) -> None:
     """Each body row belongs to an entry, and each long entry has all of its own."""
     expected: set[bytes] = set()
-    for _, key, entry in _messages(node.store):
+    for key, value in rows_of(node.store, keys.SPACE_MESSAGE):
+        entry = entries.decode(value)
         if entry.kind == entries.IN_ROWS:
             body_id = int.from_bytes(entry.rest[:8], "big")
             count = entries.rows_of(entries.record_bytes(entry))
             expected |= {keys.body(body_id, chunk) for chunk in range(count)}
         record = entries.record(node.store, entry)
-        records.check(record)
-        require(record, "bodies_are_referenced", f"{node.name}: {key.hex()} has no record")
+        try:
+            records.check(record)
+        except RequestError as error:
+            _, serial = SERIAL.unpack_from(record, records.HEAD_BYTES)
+            fact = f"{node.name}: {key.hex()}: {error}"
+            require(serial in rotten, "bodies_are_referenced", fact)
     found = {key for key, _ in rows_of(node.store, keys.SPACE_BODY)}
     fact = f"{node.name}: {[key.hex() for key in found ^ expected]}"
     require(found == expected, "bodies_are_referenced", fact)
@@ -134,7 +142,9 @@ def within_budget(node: Node) -> None:
     """Windows, leases and what hangs on connections keep to their limits."""
     broker = node.turns.broker
     for queue in broker.catalogue.by_id.values():
-        fact = f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
+        fact = (
+            f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
+        )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
         require(queue.counters.depth <= queue.bounds.depth_max, "within_budget", fact)
     for link in broker.catalogue.links.values():
@@ -148,6 +158,25 @@ def within_budget(node: Node) -> None:
             require(max(ahead) <= inbox.commit_id + inbox.window + 1, "within_budget", fact)
 
 
+def nothing_leaks(node: Node) -> None:
+    """What hangs on connections is gone with them, and rows are counted."""
+    broker, intake = node.turns.broker, node.turns.intake
+    known = {*node.ports, 0}
+    waiting = {number for number, pending in intake._pending.items() if pending.arrivals}
+    fact = f"{node.name}: ports {sorted(known)}, waiting {waiting}"
+    require(set(intake._pending) <= known | waiting, "nothing_leaks", f"intake, {fact}")
+    require(set(broker.sessions) <= known | waiting, "nothing_leaks", f"sessions, {fact}")
+    holders = {session.connection for session in broker.streams._holders.values()}
+    require(holders <= set(broker.sessions), "nothing_leaks", f"streams, {fact}")
+    for queue in broker.catalogue.by_id.values():
+        readers = {consumer.connection for consumer in queue.consumers}
+        require(readers <= set(broker.sessions), "nothing_leaks", f"consumers, {fact}")
+    rows, counted = len(rows_of(node.store, keys.SPACE_PRODUCER)), broker.streams.producer_count
+    require(
+        rows == counted, "counters_equal_contents", f"{node.name}: {counted} of {rows} producers"
+    )
+
+
 def _link_within_budget(node: Node, link: Link) -> None:
     outbox: Any = link.outbox
     next_id = link.queue.counters.next_arrival
@@ -158,30 +187,28 @@ def _link_within_budget(node: Node, link: Link) -> None:
 
 def accounts_balance(ledger: Ledger, watch: Watch) -> None:
     """Whatever was acknowledged arrived once and was consumed, whatever was refused did not."""
-    homes: dict[tuple[tuple[str, str], bytes], int] = defaultdict(int)
+    homes: set[tuple[tuple[str, str], bytes]] = set()
+    homes |= {(put.home, put.trailer) for put in ledger.puts if put.homes}
     for put in ledger.puts:
-        if put.homes:
-            homes[put.home, put.trailer] += 1
-    for put in ledger.puts:
-        fact = f"put {put.serial} of {put.producer} to {put.queue} at {put.where}: {put.answer!r}"
-        if put.home in ledger.purges:
-            continue
-        if put.answer == "acked":
+        if put.home not in ledger.purges:
             # One that brought a UID and met it where it was bound for counts as that other one.
-            arrived = put.homes or (put.uid and homes[put.home, put.trailer])
-            require(arrived, "acknowledged_is_never_lost", fact)
-        if put.answer not in ("", "acked"):
-            require(not put.entered and not put.homes, "refused_is_not_stored", fact)
-        if put.entered:
-            there = put.homes or (put.uid and homes[put.home, put.trailer])
-            require(there, "acknowledged_is_never_lost", f"{fact}, entered")
-        if put.homes:
-            require(put.removed, "all_is_drained", fact)
+            arrived = put.homes or (put.uid and (put.home, put.trailer) in homes)
+            _account(put, bool(arrived))
     for view in watch.views.values():
         for (queue_id, arrival), held in view.held.items():
             name = view.queues[queue_id][0]
-            odd = held.put.home in ledger.purges
-            require(odd, "all_is_drained", f"message {held.put.serial}, {arrival} of {name}")
+            fact = f"message {held.put.serial}, {arrival} of {name}"
+            require(held.put.home in ledger.purges, "all_is_drained", fact)
+
+
+def _account(put: Put, arrived: bool) -> None:
+    fact = f"put {put.serial} of {put.producer} to {put.queue} at {put.where}: {put.answer!r}"
+    if put.answer == "acked" or put.entered:
+        require(arrived, "acknowledged_is_never_lost", fact)
+    if put.answer not in ("", "acked"):
+        require(not put.entered and not put.homes, "refused_is_not_stored", fact)
+    if put.homes:
+        require(put.removed, "all_is_drained", fact)
 
 
 def settled_stays_settled(ledger: Ledger, watch: Watch) -> None:

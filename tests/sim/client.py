@@ -1,4 +1,4 @@
-"""A client's end of a connection, with nothing in front of the protocol: it can be made to misbehave."""
+"""A client's end of a connection, by hand: nothing keeps it from misbehaving."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A consumer written by hand on the bare protocol: leases, acks late, twice or never, gives back."""
+"""A consumer written by hand on the bare protocol: it acks late, twice or never, or gives back."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

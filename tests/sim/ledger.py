@@ -63,6 +63,7 @@ class Ledger:
     releases: set[tuple[str, int, int, int]] = field(default_factory=set)
     settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
     purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
+    rotten: set[int] = field(default_factory=set)  # serials whose bytes changed on disk
 
     def new(
         self, producer: str, where: str, queue: str, priority: int, body_bytes: int, uid: Uid | None
@@ -98,7 +99,8 @@ class Ledger:
         magic, serial = SERIAL.unpack_from(body)
         known = magic == MAGIC and serial < len(self.puts)
         require(known, "delivered_was_accepted", f"{body[:60]!r} was never put")
-        return self.puts[serial]
+        put: Put = self.puts[serial]
+        return put
 
     def settles(self, action: int, handle: tuple[str, int, int], lease: int) -> None:
         """Take note that an ack or a release is sent."""

@@ -110,10 +110,15 @@ class Node:
         self.idle_turns = 0  # in a row that wanted to run and did nothing
         self._kept_out: dict[str, int] = {}
 
-    def start(self) -> None:
-        """Boot from the store."""
-        self.store.crash = ""
-        self.turns = self.turns_type(self.config, self.store, self._set_clock, self.store_id)
+    def start(self, crash: str = "") -> None:
+        """Boot from the store, or crash before or after the boot is durable."""
+        self.store.crash = crash
+        try:
+            self.turns = self.turns_type(self.config, self.store, self._set_clock, self.store_id)
+        except Crash:
+            self.store.abort()
+            self.lab.watch.stopped(self, clean=False)
+            return
         self.up = True
         self._kick = True  # As the daemon: one turn at once, whatever waits.
         self.poll_ms = self.lab.now_ms
@@ -237,7 +242,12 @@ class Node:
             self.turn()
         if not self.up:
             return  # It crashed while it was finishing.
-        for outcome in self.turns.stop(self.now()):
+        try:
+            outcomes = self.turns.stop(self.now())
+        except Crash:
+            self.die()
+            return
+        for outcome in outcomes:
             self.release(outcome)
         self._go_down(clean=True)
 

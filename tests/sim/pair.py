@@ -1,4 +1,4 @@
-"""Two queue managers with a link, EWR -> NYC, moved by hand: for tests that say what happens when."""
+"""Two queue managers with a link, EWR to NYC, for tests that say what happens when."""
 
 from random import Random
 from typing import Any

@@ -8,13 +8,14 @@ import hashlib
 from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import name_of
+from qmgr_protocol.errors import ErrorCode, name_of
 from qmgr_protocol.record import Uid
 from tests.sim.client import Client
 from tests.sim.lab import Lab
-from tests.sim.ledger import Put, Violated, require
+from tests.sim.ledger import Put, require
 
 EXPECTED = {"QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL"}
+RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
 
 
 @dataclass(slots=True)
@@ -86,7 +87,10 @@ class Producer(Client):
         self.known = False  # a stream of that id was opened before
         self._request = 0
         self.sent_bytes: dict[int, int] = {}
-        self._repeated = (0, 0)  # how many are sent twice, and the id whose answer comes behind them
+        self._repeated = (
+            0,
+            0,
+        )  # how many are sent twice, and the id whose answer comes behind them
 
     @property
     def done(self) -> bool:
@@ -143,7 +147,9 @@ class Producer(Client):
         """Send what these ids stand for, in runs of one queue."""
         run: list[int] = []
         for seq_id in [*ids, 0]:
-            if run and (seq_id != run[-1] + 1 or self.open[seq_id].queue != self.open[run[0]].queue):
+            if run and (
+                seq_id != run[-1] + 1 or self.open[seq_id].queue != self.open[run[0]].queue
+            ):
                 records = [self.open[i].record for i in run]
                 self.sent_bytes |= {i: len(self.open[i].record) for i in run}
                 self.send(m.Put(self.stream, run[0], self.seen, self.open[run[0]].queue, records))
@@ -168,7 +174,11 @@ class Producer(Client):
         elif kind is m.Committed and message.stream == self.stream:
             self._answer(message.commit_id, [], message.refused)
         elif kind is m.Error:
-            raise Violated("producer_is_known", f"{self.name} at {self.where}: {message.text}")
+            fact = f"{self.name} at {self.where}: {message.text}"
+            forgets = self.node.config.producer.retention_ms < RETENTION_SAFE_MS
+            lost = message.code == ErrorCode.PRODUCER_UNKNOWN and forgets
+            require(lost, "producer_is_known", fact)
+            self.forget()
 
     def _answer(self, commit_id: int, ahead: list[int], refused: list[list[object]]) -> None:
         require(commit_id < self.next_seq, "commit_id_was_assigned", f"{commit_id} to {self.name}")

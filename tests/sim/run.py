@@ -57,7 +57,9 @@ def _result(world: World | None, seed: int, failure: str) -> Result:
     if world is None:
         return Result(seed, failure, Counter(), set())
     if failure:
-        events = "\n".join(f"  {now_ms:>12} ms  {who:8} {what}" for now_ms, who, what in world.trace)
+        events = "\n".join(
+            f"  {now_ms:>12} ms  {who:8} {what}" for now_ms, who, what in world.trace
+        )
         failure = f"seed={seed} step={world.steps}\n{events}\n{failure}"
     watch = world.watch
     sums = world.hits + Counter(

@@ -27,12 +27,14 @@ FAULTS = {
     "crash before": 0.8,
     "crash after": 0.8,
     "stop": 0.4,
+    "disk fills": 0.3,
+    "rot": 0.2,
     "turn fails": 0.4,
-    "peer's turn fails": 0.2,
+    "peers turn fails": 0.2,
     "wall jumps": 0.5,
     "time jumps": 0.3,
     "link stops": 0.4,
-    "producer forgets": 0.4,
+    "program forgets": 0.4,
     "client hangs up": 0.8,
 }
 
@@ -69,6 +71,7 @@ def config(random: Random, name: str) -> Config:
             "turn_rows": random.choice([1, 20, 5_000]),
         },
         "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
+        "producer": {"retention_ms": random.choice([600_000, 30 * 86_400_000])},
         "link": {
             "window_messages": link_window,
             "window_bytes": random.choice([1024, 3_000, 8 << 20]),

@@ -74,7 +74,7 @@ def test_late_words_of_a_given_up_connection_are_void() -> None:
 
 
 def test_commit_id_is_told_on_the_connection_that_took_over() -> None:
-    """Seed 10718: the timer of the older connection told it there, and the sender waited for ever."""
+    """Seed 10718: the older connection's timer told it there, and the sender waited for ever."""
     pair = Pair(hub={"link": {"commit_interval_ms": 1_000}}, linked=False)
     older, newer = Sender(pair), Sender(pair, opens=False)
     older.put(1)

@@ -53,7 +53,9 @@ def test_other_seed_leaves_other_bytes() -> None:
 
 @pytest.mark.process
 def test_bytes_do_not_depend_on_the_hashes_of_the_process() -> None:
-    program = "from tests.sim.world import World; w = World(20, steps=500); w.run(); print(w.digest())"
+    program = (
+        "from tests.sim.world import World; w = World(20, steps=500); w.run(); print(w.digest())"
+    )
     digests = {
         subprocess.run(
             [sys.executable, "-c", program], cwd=REPO, check=True, capture_output=True, text=True,

@@ -64,10 +64,11 @@ class View:
     life: int = 0
     crashes: int = 0
     fenced: set[int] = field(default_factory=set)
+    clock: tuple[int, int, int] = (0, 0, 0)  # store clock ms, last stamp us, turn number
 
 
 class Watch:
-    """All views, and the laws. ``ordered`` says of a home queue whether it keeps producers' order."""
+    """All views, and the laws. ``unordered`` are the queues that keep no order of producers."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -98,13 +99,24 @@ class Watch:
                     view.rows.pop(change.key, None)
                 else:
                     view.rows[change.key] = change.new
+            elif change.key == keys.CLOCK and change.new is not None:
+                self._clock(node, view, keys.CLOCK_ROW.unpack_from(change.new))
             elif space == keys.SPACE_QUEUE and change.new is not None:
                 row = unpack(change.new)
                 view.queues[row["queue_id"]] = (change.key[1:].decode(), row["kind"])
 
+    def _clock(self, node: Node, view: View, row: tuple[int, ...]) -> None:
+        store_ms, _, stamp_us, turn, _ = row
+        before_ms, before_us, before = view.clock
+        fact = f"{node.name}: {row} after {view.clock}"
+        require(store_ms >= before_ms and stamp_us >= before_us, "clocks_never_go_back", fact)
+        require(turn == before + 1, "turns_are_counted", fact)
+        view.clock = (store_ms, stamp_us, turn)
+
     def _message(self, node: Node, view: View, change: Change) -> None:
         queue_id, (_, arrival) = int.from_bytes(change.key[1:5], "big"), keys.place(change.key)
-        require(change.key[5] == keys.LANE_READY, "nothing_is_damaged", change.key.hex())
+        if change.key[5] != keys.LANE_READY:
+            return  # Set aside: the row that it leaves is judged.
         if change.old is None and change.new is not None:
             self._added(node, view, (queue_id, arrival), change.new)
         elif change.old is not None and change.new is None:
@@ -143,6 +155,8 @@ class Watch:
             require(known, "deleted_is_held_by_the_receiver", fact)
             return
         held.put.removed = True
+        if held.put.serial in self.ledger.rotten:
+            return  # Perhaps set aside.
         if (node.name, name) not in self.ledger.purges:
             self._settled(node, view, handle, fact)
 
@@ -186,7 +200,9 @@ class Watch:
             known = late or goaway.code in ORDERLY
             require(known or goaway.code >= 700, "peers_keep_the_protocol", fact)
         for note in outcome.notes:
-            require(note.event != "link refused", "no_link_is_refused", f"{node.name}: {note.facts}")
+            require(
+                note.event != "link refused", "no_link_is_refused", f"{node.name}: {note.facts}"
+            )
         gone = {connection for connection, _ in outcome.closes}
         for connection, message in outcome.sends:
             kind = type(message)
@@ -199,9 +215,7 @@ class Watch:
             elif kind is m.Ok and type(message.value) is list and len(message.value) >= 4:
                 self._commit(node, view, connection, message.value[0], message.value[1])
 
-    def _commit(
-        self, node: Node, view: View, connection: int, number: int, commit_id: int
-    ) -> None:
+    def _commit(self, node: Node, view: View, connection: int, number: int, commit_id: int) -> None:
         session = node.turns.broker.sessions.get(connection)
         stream: Any = session and session.streams.get(number)
         if stream is None:
@@ -242,6 +256,8 @@ class Watch:
             fact = f"{handle} by {node.name}, state {state}"
             require(held is not None, "delivered_is_on_the_queue", fact)
             assert held is not None
+            sound = held.put.serial not in self.ledger.rotten
+            require(sound, "damaged_is_not_delivered", fact)
             self.deliveries += 1
             before = view.handed.get(handle)
             if before is None:

@@ -79,7 +79,7 @@ class Wire:
             flow.data += data
 
     def close(self, port: Port) -> None:
-        """Have *port* close in good order: what it sent arrives, what is under way to it is void."""
+        """Have *port* close in good order: what it sent arrives, what is sent to it is void."""
         own, other = self.flow_to(port), self.flow_from(port)
         own.data.clear()
         own.clogged = False

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import sys
 import time
@@ -20,12 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_tools import humane, output
 from qmgr_tools.bench_load import Load, LoadFailed, Outcome, Plan
 from qmgr_tools.bench_qmgr import bodies
 from qmgr_tools.bench_server import QmgrServer, RedisServer, Server
+from qmgr_tools.failure import Exit
 
 SIZE_BYTES = 256
 PREFETCH = 256
@@ -58,19 +59,17 @@ SERVERS: tuple[Server, ...] = (
 
 
 def run_once(server: Server, row: Row, seconds: float, directory: Path) -> dict[str, Any]:
-    """Start *server* in *directory*, have it do *row*, stop it; return what was measured.
+    """Start *server* with fresh data in *directory*, have it do *row*, stop it; return the figures.
 
     Raises:
         LoadFailed: the server did not do it.
     """
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    try:
-        server.start(directory)
-        return _measure(server, row, seconds)
-    finally:
-        server.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+    with TemporaryDirectory(prefix="run-", dir=directory) as data:
+        try:
+            server.start(Path(data))
+            return _measure(server, row, seconds)
+        finally:
+            server.stop()
 
 
 def _measure(server: Server, row: Row, seconds: float) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def compare(
         for name in rows:
             for server in servers if number % 2 else reversed(servers):
                 output.note(f"round {number} of {rounds}: {name} {server.name}")
-                measured = run_once(server, ROWS[name], seconds, directory / "data")
+                measured = run_once(server, ROWS[name], seconds, directory)
                 yield {"row": name, "server": server.name, "disk_sync_ms": sync_ms} | measured
 
 
@@ -202,7 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = list(compare(servers, options.rows, options.seconds, options.rounds, directory))
     except (LoadFailed, OSError) as error:
         print(f"error: the benchmark stopped -- {error} -- run it again", file=sys.stderr)
-        return 1
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
     rows = summary(runs)
     report(options, rows, runs)
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Puts over numbered streams: those of producers and those of links that lead here."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import (
@@ -81,7 +82,9 @@ class Streams:
         window = self._context.config.link.window_messages
         key = b"\x21" + message.stream_id
         found = self._dirty.get(key) or link_inbox.load(self._context.tx, message.stream_id, window)
-        if not isinstance(found, LinkInbox):
+        if isinstance(found, LinkInbox):
+            found = replace(found, timer_set=False)  # That timer tells the older connection.
+        else:
             found = LinkInbox(message.stream_id, session.name, Inbox(window))
         stream = session.add_stream(found)
         value = found.opened(stream, window)

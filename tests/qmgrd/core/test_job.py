@@ -49,6 +49,14 @@ def test_purge_spares_what_is_leased_and_what_comes_later(app: Client) -> None:
     assert app.bodies("Q") == [b"x", b"later"]
 
 
+def test_purge_gets_past_more_leases_than_a_slice_holds(app: Client) -> None:
+    fill(app, 1_500)
+    held = [lease for _ in range(4) for lease in app.get("Q", 256)]
+    assert app.ask(m.QueuePurge, "Q") == {"messages": 1_500 - 1_024}
+    app.release(*held)
+    assert app.show("Q")["ready"] == 1_024
+
+
 def test_purge_spares_later_ones_of_higher_priority_too(app: Client) -> None:
     app.put("Q", *[b"x"] * 600, priority=5)
     app.send(m.QueuePurge(50, "Q"))

@@ -147,6 +147,17 @@ def test_commit_of_what_was_never_sent_breaks_the_protocol_b28(
     assert len(app.bodies("@NYC")) == 3
 
 
+def test_commit_of_what_is_assigned_but_was_not_sent_breaks_the_protocol_b28(
+    app: Client, nyc: Nyc
+) -> None:
+    app.put("F@NYC", *[b"x"] * 25)
+    assert ids(nyc.up(window=10))[-1] == 10
+    nyc.say(m.Committed(nyc.stream, 11))
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.COMMIT_OUT_OF_RANGE
+    assert len(app.bodies("@NYC")) == 25
+
+
 def test_same_ids_are_sent_again_after_a_cut_b2(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2", b"3")
     first = nyc.up()

@@ -366,6 +366,19 @@ def test_damaged_message_may_be_put_again(app: Client) -> None:
     assert bodies(app.get("Q")) == [b"sound"]
 
 
+def test_damage_that_names_another_message_leaves_that_one_its_identity(app: Client) -> None:
+    """A.5 reads A.4 after one flipped bit: A.4 stays on the queue, and known to be there."""
+    app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
+    key = message_keys(app.manager)[1]
+    tx = app.manager.store.begin()
+    tx.put(key, (tx.get(key) or b"")[:-1] + b"\4")
+    app.manager.store.commit()
+    assert bodies(app.get("Q", 2)) == [b"4"]
+    (refused,) = app.put_records("Q", record(b"4", uid=("A", 4)))
+    assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+    app.ask(m.QueueDelete, "Q", True)
+
+
 def test_any_flipped_byte_of_an_entry_harms_that_message_only() -> None:
     """Never wrong data, never a crash, whichever byte of whichever part it is."""
     size = entries.HEAD_BYTES + len(record(b"22", uid=("QM1", 7)))

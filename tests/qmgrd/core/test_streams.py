@@ -159,6 +159,16 @@ def test_newest_connection_fences_the_older(manager: Manager, app: Client) -> No
     assert new.put("Q", record(b"1")) == []
 
 
+def test_opening_that_was_long_under_way_does_not_fence_the_newer(
+    manager: Manager, app: Client
+) -> None:
+    new = again(manager, resume=False)
+    app.say(m.ProducerOpen(50, ID))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.PRODUCER_FENCED
+    assert new.put("Q", record(b"1")) == []
+
+
 def test_put_of_the_fenced_in_the_same_turn_is_too_late(manager: Manager, app: Client) -> None:
     old = app.producer(ID)
     new = manager.connect("app")
@@ -275,6 +285,17 @@ def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None
     manager.rest()
     assert manager.scan(keys.SPACE_PRODUCER) == []
     assert manager.connect().ask(m.Status)["producers"] == 0
+
+
+def test_retention_gets_past_more_producers_in_use_than_a_slice_holds(manager: Manager) -> None:
+    app, gone = manager.connect("app"), manager.connect("gone")
+    for i in range(600):
+        app.producer(i.to_bytes(16, "big"))
+    gone.producer(b"\xff" * 16)
+    gone.hang_up()
+    manager.turn(31 * DAY_MS)
+    manager.rest()
+    assert len(manager.scan(keys.SPACE_PRODUCER)) == 600
 
 
 def test_number_of_producers_survives_a_crash(store: AnyStore, app: Client) -> None:

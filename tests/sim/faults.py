@@ -1,0 +1,237 @@
+"""What goes wrong in a world: each returns whether it found something to strike."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import messages as m
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from tests.sim.app import App
+from tests.sim.node import Node, PeerPort
+from tests.sim.producer import Producer
+from tests.sim.scenario import EDGES, HUB
+from tests.sim.wire import Wire
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+DISK_BYTES = 1 << 40
+HOUR_MS = 3_600_000
+WALL_JUMPS_MS = (-10 * 8_760 * HOUR_MS, -HOUR_MS, -1_000, 1_000, HOUR_MS, 8_760 * HOUR_MS)
+
+
+def _some_wire(world: "World") -> Wire | None:
+    """Return a wire, every other time one of a link: there are few of these."""
+    links = [wire for wire in world.wires if isinstance(wire.flows[0].port, PeerPort)]
+    some = links if links and world.random.random() < 0.5 else world.wires
+    return world.random.choice(some) if some else None
+
+
+def _some_node(world: "World") -> Node | None:
+    running = [node for node in world.nodes.values() if node.up]
+    return world.random.choice(running) if running else None
+
+
+def _delay_news(world: "World", wire: Wire) -> None:
+    """Have one end learn late that it is over, and get late what was sent before."""
+    if world.random.random() < 0.5:
+        world.random.choice(wire.flows).clogged = True
+
+
+def cut(world: "World") -> bool:
+    """Break a connection at any byte."""
+    wire = _some_wire(world)
+    if wire is None:
+        return False
+    wire.cut(world.random)
+    _delay_news(world, wire)
+    world.note("wire", "cut")
+    return True
+
+
+def half_open(world: "World") -> bool:
+    """Have the end that dialled lose a connection whose other end goes on for a while."""
+    wire = _some_wire(world)
+    if wire is None:
+        return False
+    lost, late = wire.flows
+    lost.data.clear()
+    lost.end = lost.end or "connection reset"
+    late.end = late.end or "connection reset"
+    late.clogged = True
+    world.note("wire", "half open")
+    return True
+
+
+def dark(world: "World") -> bool:
+    """Pull a cable out."""
+    wire = _some_wire(world)
+    if wire is None:
+        return False
+    wire.go_dark()
+    world.note("wire", "dark")
+    return True
+
+
+def clog(world: "World") -> bool:
+    """Hold up some streams, until they are let go."""
+    flows = [flow for wire in world.wires for flow in wire.flows if not flow.over]
+    for flow in world.random.sample(flows, min(len(flows), world.random.randint(1, 4))):
+        flow.clogged = True
+    return bool(flows)
+
+
+def dial_fails(world: "World") -> bool:
+    """Have a link's dial find nobody."""
+    if not world.dials:
+        return False
+    world.answer_dial(world.random.randrange(len(world.dials)), fails=True)
+    return True
+
+
+def crash(world: "World") -> bool:
+    """Kill a queue manager between two turns."""
+    node = _some_node(world)
+    if node is None:
+        return False
+    world.note(node.name, "crash between turns")
+    node.die()
+    return True
+
+
+def crash_before(world: "World") -> bool:
+    """Kill a queue manager before its commit is durable."""
+    return _crash_in_turn(world, "before")
+
+
+def crash_after(world: "World") -> bool:
+    """Kill a queue manager when its commit is durable and nothing of its outcome has left."""
+    return _crash_in_turn(world, "after")
+
+
+def _crash_in_turn(world: "World", when: str) -> bool:
+    node = _some_node(world)
+    if node is None or not node.turns.wanted:
+        return False
+    node.store.crash = when
+    node.turn()
+    return True
+
+
+def stop(world: "World") -> bool:
+    """Stop a queue manager in good order; sometimes it is killed at it."""
+    node = _some_node(world)
+    if node is None:
+        return False
+    world.note(node.name, "stops in good order")
+    if world.random.random() < 0.2:
+        node.store.crash = world.random.choice(["before", "after"])
+    node.stop()
+    return True
+
+
+def disk_fills(world: "World") -> bool:
+    """Fill a disk, or make room on it."""
+    node = world.random.choice(list(world.nodes.values()))
+    node.store.disk_free_bytes = 0 if node.store.disk_free_bytes else DISK_BYTES
+    world.note(node.name, f"has {node.store.disk_free_bytes} bytes of disk")
+    return True
+
+
+def rot(world: "World") -> bool:
+    """Change a byte of a message that waits where it is to be got."""
+    name, view = world.random.choice(list(world.watch.views.items()))
+    homes = [
+        (handle, held)
+        for handle, held in view.held.items()
+        if view.queues[handle[0]][1] == "local" and held.put.serial not in world.ledger.rotten
+    ]
+    if not homes:
+        return False
+    (queue_id, arrival), held = world.random.choice(homes)
+    rows = world.nodes[name].store.rows
+    key = keys.message(queue_id, keys.LANE_READY, held.put.priority, arrival)
+    entry = entries.decode(rows[key])
+    if entry.kind == entries.IN_ROWS:
+        key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
+    value = bytearray(rows[key])
+    value[-world.random.randint(10, 30)] ^= 1 << world.random.randrange(8)
+    rows[key] = bytes(value)
+    world.ledger.rotten.add(held.put.serial)
+    world.note(name, f"message {held.put.serial} rots")
+    return True
+
+
+def turn_fails(world: "World") -> bool:
+    """Plant a bug in a turn."""
+    node = _some_node(world)
+    if node is None:
+        return False
+    node.fail_turn()
+    return True
+
+
+def peers_turn_fails(world: "World") -> bool:
+    """Plant a bug that a peer seems to be guilty of."""
+    node = _some_node(world)
+    if node is None or not node.ports:
+        return False
+    node.fail_turn(world.random.choice(list(node.ports)))
+    return True
+
+
+def wall_jumps(world: "World") -> bool:
+    """Set the clock of a machine."""
+    node = world.random.choice(list(world.nodes.values()))
+    node.wall_shift_us += world.random.choice(WALL_JUMPS_MS) * 1_000
+    world.note(node.name, "its wall clock jumps")
+    return True
+
+
+def time_jumps(world: "World") -> bool:
+    """Let nothing happen for a while."""
+    longest_ms = world.random.choice([500, 60_000, 900_000, 2 * HOUR_MS])
+    world.pass_to(world.now_ms + world.random.randint(1, longest_ms))
+    return True
+
+
+def link_stops(world: "World") -> bool:
+    """Have an operator stop and start a link."""
+    name = world.random.choice([HUB, *EDGES])
+    peer = HUB if name != HUB else "EWR"
+    asker = world.askers[name]
+    asker.dial()
+    asker.want(lambda i: m.LinkStop(i, peer))
+    if world.random.random() < 0.5 and asker.is_open:
+        asker.send(m.LinkStart(asker.next_id(), peer))  # Perhaps in the same turn.
+    asker.want(lambda i: m.LinkStart(i, peer))
+    return True
+
+
+def program_forgets(world: "World") -> bool:
+    """Kill a client; it starts anew as another producer."""
+    programs: list[Producer | App] = [*world.producers, *world.apps]
+    if programs:
+        world.random.choice(programs).forget()
+    return bool(programs)
+
+
+def client_hangs_up(world: "World") -> bool:
+    """Have a client close its connection; it dials again."""
+    client = world.random.choice(world.clients)
+    wire = client.wire
+    if wire is None:
+        return False
+    client.hang_up()
+    _delay_news(world, wire)
+    return True
+
+
+STRIKE: dict[str, Callable[["World"], bool]] = {
+    function.__name__.replace("_", " "): function
+    for function in (
+        cut, half_open, dark, clog, dial_fails, crash, crash_before, crash_after, stop, disk_fills, rot,
+        turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, program_forgets,
+        client_hangs_up,
+    )
+}  # fmt: skip

@@ -1,0 +1,141 @@
+"""Who lives in a world: its queues and links, and those who put and get.
+
+    EWR ──┐            each edge: LOCAL, and FLIGHTS@NYC, DELAYS@NYC, LATE@NYC, SCRATCH@NYC
+    JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, LOCAL, and REPLIES@EWR back
+    LGA ──┘
+
+DELAYS may be small, LATE may be missing at first, SCRATCH is purged, deleted and made anew.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import Uid
+from tests.sim import scenario
+from tests.sim.app import App
+from tests.sim.consumer import Consumer
+from tests.sim.ledger import require
+from tests.sim.producer import Producer
+from tests.sim.scenario import EDGES, HUB, PORT
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH")
+
+
+def peer_of(name: str) -> str:
+    """Return the queue manager to which *name* has a link."""
+    return HUB if name != HUB else "EWR"
+
+
+def remotes(name: str) -> list[str]:
+    """Return the remote queues of *name*."""
+    return ["REPLIES@EWR"] if name == HUB else [f"{queue}@{HUB}" for queue in HUB_QUEUES]
+
+
+def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
+    """Return the local queues of *name* and their attributes."""
+    if name != HUB:
+        return {"LOCAL": {}, "REPLIES": {}} if name == "EWR" else {"LOCAL": {}}
+    found: dict[str, dict[str, Any]] = {queue: {} for queue in ("LOCAL", *HUB_QUEUES)}
+    if world.scenario.depth_max:
+        found["DELAYS"] = {"depth_max": world.scenario.depth_max}
+    if world.scenario.late:
+        del found["LATE"]
+    return found
+
+
+def define(world: "World") -> None:
+    """Create queues and links, while nothing fails yet."""
+    for name, asker in world.askers.items():
+        asker.dial()
+        for queue, attributes in queues(world, name).items():
+            _create(world, name, queue, attributes)
+        make_link(world, name)
+    world.settle()
+    require(not any(asker.todo for asker in world.askers.values()), "setup", "is not done")
+
+
+def make_link(world: "World", name: str) -> None:
+    """Create the link of *name* and the remote queues behind it."""
+    peer = peer_of(name)
+    address = {"addresses": [f"{peer}:{PORT}"]}
+    world.askers[name].want(lambda i: m.LinkCreate(i, peer, address))
+    for queue in remotes(name):
+        _create(world, name, queue, {})
+
+
+def _create(world: "World", name: str, queue: str, attributes: dict[str, Any]) -> None:
+    world.askers[name].want(lambda i: m.QueueCreate(i, queue, attributes))
+
+
+def populate(world: "World") -> None:
+    """Put clients at all queue managers."""
+    random = world.random
+    shared: list[Uid] = []
+    for name in world.nodes:
+        own = list(queues(world, name))
+        every = [*remotes(name), *own]
+        for number in range(random.randint(0, 2)):
+            some = random.sample(every, random.randint(1, len(every)))
+            puts = scenario.producer_habits(random, some, shared)
+            world.producers.append(Producer(world, f"{name}-p{number}", name, puts))
+        for number in range(random.randint(0, 2)):
+            some = random.sample(every, random.randint(1, len(every)))
+            puts = scenario.producer_habits(random, some, shared)
+            reads = scenario.consumer_habits(random, random.choice(own))
+            world.apps.append(App(world, f"{name}-a{number}", name, puts, reads))
+    homes = [(HUB, "LOCAL"), ("EWR", "REPLIES"), *((name, "LOCAL") for name in EDGES)]
+    homes += [(HUB, queue) for queue in HUB_QUEUES]
+    for where, queue in homes:
+        for number in range(random.choice([1, 1, 2])):
+            reads = scenario.consumer_habits(random, queue)
+            world.consumers.append(Consumer(world, f"{queue}-c{number}", where, reads))
+
+
+def operate(world: "World", name: str) -> None:
+    """Have an operator look at things, or throw away what may be thrown away."""
+    random, asker = world.random, world.askers[name]
+    asker.dial()
+    if len(asker.todo) > 3:
+        return
+    dice = random.random()
+    if name == HUB and dice < 0.05:
+        _remake_link(world)
+    elif name == HUB and dice < 0.15:
+        world.ledger.purges.add((HUB, "SCRATCH"))
+        purge: Any = m.QueuePurge(0, "SCRATCH")
+        delete: Any = m.QueueDelete(0, "SCRATCH", True)
+        scratch, late = m.QueueCreate(0, "SCRATCH"), m.QueueCreate(0, "LATE")
+        chosen = random.choice([purge, delete, scratch, late])
+        asker.want(lambda i: chosen._replace(request_id=i))
+    else:
+        show: Any = m.QueueShow(0, "LOCAL")
+        listed: Any = m.LinkList(0)
+        chosen = random.choice([show, listed, m.QueueList(0), m.Status(0), m.Browse(0, "LOCAL")])
+        asker.want(lambda i: chosen._replace(request_id=i))
+
+
+def _remake_link(world: "World") -> None:
+    """Delete the hub's link with what waits there, and make it anew."""
+    world.ledger.purges.add(("EWR", "REPLIES"))
+    asker = world.askers[HUB]
+    asker.want(lambda i: m.QueueDelete(i, "REPLIES@EWR"))
+    asker.want(lambda i: m.LinkDelete(i, "EWR", True))
+    make_link(world, HUB)
+
+
+def calm_down(world: "World") -> None:
+    """Have everybody finish what they do, and do it well; operators create what is missing."""
+    readers = [client.habits for client in world.consumers]
+    for reads in readers + [app.reading for app in world.apps]:
+        reads.slow = reads.release = reads.drop = reads.twice = 0.0
+        reads.batch_max = 100
+    for producer in world.producers:
+        producer.habits.twice = 0.0
+        producer.habits.total = min(producer.habits.total, producer.made + 20)
+    for app in world.apps:
+        app.producing.total = min(app.producing.total, app.made + 20)
+    for queue in ("LATE", "SCRATCH"):
+        _create(world, HUB, queue, {})
