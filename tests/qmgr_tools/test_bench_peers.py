@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools import bench_peers
-from qmgr_tools.bench_peers import ROWS_DEFAULT, parse, summary
+from qmgr_tools.bench_peers import ROWS_DEFAULT, busy_warning, parse, summary
 
 RUN = {"p50_ms": 1.0, "p99_ms": 2.0, "server_cpu_us": 5.0, "generator_cpu_us": 0.5}
 
@@ -21,6 +21,11 @@ def test_summary_has_medians_and_our_rate_over_theirs() -> None:
     assert "ratio" not in ours
     assert theirs["ratio"] == 2.0
     assert theirs["runs"] == 3
+
+
+def test_busy_machine_is_told() -> None:
+    assert busy_warning(0.2) == ""
+    assert "busy (load 6.2)" in busy_warning(6.2)
 
 
 def test_summary_leaves_out_what_was_not_measured() -> None:

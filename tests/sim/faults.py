@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from tests.sim.app import App
@@ -54,11 +55,13 @@ def half_open(world: "World") -> bool:
     wire = _some_wire(world)
     if wire is None:
         return False
-    lost, late = wire.flows
+    full = [wire for wire in world.wires if wire.flows[1].data and not wire.flows[1].end]
+    lost, late = world.random.choice(full or [wire]).flows
     lost.data.clear()
     lost.end = lost.end or "connection reset"
     late.end = late.end or "connection reset"
     late.clogged = True
+    lost.deliver(1)
     world.note("wire", "half open")
     return True
 
@@ -152,10 +155,13 @@ def rot(world: "World") -> bool:
     rows = world.nodes[name].store.rows
     key = keys.message(queue_id, keys.LANE_READY, held.put.priority, arrival)
     entry = entries.decode(rows[key])
+    start = records.HEAD_BYTES  # of the body: its first bytes say nothing that is needed here
     if entry.kind == entries.IN_ROWS:
         key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
+    else:
+        start += entries.HEAD_BYTES
     value = bytearray(rows[key])
-    value[-world.random.randint(10, 30)] ^= 1 << world.random.randrange(8)
+    value[start + world.random.randrange(4)] ^= 1 << world.random.randrange(8)
     rows[key] = bytes(value)
     world.ledger.rotten.add(held.put.serial)
     world.note(name, f"message {held.put.serial} rots")
@@ -230,8 +236,8 @@ def client_hangs_up(world: "World") -> bool:
 STRIKE: dict[str, Callable[["World"], bool]] = {
     function.__name__.replace("_", " "): function
     for function in (
-        cut, half_open, dark, clog, dial_fails, crash, crash_before, crash_after, stop, disk_fills, rot,
-        turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, program_forgets,
+        cut, half_open, dark, clog, dial_fails, crash, crash_before, crash_after, stop, disk_fills,
+        rot, turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, program_forgets,
         client_hangs_up,
     )
 }  # fmt: skip

@@ -16,7 +16,7 @@ from tests.sim.wire import Flow, Port, Wire
 
 WALL_START_US = 1_700_000_000_000_000
 TRACE_LENGTH = 30
-SETTLE_MAX = 200_000
+SETTLE_MAX = 5_000
 
 
 class Dialler(Port, Protocol):

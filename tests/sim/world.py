@@ -28,7 +28,7 @@ REST_MAX_MS = 30 * 60_000
 REST_MAX_ROUNDS = 20_000
 IDLE_TURNS_MAX = 10
 # What is no fault, and how often it happens; scenario.FAULTS has the faults.
-CALM = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 2, "start": 2}
+CALM = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 1, "start": 2}
 
 
 class World(Lab):

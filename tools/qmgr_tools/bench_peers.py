@@ -33,6 +33,7 @@ PREFETCH = 256
 PRELOAD_PER_S = 50_000  # messages to drain for each second that the other rows run
 PRELOAD_INFLIGHT = 2_048
 SYNCS = 100
+LOAD_QUIET = 0.7  # processes that ran in the minute before
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,17 @@ COLUMNS = (
 )
 
 
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
+def busy_warning(load: float) -> str:
+    """Return what to say of a machine that has other work at the start, or nothing."""
+    if load < LOAD_QUIET:
+        return ""
+    return f"warning: this machine is busy (load {load:.1f}): the figures are no good but as ratios"
+
+
+def machine(load: float) -> dict[str, Any]:
+    """Return what the figures depend on; *load* is that of the minute before."""
     return {
+        "load_before": round(load, 2),
         "at": humane.rfc3339(time.time_ns() // 1000),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -194,6 +203,7 @@ def installed(peers: Sequence[str]) -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison, print it, write it; return the exit code."""
     options = parse(arguments, os.environ)
+    load = os.getloadavg()[0]
     versions = installed(options.peers)
     servers = [server for server in SERVERS if server.name in versions]
     directory = options.dir.absolute()
@@ -206,9 +216,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     rows = summary(runs)
     report(options, rows, runs)
+    if warning := busy_warning(load):
+        output.note(warning)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps({
-        "machine": machine(), "versions": versions, "size_bytes": SIZE_BYTES,
+        "machine": machine(load), "versions": versions, "size_bytes": SIZE_BYTES,
         "seconds": options.seconds, "rows": rows, "runs": runs,
     }, indent=2) + "\n")  # fmt: skip
     output.note(f"written to {options.json}")

@@ -18,6 +18,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.states import Side, State
 from qmgrd.core.intake import Intake
+from qmgrd.core.queue import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -119,8 +120,10 @@ class Peer:
         return self._connection.send(self._welcome)
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
-        """Return why a peer is sent away that could not be sent the longest message."""
+        """Return why a peer is sent away that could not be sent the longest frame we make."""
         needed = self._limits.message_max_bytes + FRAME_OVERHEAD_BYTES
+        if hello.role == "client":  # Several messages may share a frame.
+            needed = max(needed, DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES)
         if hello.frame_max_bytes >= needed:
             return None
         return m.Goaway(

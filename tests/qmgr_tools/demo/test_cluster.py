@@ -1,6 +1,7 @@
 """Daemons as processes."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from qmgr_tools.demo.cluster import Node
 pytestmark = pytest.mark.process
 
 
-async def test_a_node_is_killed_and_starts_again_with_what_it_had(tmp_path):
+async def test_a_node_is_killed_and_starts_again_with_what_it_had(tmp_path: Path) -> None:
     node = Node("QM", tmp_path)
     node.start()
     try:

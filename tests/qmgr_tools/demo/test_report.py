@@ -18,7 +18,7 @@ def text(shown: Console) -> str:
     return shown.file.getvalue()
 
 
-def test_the_table_names_losses_and_kills():
+def test_the_table_names_losses_and_kills() -> None:
     ledger = Ledger()
     ledger.note_put(7)
     shown = console()
@@ -29,7 +29,7 @@ def test_the_table_names_losses_and_kills():
     assert "turn 42" in rows["in the snapshot"]
 
 
-def test_means_that_agree_say_so():
+def test_means_that_agree_say_so() -> None:
     means = {("UA", "EWR"): Mean(10, 8, 40)}
     shown = console()
     assert report.show_means(shown, means, dict(means))
@@ -37,7 +37,7 @@ def test_means_that_agree_say_so():
     assert "agree: 1 groups, 10 flights" in text(shown)
 
 
-def test_means_that_differ_show_both():
+def test_means_that_differ_show_both() -> None:
     shown = console()
     found, expected = {("UA", "EWR"): Mean(9, 8, 40)}, {("UA", "EWR"): Mean(10, 8, 40)}
     assert not report.show_means(shown, found, expected)

@@ -1,6 +1,7 @@
 """Spark's means of a snapshot are those of the rows."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ async def put_and_snap(node: Node, flights: list[data.Flight], directory: str) -
         await manager.snapshot(directory)
 
 
-def test_spark_finds_the_means_of_the_rows_that_are_there(tmp_path):
+def test_spark_finds_the_means_of_the_rows_that_are_there(tmp_path: Path) -> None:
     flights = [flight for flight in data.read(900) if flight.airport == "EWR"]
     node = Node("EWR", tmp_path)
     node.start()

@@ -12,12 +12,13 @@ class NaiveQueue:
 
     def put(self, uid: bytes) -> bool:
         """Append *uid*; return False where it is there already."""
-        for held in self.uids:
-            self.comparisons += 1
-            if held == uid:
-                return False
-        self.uids.append(uid)
-        return True
+        try:
+            self.comparisons += self.uids.index(uid) + 1
+        except ValueError:
+            self.comparisons += len(self.uids)
+            self.uids.append(uid)
+            return True
+        return False
 
     def remove(self, uids: Iterable[bytes]) -> None:
         for uid in uids:

@@ -122,9 +122,9 @@ def test_fast_path_looks_at_no_message_a5() -> None:
 
 
 def test_cost_of_a_put_does_not_depend_on_depth_a6() -> None:
-    """A6: looks and all reads of one put at depth 10, 1,000 and 20,000: the same."""
+    """A6: looks and all reads of one put at depth 10, 10^3 and 10^5: the same."""
     costs = []
-    for depth in (10, 1_000, 20_000):
+    for depth in (10, 1_000, 100_000):
         manager = Manager(LookingStore())
         app = manager.connect()
         app.ask(m.QueueCreate, "Q")
@@ -150,7 +150,7 @@ def test_slow_path_asks_the_index_once_at_any_depth_a6() -> None:
         assert manager.store.looks == 2
 
 
-@pytest.mark.parametrize("count", [1_000, 3_000])
+@pytest.mark.parametrize("count", [1_000, 10_000])
 def test_filling_compares_nothing_where_the_plain_queue_compares_all_a7(count: int) -> None:
     """A7: filling with n messages costs n(n-1)/2 comparisons plain, 0 with the table."""
     uids = [("A", i) for i in range(1, count + 1)]

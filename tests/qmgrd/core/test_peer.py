@@ -95,6 +95,15 @@ def test_peer_whose_frames_are_too_short_for_a_message_is_sent_away() -> None:
     assert "Hello.frame_max_bytes: 1048576, but messages here need 4259840" in away.text
 
 
+def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None:
+    """However short the messages are: up to a MiB of them shares a frame."""
+    limits = Limits(frame_max_bytes=200_000, message_max_bytes=10_000)
+    hello = HELLO._replace(frame_max_bytes=200_000)
+    (away,) = Pair(limits).say(hello)
+    assert "but messages here need 1114112" in away.text
+    assert Pair(limits).say(hello._replace(role="queue-manager", store_id=b"F" * 16)) == [WELCOME]
+
+
 @pytest.mark.parametrize(
     "data",
     [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"\0" * 64, b"\xff" * 64,

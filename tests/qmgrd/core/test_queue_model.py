@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
@@ -170,7 +170,6 @@ OPERATIONS: list[Operation] = [
 STEPS = st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10_000))
 
 
-@settings(max_examples=100)
 @given(st.lists(STEPS, min_size=60, max_size=150))
 def test_nothing_is_lost_doubled_or_stuck_and_order_holds(
     steps: list[tuple[Operation, int]],
