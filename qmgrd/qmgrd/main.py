@@ -58,6 +58,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
+    space = store.space()
+    if space.used_bytes >= space.map_bytes:  # LMDB could not even delete.
+        why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
+        log.error("cannot use the store", why=why)
+        return EXIT_STORE
     try:
         daemon = Daemon(config, store)
     except StoreForeign as error:

@@ -415,7 +415,7 @@ def test_second_signal_stops_at_once(make: Make) -> None:
 # -- kill -9
 
 
-def test_table_of_origins_survives_a_kill_a15(make: Make) -> None:
+def test_table_of_origins_survives_a_kill_A15(make: Make) -> None:
     """A15: kill -9 after 1,000 puts: 500 again is refused, 1,001 takes the fast path."""
     daemon = make().start()
     with daemon.connect() as wire:

@@ -144,7 +144,7 @@ async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> N
 
 
 async def test_silent_client_is_pinged_and_cut_off(tmp_path: Path) -> None:
-    limits = {"heartbeat_ms": 20, "liveness_ms": 100}
+    limits = {"heartbeat_ms": 20, "liveness_ms": 400}
     async with running(tmp_path, limits=limits) as here:
         wire = await Wire.connect(here.address)
         await wire.next(m.Ping)

@@ -126,6 +126,22 @@ def test_directory_that_cannot_be_made_is_told(
     assert "Not a directory" in capsys.readouterr().err
 
 
+def test_map_smaller_than_what_is_stored_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It could not even be drained."""
+    store = LmdbStore(tmp_path / "data", 1 << 24)
+    tx = store.begin()
+    for i in range(1_000):
+        tx.put(i.to_bytes(4, "big"), bytes(3_000))
+    store.commit()
+    store.close()
+    (tmp_path / "qmgrd.toml").write_text('[store]\nmap_bytes = "2 MiB"\n')
+    file = ["--config", str(tmp_path / "qmgrd.toml")]
+    assert run([*file, *options(tmp_path / "data")]) == EXIT_STORE
+    assert "raise store.map_bytes (2097152)" in capsys.readouterr().err
+
+
 def test_port_in_use_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -51,19 +51,19 @@ def counts(app: Client) -> tuple[int, int, int]:
     return row["fast"], row["slow"], row["duplicates"]
 
 
-def test_equal_timestamps_of_two_origins_are_two_messages_a1(app: Client) -> None:
+def test_equal_timestamps_of_two_origins_are_two_messages_A1(app: Client) -> None:
     """A1: the UID is (origin, timestamp), printed as origin.timestamp."""
     assert [put(app, *uid) for uid in [("A", 7), ("A", 8), ("B", 7)]] == [None] * 3
     assert [str(x.uid) for x in app.browse("Q")] == ["A.7", "A.8", "B.7"]
 
 
 @pytest.mark.parametrize("uids", [[("A", 1), ("AA", 1)], [("AB", 0x43 << 56), ("ABC", 0)]])
-def test_origins_that_start_alike_are_apart_a1(app: Client, uids: list[tuple[str, int]]) -> None:
+def test_origins_that_start_alike_are_apart_A1(app: Client, uids: list[tuple[str, int]]) -> None:
     assert [put(app, *uid) for uid in uids] == [None] * 2
     assert [put(app, *uid) for uid in uids] == [DUPLICATE] * 2
 
 
-def test_stamped_timestamps_increase_a2(app: Client) -> None:
+def test_stamped_timestamps_increase_A2(app: Client) -> None:
     """A2: many puts within one tick of the clock: the queue manager makes their UIDs distinct."""
     app.put("Q", *[b"x"] * 3_000)
     app.put("Q", *[b"x"] * 1_000)
@@ -73,7 +73,7 @@ def test_stamped_timestamps_increase_a2(app: Client) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_clock_set_back_over_a_restart_a3(store: AnyStore, app: Client, clean: bool) -> None:
+def test_clock_set_back_over_a_restart_A3(store: AnyStore, app: Client, clean: bool) -> None:
     """A3: an hour back, then a restart: stamps go on above the last, nothing is a duplicate."""
     manager = app.manager
     app.put("Q", *[b"x"] * 1_000)
@@ -91,7 +91,7 @@ def test_clock_set_back_over_a_restart_a3(store: AnyStore, app: Client, clean: b
     assert counts(app) == (2_000, 0, 0)
 
 
-def test_table_has_the_highest_timestamp_of_each_origin_a4(app: Client) -> None:
+def test_table_has_the_highest_timestamp_of_each_origin_A4(app: Client) -> None:
     """A4: one entry for each origin, and a table for each queue."""
     app.ask(m.QueueCreate, "OTHER")
     for uid in [("A", 1), ("B", 5), ("A", 3), ("C", 2), ("A", 2)]:
@@ -101,14 +101,14 @@ def test_table_has_the_highest_timestamp_of_each_origin_a4(app: Client) -> None:
     assert app.show("OTHER")["origins"] == {"A": 1}
 
 
-def test_table_is_as_large_as_the_number_of_origins_a4(app: Client) -> None:
+def test_table_is_as_large_as_the_number_of_origins_A4(app: Client) -> None:
     for timestamp in range(1, 200):
         put(app, "A", timestamp)
     prefix = keys.of_queue(keys.SPACE_ORIGIN, app.manager.queue("Q").id)
     assert len(app.manager.scan(prefix)) == 1
 
 
-def test_fast_path_looks_at_no_message_a5() -> None:
+def test_fast_path_looks_at_no_message_A5() -> None:
     """A5: 10^5 puts in order of creation: not one look at a message or at the index of messages."""
     manager = Manager(LookingStore())
     app = manager.connect()
@@ -121,7 +121,7 @@ def test_fast_path_looks_at_no_message_a5() -> None:
     assert manager.queue("Q").counters.fast == 100_000
 
 
-def test_cost_of_a_put_does_not_depend_on_depth_a6() -> None:
+def test_cost_of_a_put_does_not_depend_on_depth_A6() -> None:
     """A6: looks and all reads of one put at depth 10, 10^3 and 10^5: the same."""
     costs = []
     for depth in (10, 1_000, 100_000):
@@ -136,7 +136,7 @@ def test_cost_of_a_put_does_not_depend_on_depth_a6() -> None:
     assert costs[0] == costs[1] == costs[2]
 
 
-def test_slow_path_asks_the_index_once_at_any_depth_a6() -> None:
+def test_slow_path_asks_the_index_once_at_any_depth_A6() -> None:
     """A6, D1: also a late message costs one look, where the plain queue searches."""
     for depth in (10, 1_000, 10_000):
         manager = Manager(LookingStore())
@@ -151,7 +151,7 @@ def test_slow_path_asks_the_index_once_at_any_depth_a6() -> None:
 
 
 @pytest.mark.parametrize("count", [1_000, 10_000])
-def test_filling_compares_nothing_where_the_plain_queue_compares_all_a7(count: int) -> None:
+def test_filling_compares_nothing_where_the_plain_queue_compares_all_A7(count: int) -> None:
     """A7: filling with n messages costs n(n-1)/2 comparisons plain, 0 with the table."""
     uids = [("A", i) for i in range(1, count + 1)]
     naive = NaiveQueue()
@@ -168,21 +168,21 @@ def test_filling_compares_nothing_where_the_plain_queue_compares_all_a7(count: i
     assert manager.store.looks == 0
 
 
-def test_equal_timestamp_takes_the_slow_path_a8(app: Client) -> None:
+def test_equal_timestamp_takes_the_slow_path_A8(app: Client) -> None:
     """A8: the same UID twice in a row: the second is refused."""
     assert put(app, "A", 5) is None
     assert put(app, "A", 5) is DUPLICATE
     assert counts(app) == (1, 0, 1)
 
 
-def test_late_message_is_accepted_by_search_a9(app: Client) -> None:
+def test_late_message_is_accepted_by_search_A9(app: Client) -> None:
     """A9: timestamps 1, 3, 2: all on the queue, one slow path."""
     assert [put(app, "A", t) for t in (1, 3, 2)] == [None] * 3
     assert app.bodies("Q") == [b"1", b"3", b"2"]
     assert counts(app) == (2, 1, 0)
 
 
-def test_duplicate_of_an_older_message_changes_nothing_a10(app: Client) -> None:
+def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
     """A10: 1, 2, 3, then 2: refused with a code of its own."""
     for timestamp in (1, 2, 3):
         put(app, "A", timestamp)
@@ -193,14 +193,14 @@ def test_duplicate_of_an_older_message_changes_nothing_a10(app: Client) -> None:
     assert DUPLICATE not in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
 
-def test_duplicate_is_told_before_full_a10(app: Client) -> None:
+def test_duplicate_is_told_before_full_A10(app: Client) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     assert put(app, "A", 5, "SMALL") is None
     assert put(app, "A", 5, "SMALL") is DUPLICATE
     assert put(app, "A", 6, "SMALL") is ErrorCode.QUEUE_FULL
 
 
-def test_criterion_is_being_on_the_queue_a11(app: Client) -> None:
+def test_criterion_is_being_on_the_queue_A11(app: Client) -> None:
     """A11: put, get, put the same UID: accepted, as it is not on the queue any more."""
     put(app, "A", 5)
     app.ack(*app.get("Q"))
@@ -209,7 +209,7 @@ def test_criterion_is_being_on_the_queue_a11(app: Client) -> None:
     assert counts(app) == (1, 1, 0)
 
 
-def test_leased_message_is_on_the_queue_a12(app: Client) -> None:
+def test_leased_message_is_on_the_queue_A12(app: Client) -> None:
     """A12, as far as hidden states exist: leased, and released again."""
     put(app, "A", 5)
     (lease,) = app.get("Q")
@@ -218,7 +218,7 @@ def test_leased_message_is_on_the_queue_a12(app: Client) -> None:
     assert put(app, "A", 5) is DUPLICATE
 
 
-def test_entry_is_never_lowered_a13(app: Client) -> None:
+def test_entry_is_never_lowered_A13(app: Client) -> None:
     """A13: what was taken away again is found missing by the slow path, not by the fast one."""
     put(app, "A", 9)
     app.ack(*app.get("Q"))
@@ -234,7 +234,7 @@ def test_refused_put_does_not_raise_the_entry(app: Client) -> None:
     assert app.show("SMALL")["origins"] == {"A": 5}
 
 
-def test_restart_keeps_the_table_a15(store: AnyStore, app: Client) -> None:
+def test_restart_keeps_the_table_A15(store: AnyStore, app: Client) -> None:
     """A15, in process (by kill -9: tests/process/test_bad_days.py)."""
     for start in range(1, 1_000, 100):
         batch = [record(b"x", uid=("A", t)) for t in range(start, start + 100)]
@@ -246,7 +246,7 @@ def test_restart_keeps_the_table_a15(store: AnyStore, app: Client) -> None:
     assert counts(app) == (1_001, 0, 1)
 
 
-def test_many_clients_put_the_same_uids_at_once_a17(manager: Manager, app: Client) -> None:
+def test_many_clients_put_the_same_uids_at_once_A17(manager: Manager, app: Client) -> None:
     """A17: 16 connections put the same 1,000 UIDs, mixed in the same turns: 1,000 messages."""
     clients = [manager.connect(f"c{i}") for i in range(16)]
     producers = [client.producer() for client in clients]
@@ -297,18 +297,18 @@ def run_differential(steps: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_verdicts_are_those_of_the_plain_queue_a19(seed: int) -> None:
+def test_verdicts_are_those_of_the_plain_queue_A19(seed: int) -> None:
     """A19: 10^5 steps in all."""
     run_differential(25_000, seed)
 
 
 @pytest.mark.slow
-def test_verdicts_are_those_of_the_plain_queue_over_a_million_steps_a19() -> None:
+def test_verdicts_are_those_of_the_plain_queue_over_a_million_steps_A19() -> None:
     """A19: 10^6 steps."""
     run_differential(1_000_000, seed=19)
 
 
-def test_counters_add_up_a20(app: Client) -> None:
+def test_counters_add_up_A20(app: Client) -> None:
     """A20: fast + slow = puts, and those + duplicates + refused = what was asked."""
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 30})
     rng = random.Random(20)

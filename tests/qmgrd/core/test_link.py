@@ -113,7 +113,7 @@ def test_put_goes_out_in_its_own_turn_once_the_link_is_up(app: Client, nyc: Nyc)
     assert ids(nyc.take(app.manager.last)) == [1]
 
 
-def test_commit_deletes_what_it_covers_b9(store: AnyStore, app: Client, nyc: Nyc) -> None:
+def test_commit_deletes_what_it_covers_B9(store: AnyStore, app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2", b"3")
     sent = nyc.up()
     nyc.say(m.Committed(nyc.stream, 2))
@@ -127,7 +127,7 @@ def test_commit_deletes_what_it_covers_b9(store: AnyStore, app: Client, nyc: Nyc
     assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096]))) == [3]
 
 
-def test_late_or_repeated_commit_changes_nothing_b15(app: Client, nyc: Nyc) -> None:
+def test_late_or_repeated_commit_changes_nothing_B15(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2", b"3")
     nyc.up()
     nyc.say(m.Committed(nyc.stream, 2), m.Committed(nyc.stream, 1), m.Committed(nyc.stream, 2))
@@ -135,7 +135,7 @@ def test_late_or_repeated_commit_changes_nothing_b15(app: Client, nyc: Nyc) -> N
 
 
 @pytest.mark.parametrize("commit_id", [4, 2**62])
-def test_commit_of_what_was_never_sent_breaks_the_protocol_b28(
+def test_commit_of_what_was_never_sent_breaks_the_protocol_B28(
     app: Client, nyc: Nyc, commit_id: int
 ) -> None:
     """And nothing is deleted."""
@@ -147,7 +147,7 @@ def test_commit_of_what_was_never_sent_breaks_the_protocol_b28(
     assert len(app.bodies("@NYC")) == 3
 
 
-def test_commit_of_what_is_assigned_but_was_not_sent_breaks_the_protocol_b28(
+def test_commit_of_what_is_assigned_but_was_not_sent_breaks_the_protocol_B28(
     app: Client, nyc: Nyc
 ) -> None:
     app.put("F@NYC", *[b"x"] * 25)
@@ -158,7 +158,7 @@ def test_commit_of_what_is_assigned_but_was_not_sent_breaks_the_protocol_b28(
     assert len(app.bodies("@NYC")) == 25
 
 
-def test_same_ids_are_sent_again_after_a_cut_b2(app: Client, nyc: Nyc) -> None:
+def test_same_ids_are_sent_again_after_a_cut_B2(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2", b"3")
     first = nyc.up()
     nyc.hang_up()
@@ -168,7 +168,7 @@ def test_same_ids_are_sent_again_after_a_cut_b2(app: Client, nyc: Nyc) -> None:
     assert app.ask(m.LinkShow, "NYC")["resent"] == 3
 
 
-def test_reconnect_deletes_what_the_peer_holds_without_sending_it_b13(
+def test_reconnect_deletes_what_the_peer_holds_without_sending_it_B13(
     app: Client, nyc: Nyc
 ) -> None:
     app.put("F@NYC", *[b"x"] * 10)
@@ -178,7 +178,7 @@ def test_reconnect_deletes_what_the_peer_holds_without_sending_it_b13(
     assert ids(nyc.up(commit_id=7, trailer=trailer_of(sent, 7))) == [8, 9, 10]
 
 
-def test_window_bounds_what_is_in_flight_b26(app: Client, nyc: Nyc) -> None:
+def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", *[b"x"] * 25)
     assert ids(nyc.up(window=10)) == list(range(1, 11))
     assert nyc.turn() == []
@@ -223,7 +223,7 @@ def test_peer_with_another_store_is_refused(store: AnyStore, app: Client, nyc: N
     assert nyc.goaway.code == ErrorCode.PEER_STORE_CHANGED
 
 
-def test_peer_that_holds_more_than_was_assigned_is_refused_b21(app: Client, nyc: Nyc) -> None:
+def test_peer_that_holds_more_than_was_assigned_is_refused_B21(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1")
     nyc.up(commit_id=2, trailer=b"x")
     row = app.ask(m.LinkShow, "NYC")
@@ -231,7 +231,7 @@ def test_peer_that_holds_more_than_was_assigned_is_refused_b21(app: Client, nyc:
     assert "RESTORED" in row["error"]
 
 
-def test_peer_that_holds_another_message_is_refused_b21(app: Client, nyc: Nyc) -> None:
+def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2")
     nyc.up(commit_id=1, trailer=b"another")
     row = app.ask(m.LinkShow, "NYC")
@@ -239,7 +239,7 @@ def test_peer_that_holds_another_message_is_refused_b21(app: Client, nyc: Nyc) -
     assert "another message" in row["error"]
 
 
-def test_peer_that_forgot_what_it_committed_is_refused_b22(app: Client, nyc: Nyc) -> None:
+def test_peer_that_forgot_what_it_committed_is_refused_B22(app: Client, nyc: Nyc) -> None:
     """Possible loss is reported, and nothing hangs."""
     app.put("F@NYC", b"1", b"2")
     nyc.up()

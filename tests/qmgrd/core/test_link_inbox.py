@@ -49,13 +49,13 @@ def far(app: Client) -> Far:
     return far
 
 
-def test_message_is_to_be_had_before_any_commit_b6(app: Client, far: Far) -> None:
+def test_message_is_to_be_had_before_any_commit_B6(app: Client, far: Far) -> None:
     assert far.send(1, message(1)) == []
     assert [x.body for x in app.get("Q")] == [b"1"]
     assert far.committed() == [1]
 
 
-def test_commit_is_the_end_of_the_consecutive_run_b4(app: Client, far: Far) -> None:
+def test_commit_is_the_end_of_the_consecutive_run_B4(app: Client, far: Far) -> None:
     far.send(1, message(1), message(2))
     far.send(4, message(4), message(5))
     assert far.committed() == [2]
@@ -64,13 +64,13 @@ def test_commit_is_the_end_of_the_consecutive_run_b4(app: Client, far: Far) -> N
     assert app.bodies("Q") == [b"1", b"2", b"4", b"5", b"3"]
 
 
-def test_gap_hides_nothing_b7(app: Client, far: Far) -> None:
+def test_gap_hides_nothing_B7(app: Client, far: Far) -> None:
     far.send(3, message(3))
     assert app.bodies("Q") == [b"3"]
     assert far.committed() == []
 
 
-def test_commits_are_occasional_b8() -> None:
+def test_commits_are_occasional_B8() -> None:
     """N = 1,000 and k = 50: 20 commits."""
     manager = Manager(link={"commit_messages": 50, "commit_interval_ms": "1 min"})
     manager.connect().ask(m.QueueCreate, "Q")
@@ -102,7 +102,7 @@ def test_stream_goes_on_where_it_was_after_a_restart(
     assert Far(app.manager).open() == [2, [5], b"FAR" + (2).to_bytes(8, "big"), 4096]
 
 
-def test_consumed_message_that_is_sent_again_does_not_come_twice_b14(
+def test_consumed_message_that_is_sent_again_does_not_come_twice_B14(
     store: AnyStore, app: Client, far: Far
 ) -> None:
     far.send(1, message(1), message(2))
@@ -143,7 +143,7 @@ def test_what_takes_no_message_blocks_the_link(
     assert far.committed() == []
 
 
-def test_full_queue_blocks_at_the_first_that_does_not_fit_b19(app: Client, far: Far) -> None:
+def test_full_queue_blocks_at_the_first_that_does_not_fit_B19(app: Client, far: Far) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 2})
     (blocked,) = far.send(1, *(message(i) for i in range(1, 5)), queue="SMALL")
     assert (blocked.seq_id, blocked.code) == (3, ErrorCode.QUEUE_FULL)
@@ -223,7 +223,7 @@ def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
     assert other.client.goaway.code == ErrorCode.FIELD_INVALID
 
 
-def test_streams_are_apart_b24(app: Client, far: Far) -> None:
+def test_streams_are_apart_B24(app: Client, far: Far) -> None:
     """Ids of two sources overlap, and a queue recreated at the source is a new stream (B20)."""
     other = Far(app.manager, "OTHER", b"O" * 16)
     other.open(b"O" * 16 + STREAM[16:])

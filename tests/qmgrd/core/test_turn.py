@@ -99,7 +99,7 @@ class TearingStore(MemoryStore):
                 raise Torn
 
 
-def test_turn_torn_at_any_write_admits_no_duplicate_a16() -> None:
+def test_turn_torn_at_any_write_admits_no_duplicate_A16() -> None:
     """A16: between entry, UID index, table of origins, counters, producer row: wherever."""
     for writes in range(100):
         store = TearingStore()
