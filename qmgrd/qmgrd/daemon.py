@@ -177,6 +177,8 @@ class Daemon:
             self._recover(failed)
         except StoreFailed as failed:
             self._fail(failed)
+        except Exception as error:  # The edge of the turn: a bug in the shell is the end as well.
+            self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         log.error("stopping: what is stored is sound, start anew", error=str(error))

@@ -1,11 +1,15 @@
 """The bugs that the simulator found, each played by hand: these fail without their fixes."""
 
+from qmgr_client.message import Outgoing, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.record import Fields
 from qmgr_protocol.states import Side
+from qmgrd.core import keys
+from qmgrd.core.job import RETENTION_PERIOD_MS
 from qmgrd.core.link import LinkState
+from tests.sim.audit import rows_of
 from tests.sim.pair import HUB, Pair, Sender, Stranger
 from tests.sim.wire import Wire
 
@@ -83,6 +87,25 @@ def test_commit_id_is_told_on_the_connection_that_took_over() -> None:
     newer.put(3)
     pair.advance(5_000)
     assert newer.commit_ids() == [3]
+
+
+def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() -> None:
+    """Seed 100573: its row was removed as too old, written anew, and counted as gone."""
+    pair = Pair(hub={"producer": {"retention_ms": 1_000}}, linked=False)
+    pair.reader.put("FLIGHTS", [b"x"])
+    assert pair.reader.wire is not None
+    pair.reader.wire.close(pair.reader)
+    pair.advance(RETENTION_PERIOD_MS // 2)
+    pair.now_ms += RETENTION_PERIOD_MS
+    pair.reader.core.put("FLIGHTS", encode(Outgoing(b"y")))
+    pair.connect(pair.reader, pair.hub)
+    for _ in range(4):
+        for flow in pair.flows():
+            flow.deliver(1 << 30)
+    pair.reader.wire.close(pair.reader)
+    pair.settle()
+    assert pair.hub.turns.broker.streams.producer_count == 1
+    assert len(rows_of(pair.hub.store, keys.SPACE_PRODUCER)) == 1
 
 
 def test_record_of_the_simulator_is_a_record() -> None:

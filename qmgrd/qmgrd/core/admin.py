@@ -69,6 +69,7 @@ class Admin:
         names = sorted(name for name in self._catalogue.queues if name > message.after)
         page = names[: message.limit]
         rows = [self._catalogue.show_queue(name) for name in page]
+        self._context.count_read(len(page), 0)
         further = page[-1] if len(names) > len(page) else None
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
@@ -79,6 +80,7 @@ class Admin:
         if isinstance(found, Queue):
             found.origins.flush(self._context.tx)
             row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
+            self._context.count_read(len(row["origins"]), 0)
         self._ok(session, message.request_id, row)
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
@@ -191,6 +193,6 @@ class Admin:
         items, further = queue.browse(
             self._context.tx, after, message.messages_max, message.bytes_max
         )
-        self._context.rows += len(items)
+        self._context.count_read(len(items), sum(map(len, items)))
         value = {"items": items, "next": None if further is None else list(further)}
         self._ok(session, message.request_id, value)

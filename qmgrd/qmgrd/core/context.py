@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Ids, Queue
 from qmgrd.core.stamp import Stamper
@@ -158,6 +159,10 @@ class Context:
                 1_000,
             )
         self.room_bytes -= size
+
+    def count_read(self, count: int, size_bytes: int) -> None:
+        """Count what was read for an answer towards the turn's rows."""
+        self.rows += count + size_bytes // VALUE_MAX_BYTES
 
     def touch(self, queue: Queue) -> None:
         """Have *queue* written at the end of this turn, and its consumers looked after."""

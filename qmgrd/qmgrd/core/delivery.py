@@ -29,7 +29,8 @@ class Delivery:
         self._context = context
         self._catalogue = catalogue
         self._sessions = sessions
-        self._returns: deque[Lease] = deque()
+        self._rows_max = context.config.limits.turn_rows  # beyond it nothing is handed out
+        self._returns: deque[tuple[Lease, bool]] = deque()  # and whether that counts as failed
 
     @property
     def busy(self) -> bool:
@@ -153,16 +154,18 @@ class Delivery:
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
         context = self._context
+        self._rows_max = budget_rows
         for queue in list(context.awake_queues.values()):
             if context.rows > budget_rows:
                 return
+            if queue.is_transmission:
+                continue  # Its link looks after it.
             del context.awake_queues[queue.id]
-            if not queue.is_transmission:
-                self.pump_queue(queue)
+            self.pump_queue(queue)
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
-        if queue.ready <= 0:
+        if queue.ready <= 0 or len(queue.leases) >= queue.bounds.leases_max:
             return
         wanting = sum(consumer.wants for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
@@ -170,6 +173,8 @@ class Delivery:
         for _ in range(len(queue.consumers)):
             if queue.ready <= 0:
                 return
+            if self._context.rows > self._rows_max:
+                break
             consumer = queue.consumers[0]
             queue.consumers.rotate(-1)
             if consumer.wants:
@@ -188,7 +193,7 @@ class Delivery:
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
         if not items:
             return bool(damaged)
-        context.rows += len(items)
+        context.count_read(len(items), sum(map(len, items)))
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         self._watch(consumer.lessee)
@@ -205,17 +210,13 @@ class Delivery:
         self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
 
     def _expire(self, lessee: Lessee) -> None:
+        """Have what is due come back, in slices; an ack that arrives before that still counts."""
         lessee.timer_set = False
-        due: list[Lease] = []
-        for lease in lessee.leases.values():
-            if lease.deadline_ms > self._context.now.ms or len(due) == RETURNS_PER_TURN:
+        for lease in list(lessee.leases.values()):
+            if lease.deadline_ms > self._context.now.ms:
                 break
-            due.append(lease)
-        for lease in due:
-            lessee.queue.come_back(self._context.tx, lease, failed=True)
-        if due:
-            self._context.rows += 2 * len(due)
-            self._context.touch(lessee.queue)
+            del lessee.leases[lease.arrival]
+            self._returns.append((lease, True))
         self._watch(lessee)
 
     def queue_deleted(self, queue: Queue) -> None:
@@ -234,15 +235,15 @@ class Delivery:
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for lessee in session.lessees.values():
-            self._returns.extend(lessee.leases.values())
+            self._returns.extend((lease, False) for lease in lessee.leases.values())
 
     def return_leases(self) -> None:
-        """Bring back a slice of what lost connections held."""
+        """Bring back a slice of what lost connections held or what was held for too long."""
         for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
-            lease = self._returns.popleft()
+            lease, failed = self._returns.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
                 continue  # It was settled, or ended, in the meantime.
-            queue.come_back(self._context.tx, lease, failed=False)
+            queue.come_back(self._context.tx, lease, failed=failed)
             self._context.rows += 2
             self._context.touch(queue)

@@ -99,7 +99,9 @@ def record(tx: Transaction, entry: Entry) -> bytes:
     """Return the record of *entry*; of rows that are missing nothing, which its checksum tells."""
     if entry.kind != IN_ROWS:
         return entry.rest
-    return b"".join(row for _, row in _rows(tx, entry))
+    found = b"".join(row for _, row in _rows(tx, entry))
+    # A rotten body id may name another message's rows, which are sound: the UID tells.
+    return found if found.endswith(entry.rest[_ROWS.size :]) else b""
 
 
 def sound(record: bytes) -> bool:
@@ -119,8 +121,10 @@ def delete_rows(tx: Transaction, entry: Entry) -> int:
     """Delete the body rows of *entry*; return how many there were."""
     if entry.kind != IN_ROWS:
         return 0
-    rows = [key for key, _ in _rows(tx, entry)]
-    for key in rows:
+    rows = list(_rows(tx, entry))
+    if not b"".join(row for _, row in rows[-2:]).endswith(entry.rest[_ROWS.size :]):
+        return 0  # They are another message's, or rotten: better left than taken from another.
+    for key, _ in rows:
         tx.delete(key)
     return len(rows)
 

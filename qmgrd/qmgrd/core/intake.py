@@ -9,8 +9,6 @@ from qmgr_protocol import messages as m
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
-SHELL = 0  # the connection number of events that come from no connection
-
 
 class Arrival(NamedTuple):
     """A message of a peer, or something that the shell wants the broker to know."""

@@ -128,6 +128,7 @@ class Link:
             self.refuse(error)
             return
         self._peer = welcome
+        self._stream = 0  # What the last connection's stream commits is not this one's.
         self._frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
         self._enter(LinkState.OPENING)
         first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
@@ -259,7 +260,7 @@ class Link:
             last_id = put.first_id + len(put.records) - 1
             self._in_flight.append((last_id, size))
             self._in_flight_bytes += size
-            self._context.rows += len(put.records)
+            self._context.count_read(len(put.records), size)
         sent = self.outbox.sent_id - sent_before
         self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
         self._highest_sent = max(self._highest_sent, self.outbox.sent_id)

@@ -121,9 +121,10 @@ class Peer:
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
         """Return why a peer is sent away that could not be sent the longest frame we make."""
-        needed = self._limits.message_max_bytes + FRAME_OVERHEAD_BYTES
-        if hello.role == "client":  # Several messages may share a frame.
-            needed = max(needed, DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES)
+        if hello.role == "queue-manager":
+            return None  # No message goes to who dialled for a link.
+        # Several messages may share a frame.
+        needed = max(self._limits.message_max_bytes, DELIVER_MAX_BYTES) + FRAME_OVERHEAD_BYTES
         if hello.frame_max_bytes >= needed:
             return None
         return m.Goaway(
@@ -142,8 +143,6 @@ class Peer:
 
     def _check_credit(self) -> None:
         pending, limits = self._pending, self._limits
-        if self.link:
-            return  # Our own dial: it is sent answers, and its window bounds these.
         if pending.put_messages > limits.put_window_messages:
             raise CreditExceeded("puts", pending.put_messages, limits.put_window_messages)
         if pending.put_bytes > limits.put_window_bytes + limits.frame_max_bytes:

@@ -55,16 +55,21 @@ class Put(NamedTuple):
 
 
 class Ids:
-    """Numbers that never repeat, over restarts too: the boot number, then a count."""
+    """Numbers that never repeat, over restarts too: the boot number, then a count.
 
-    __slots__ = ("last",)
+    2**40 of them a boot (months at full speed), 2**23 boots.
+    """
+
+    __slots__ = ("_end", "last")
 
     def __init__(self, boot: int) -> None:
-        self.last = boot << 32
+        self.last = boot << 40
+        self._end = (boot + 1) << 40
 
     def next(self) -> int:
         """Return the next one."""
         self.last += 1
+        assert self.last < self._end, "all ids of this boot are used: start anew"
         return self.last
 
 
@@ -307,7 +312,7 @@ class Queue:
         tx.delete(key)
         tx.delete(self.origins.index_key(trailer))
         self.counters.depth -= 1
-        self.counters.bytes -= size
+        self.counters.bytes = max(self.counters.bytes - size, 0)  # Rot may have miscounted it.
 
     def _set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
         """Move an entry that failed its checksum where nobody gets it, and count it."""

@@ -11,7 +11,7 @@ from qmgr_protocol.errors import (
     RequestError,
 )
 from qmgr_protocol.window import Inbox
-from qmgrd.core import link_inbox, producer
+from qmgrd.core import keys, link_inbox, producer
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import Jobs
@@ -56,7 +56,7 @@ class Streams:
         """Answer with the stream's number and how far it got; fence whoever had it."""
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
-        found = self._dirty.get(b"\x20" + message.producer_id)
+        found = self._dirty.get(keys.SPACE_PRODUCER + message.producer_id)
         if not isinstance(found, Producer):
             found = producer.open_producer(
                 self._context, message.producer_id, message.resume, self.producer_count
@@ -80,7 +80,7 @@ class Streams:
         link_inbox.pin_peer(self._context, session.name, session.store_id)
         self._fence(message.stream_id, session, ErrorCode.LINK_FENCED)
         window = self._context.config.link.window_messages
-        key = b"\x21" + message.stream_id
+        key = keys.SPACE_LINK_INBOX + message.stream_id
         found = self._dirty.get(key) or link_inbox.load(self._context.tx, message.stream_id, window)
         if isinstance(found, LinkInbox):
             found = replace(found, timer_set=False)  # That timer tells the older connection.
@@ -189,6 +189,8 @@ class Streams:
         for key, stream in self._dirty.items():
             self._context.tx.put(key, stream.encode())
             self._context.wrote = True
+            if stream.identity not in self._holders:  # Closed in this turn; now its row is young.
+                self._jobs.producers_in_use.pop(stream.identity, None)
         self._dirty.clear()
         for (connection, number), inbox in self._moved.items():
             commit = inbox.due(self._context, connection, number)
@@ -210,7 +212,8 @@ class Streams:
         """Let go of the streams of a connection that is gone."""
         for identity in [i for i, holder in self._holders.items() if holder is session]:
             del self._holders[identity]
-            self._jobs.producers_in_use.pop(identity, None)
+            if keys.SPACE_PRODUCER + identity not in self._dirty:
+                self._jobs.producers_in_use.pop(identity, None)
 
     def inbound(self) -> list[dict[str, object]]:
         """Return the links that lead here and are connected."""

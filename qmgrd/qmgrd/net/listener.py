@@ -39,10 +39,13 @@ async def listen(
         path = config.unix_path
         if path is not None:
             _remove_stale(path)
-            server = await _try(str(path), loop.create_unix_server(
-                protocol, str(path), backlog=BACKLOG
-            ))  # fmt: skip
-            os.chmod(path, 0o600)
+            before = os.umask(0o177)  # Nobody else may come in between bind and chmod.
+            try:
+                server = await _try(str(path), loop.create_unix_server(
+                    protocol, str(path), backlog=BACKLOG
+                ))  # fmt: skip
+            finally:
+                os.umask(before)
             servers.append(server)
             names.append(f"unix:{path}")
     except ListenFailed:

@@ -344,3 +344,23 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
     nyc.answer()
     assert nyc.goaway is not None
     assert nyc.goaway.code == ErrorCode.LINK_UNKNOWN
+
+
+def test_long_backlog_goes_out_turn_after_turn_without_waiting_for_a_commit(
+    app: Client, nyc: Nyc
+) -> None:
+    for _ in range(3):
+        app.put("F@NYC", *[b"x"] * 1_000)
+    assert ids(nyc.up()) == list(range(1, 1_001))
+    assert ids(nyc.turn()) == list(range(1_001, 2_001))
+    assert ids(nyc.turn()) == list(range(2_001, 3_001))
+
+
+def test_commit_of_an_earlier_connection_is_not_obeyed(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    nyc.up()
+    nyc.hang_up()
+    nyc.turn(60_000)
+    nyc.answer()
+    nyc.say(m.Committed(nyc.stream or 1, 3))
+    assert app.ask(m.LinkShow, "NYC")["waiting"] == 3

@@ -1,7 +1,10 @@
 """The daemon's side of a connection, without I/O."""
 
+from pathlib import Path
+
 import pytest
 
+from qmgr_config.load import load
 from qmgr_config.model import Limits
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
@@ -270,3 +273,20 @@ def test_closed_connection_leaves_no_trace_in_the_intake() -> None:
     pair.peer.closed("gone")
     pair.waiting()
     assert pair.intake._pending == {}
+
+
+def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
+    """Who dials for a link is sent no messages: its frames may be small."""
+    examples = Path(__file__).parents[3] / "config" / "examples"
+    configs = [load(path) for path in sorted(examples.glob("*.toml"))]
+    assert len(configs) >= 2
+    for far in configs:
+        for near in configs:
+            peer = Peer(1, Intake(), near.limits, m.Welcome(1, "A", b"A" * 16, 1), 0)
+            hello = m.Hello(
+                m.MAGIC, 1, 1, "queue-manager", "B", [], b"B" * 16, 1, "",
+                far.limits.frame_max_bytes,
+            )  # fmt: skip
+            peer.receive(Connection(Side.DIALLER).send(hello), 0)
+            assert peer.goaway is None
+            assert peer.is_open

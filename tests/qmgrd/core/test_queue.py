@@ -314,11 +314,11 @@ def test_delivery_of_long_messages_is_cut_into_frames(app: Client) -> None:
 # -- damage
 
 
-def flip(manager: Manager, key: bytes, index: int) -> None:
+def flip(manager: Manager, key: bytes, index: int, mask: int = 0x40) -> None:
     """Change one byte of a stored value, as a bad disk would."""
     tx = manager.store.begin()
     value = bytearray(tx.get(key) or b"")
-    value[index] ^= 0x40
+    value[index] ^= mask
     tx.put(key, bytes(value))
     manager.store.commit()
 
@@ -470,7 +470,7 @@ def test_browse_after_the_end_finds_nothing(app: Client) -> None:
 
 def test_ids_are_of_their_boot() -> None:
     ids = Ids(3)
-    assert [ids.next(), ids.next()] == [(3 << 32) + 1, (3 << 32) + 2]
+    assert [ids.next(), ids.next()] == [(3 << 40) + 1, (3 << 40) + 2]
 
 
 def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
@@ -482,3 +482,42 @@ def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
         assert not numbers & seen
         seen |= numbers
         app.manager.crash()
+
+
+@pytest.mark.parametrize("mask", [0x40, 1, 2, 3])
+@pytest.mark.parametrize("index", range(entries.HEAD_BYTES + 12))
+def test_rotten_entry_of_a_long_message_harms_no_other_one(index: int, mask: int) -> None:
+    """Body ids are consecutive: one flipped bit names the neighbour's rows, which are sound."""
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    bodies = [bytes([65 + i]) * 5_000 for i in range(3)]
+    app.put("Q", *bodies)
+    flip(manager, message_keys(manager)[1], index, mask)
+    leased = app.get("Q", 3)
+    assert [x.body for x in leased] in (bodies, [bodies[0], bodies[2]])
+    app.ack(*leased)
+    app.put("Q", b"after")
+    assert [x.body for x in app.get("Q", 3)] == [b"after"]
+    manager.rest()
+
+
+def test_size_that_rotted_does_not_fail_a_later_ack() -> None:
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", b"x" * 5_000, b"y" * 5_000)
+    flip(manager, message_keys(manager)[1], entries.HEAD_BYTES + 8)  # its record's size
+    app.ack(*app.get("Q", 2))
+    app.ask(m.QueuePurge, "Q")
+    app.put("Q", b"z" * 5_000)
+    assert app.ack(*app.get("Q")) == []
+    assert app.show("Q")["bytes"] == 0
+
+
+def test_ids_of_a_boot_do_not_run_into_the_next_ones() -> None:
+    ids = Ids(3)
+    ids.last = (4 << 40) - 2
+    assert ids.next() < Ids(4).next()
+    with pytest.raises(AssertionError, match="all ids of this boot"):
+        ids.next()
