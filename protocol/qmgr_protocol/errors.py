@@ -107,6 +107,7 @@ _RETRY = {
     ErrorCode.QUEUE_IN_USE,
     ErrorCode.STORE_FULL,
     ErrorCode.LEASES_EXHAUSTED,
+    ErrorCode.PRODUCERS_EXHAUSTED,
     ErrorCode.LINK_NOT_EMPTY,
     ErrorCode.SNAPSHOT_FAILED,
     ErrorCode.SNAPSHOT_RUNNING,

@@ -108,6 +108,35 @@ def test_producer_that_comes_and_goes_in_the_turn_of_the_retention_is_counted() 
     assert len(rows_of(pair.hub.store, keys.SPACE_PRODUCER)) == 1
 
 
+def test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_slow_peer() -> None:
+    """Seed 101478: each retry sent a window more, though nothing of the last had been taken."""
+    limits = {"put_window_messages": 8, "turn_requests": 1}
+    pair = Pair(hub={"limits": limits})
+    pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
+    pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
+    pair.hub.die()
+    for _ in range(10):
+        pair.put(1, f"SMALL@{HUB}")
+        pair.put(1)
+    pair.hub.start()
+    for _ in range(100):  # The hub takes one put in half a second, a retry comes each second.
+        pair.now_ms += 500
+        while pair.dials:
+            pair.answer_dial(0)
+        for flow in pair.flows():
+            flow.deliver(1 << 30)
+        while pair.edge.wanted:
+            pair.edge.turn()
+        if pair.hub.wanted:
+            pair.hub.turn()
+    assert pair.goodbyes(HUB) == []
+    small: list[bytes] = []
+    while len(small) < 10:
+        small += pair.reader.get("SMALL")
+        pair.advance(2_000)
+    assert len(pair.reader.get("FLIGHTS")) == 10
+
+
 def test_record_of_the_simulator_is_a_record() -> None:
     """What the workloads put is what a client puts."""
     pair = Pair()

@@ -67,7 +67,9 @@ class Link:
         self._context = context
         self._stream = 0
         self._commit_trailer: bytes | None = None
-        self._in_flight: deque[tuple[int, int]] = deque()  # last id and bytes of each put
+        # First id, messages and bytes of each put that the peer may not have taken yet.
+        self._in_flight: deque[tuple[int, int, int]] = deque()
+        self._in_flight_messages = 0
         self._in_flight_bytes = 0
         self._frame_bytes = PUMP_BYTES  # what one put may hold
         self._window_bytes = 0
@@ -166,8 +168,7 @@ class Link:
         limits = self._context.config.link
         self.outbox.window = min(window, limits.window_messages, self._peer.put_window_messages)
         self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes)
-        self._in_flight.clear()
-        self._in_flight_bytes = 0
+        self._land(len(self._in_flight))
         self._delete(self.outbox.resume(commit_id))
         self._highest_sent = max(self._highest_sent, held_to)
         self._enter(LinkState.UP)
@@ -208,8 +209,15 @@ class Link:
         if commit_id > self._highest_sent:
             raise CommitOutOfRange(commit_id, self._highest_sent + 1)
         self._delete(self.outbox.commit(commit_id))
-        while self._in_flight and self._in_flight[0][0] <= commit_id:
-            self._in_flight_bytes -= self._in_flight.popleft()[1]
+        while self._in_flight and sum(self._in_flight[0][:2]) <= commit_id + 1:
+            self._land(1)
+
+    def _land(self, puts: int) -> None:
+        """Count the oldest *puts* in flight as taken by the peer."""
+        for _ in range(puts):
+            _, count, size = self._in_flight.popleft()
+            self._in_flight_messages -= count
+            self._in_flight_bytes -= size
 
     def _delete(self, done: range) -> None:
         """Delete what the peer holds, in one turn."""
@@ -229,6 +237,10 @@ class Link:
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def _blocked(self, message: m.Blocked) -> None:
+        for index, (first_id, count, _) in enumerate(self._in_flight):
+            if first_id <= message.seq_id < first_id + count:
+                self._land(index + 1)  # Puts are taken in their order, this one and all before.
+                break
         if self.state is LinkState.BLOCKED:
             return
         self.error = f"{name_of(message.code)}: {message.text}"
@@ -238,8 +250,6 @@ class Link:
 
     def _unblock(self) -> None:
         """Send again from the commit id on; what the peer holds it discards."""
-        self._in_flight.clear()
-        self._in_flight_bytes = 0
         self.outbox.resume(self.outbox.commit_id)
         self._enter(LinkState.UP)
         self._context.awake_queues[self.queue.id] = self.queue
@@ -250,17 +260,19 @@ class Link:
             return
         assert self.connection is not None
         self.outbox.next_id = self.queue.counters.next_arrival
+        sent_before = self.outbox.sent_id
         room = self._window_bytes - self._in_flight_bytes
+        if sent_before == self.outbox.commit_id:
+            room = max(room, 1)  # What is taken above a gap is not answered: the first one tells.
         if room <= 0:
             return
-        sent_before = self.outbox.sent_id
         for put in self._puts(min(room, PUMP_BYTES)):
             self._context.send(self.connection, put)
-            size = sum(map(len, put.records))
-            last_id = put.first_id + len(put.records) - 1
-            self._in_flight.append((last_id, size))
+            count, size = len(put.records), sum(map(len, put.records))
+            self._in_flight.append((put.first_id, count, size))
+            self._in_flight_messages += count
             self._in_flight_bytes += size
-            self._context.count_read(len(put.records), size)
+            self._context.count_read(count, size)
         sent = self.outbox.sent_id - sent_before
         self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
         self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
@@ -270,7 +282,8 @@ class Link:
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
         outbox = self.outbox
-        last = min(outbox.sent_id + PUMP_MESSAGES, outbox.commit_id + outbox.window)
+        room = min(PUMP_MESSAGES, self._peer.put_window_messages - self._in_flight_messages)
+        last = min(outbox.sent_id + room, outbox.commit_id + outbox.window)
         first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
         for _, value in self._context.tx.scan(self._key(first_id), self._key(last + 1)):
             entry = entries.decode(value)

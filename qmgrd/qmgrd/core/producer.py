@@ -6,7 +6,9 @@ refused id enters the window like a stored one, so that a put sent again is answ
 time. The row is written in the same turn as the messages it speaks of.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
+from itertools import islice
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
@@ -14,6 +16,9 @@ from qmgr_protocol.window import Inbox
 from qmgrd.core import keys
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+
+EVICT_SAMPLE = 64
+EVICT_IDLE_MS = 10 * 60_000
 
 
 @dataclass(slots=True)
@@ -84,6 +89,28 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
     return Producer(producer_id, inbox, used_ms, seen, dict(refused))
 
 
+def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
+    """Forget the longest unused of a few producers that are idle; return whether there was one.
+
+    Ids are random, so those that follow *near* are a sample. A resend of the one that was forgotten
+    is refused with PRODUCER_UNKNOWN, not stored again.
+    """
+    key, space = keys.SPACE_PRODUCER + near, keys.SPACE_PRODUCER
+    rows = list(islice(context.tx.scan(key, keys.after(space)), EVICT_SAMPLE))
+    rows += islice(context.tx.scan(space, key), EVICT_SAMPLE - len(rows))
+    idle_before_ms = context.now.ms - EVICT_IDLE_MS
+    found = [
+        (used_ms, key)
+        for key, row in rows
+        if (used_ms := unpack(row)[1]) <= idle_before_ms and key[1:] not in in_use
+    ]
+    if not found:
+        return False
+    context.tx.delete(min(found)[1])
+    context.wrote = True
+    return True
+
+
 def open_producer(context: Context, producer_id: bytes, resume: bool, count: int) -> Producer:
     """Return the producer of that id, new unless *resume* is asked.
 
@@ -104,6 +131,7 @@ def open_producer(context: Context, producer_id: bytes, resume: bool, count: int
     if count >= context.config.producer.producers_max:
         raise RequestError(
             ErrorCode.PRODUCERS_EXHAUSTED,
-            f"{count} producers are kept, at most {context.config.producer.producers_max}",
+            f"{count} producers are kept, at most {context.config.producer.producers_max}, and "
+            "none of those looked at is idle: try again later, or raise producer.producers_max",
         )
     return Producer(producer_id, Inbox(window), context.now.ms)

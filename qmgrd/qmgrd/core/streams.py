@@ -58,6 +58,7 @@ class Streams:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
         found = self._dirty.get(keys.SPACE_PRODUCER + message.producer_id)
         if not isinstance(found, Producer):
+            self._make_room(message)
             found = producer.open_producer(
                 self._context, message.producer_id, message.resume, self.producer_count
             )
@@ -72,6 +73,15 @@ class Streams:
         answers = found.answers(1, inbox.commit_id + inbox.window)
         value = [stream, inbox.commit_id, sorted(inbox.ahead), answers]
         self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def _make_room(self, message: m.ProducerOpen) -> None:
+        """Where no more producers can be kept, forget one that is idle for a new one."""
+        context = self._context
+        if self.producer_count < context.config.producer.producers_max or message.resume:
+            return
+        known = context.tx.get(keys.SPACE_PRODUCER + message.producer_id) is not None
+        if not known and producer.evict(context, message.producer_id, self._jobs.producers_in_use):
+            self.producer_count -= 1
 
     def open_link(self, session: Session, message: m.LinkOpen) -> None:
         """Answer a link's sender with what is held of its stream; fence an older connection."""

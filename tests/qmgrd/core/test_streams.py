@@ -314,3 +314,20 @@ def test_refused_opening_does_not_count() -> None:
     with pytest.raises(RequestError):
         app.producer(b"Q" * 16)
     assert app.ask(m.Status)["producers"] == 1
+
+
+def test_new_producer_takes_the_place_of_an_idle_one_when_no_more_are_kept() -> None:
+    manager = Manager(producer={"producers_max": 3})
+    app = manager.connect()
+    ids = [bytes([i]) * 16 for i in range(1, 6)]
+    for producer_id in ids[:3]:
+        other = manager.connect()
+        other.ask(m.ProducerOpen, producer_id)
+        other.hang_up()
+        manager.turn()
+    assert app.code_of(m.ProducerOpen, ids[3]) == ErrorCode.PRODUCERS_EXHAUSTED  # None is idle.
+    manager.turn(11 * 60_000)
+    app.ask(m.ProducerOpen, ids[3])
+    assert app.ask(m.Status)["producers"] == 3
+    assert app.code_of(m.ProducerOpen, ids[0], True) == ErrorCode.PRODUCER_UNKNOWN
+    app.ask(m.ProducerOpen, ids[1], True)  # A later one was kept.

@@ -39,6 +39,8 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=Path("build/demo"), help="where data goes")
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
     options = parser.parse_args()
+    if options.flights < 0:
+        parser.error(f"--flights {options.flights}: give a number of flights, or 0 for all")
     console = Console(soft_wrap=False)
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
@@ -140,8 +142,16 @@ class Run:
     def is_clean(self) -> bool:
         """Whether what went in came out, once."""
         ledger = self._traffic.ledger
-        counts = len(ledger.acknowledged) == self._transferred == len(self._flights)
-        return ledger.is_clean and counts and self._left == 0
+        wrong = {
+            "not acknowledged": len(self._flights) - len(ledger.acknowledged),
+            "not transferred": len(ledger.acknowledged) - self._transferred,
+            "refused": ledger.refused,
+            "left on the queue": self._left,
+        }
+        for what, count in wrong.items():
+            if count:
+                self._console.print(f"[red]{what}: {count:,}[/red]")
+        return ledger.is_clean and not any(wrong.values())
 
     def show(self) -> None:
         """Print what became of the messages."""

@@ -16,12 +16,13 @@ REMOTE = f"{QUEUE}@{HUB}"
 CONSUMERS = 2
 PUT_WINDOW = 2_000
 WAIT_MS = 60_000
+DRAIN_MAX_S = 60
 
 
 class Traffic:
     """All that flows, and how far it got.
 
-    Invariant: the counts only grow; ``done`` is set once all came out.
+    Invariant: the counts only grow.
     """
 
     def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
@@ -29,7 +30,6 @@ class Traffic:
         self.ledger = Ledger()
         self.total = len(flights)
         self.put: dict[str, int] = {}  # by airport
-        self.done = asyncio.Event()
         self._flights: dict[str, list[Flight]] = defaultdict(list)
         for flight in flights:
             self._flights[flight.airport].append(flight)
@@ -91,7 +91,7 @@ class Traffic:
                 await room.acquire()
 
     async def consume(self, work: Callable[[Message], None]) -> None:
-        """Take messages at the hub by lease and ack until all are there; *work* on each once."""
+        """Take messages at the hub by lease and ack until cancelled; *work* on each once."""
         async with self.connect(self.nodes[HUB]) as manager:
             async for message in manager.consume(QUEUE, prefetch=512):
                 row = int(message.headers["row"])
@@ -101,24 +101,29 @@ class Traffic:
                 )
                 if fresh:
                     work(message)
-                await manager.ack_soon(message)
-                if self.ledger.consumed == self.total:
-                    self.done.set()
-                    return
+                (await manager.ack_soon(message)).add_done_callback(_look)
 
     async def take_all(self, work: Callable[[Message], None]) -> None:
-        """Run all consumers until everything came out and was acknowledged."""
-        tasks = [asyncio.create_task(self.consume(work)) for _ in range(CONSUMERS)]
-        await asyncio.wait([*tasks, asyncio.create_task(self.done.wait())],
-                           return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
-        failed = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-        for task in tasks:
-            if not task.done() and self.done.is_set():
-                task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for error in failed:
-            if error is not None:
-                raise error
+        """Consume until everything came out, and nothing that was handed out again is left.
+
+        Raises:
+            TimeoutError: the queue is not empty long after all came out.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            consumers = [tasks.create_task(self.consume(work)) for _ in range(CONSUMERS)]
+            while self.ledger.consumed < self.total:
+                await asyncio.sleep(0.05)
+            async with asyncio.timeout(DRAIN_MAX_S), self.connect(self.nodes[HUB]) as manager:
+                while (await manager.queue_show(QUEUE))["depth"]:
+                    await asyncio.sleep(0.05)
+            for consumer in consumers:
+                consumer.cancel()
+
+
+def _look(acked: "asyncio.Future[None]") -> None:
+    """Take note of an ack's failure: the lease was lost to a kill, and the message comes again."""
+    if not acked.cancelled():
+        acked.exception()
 
 
 class Killer:
