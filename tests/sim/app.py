@@ -35,7 +35,6 @@ from tests.sim.ledger import Put, require
 from tests.sim.wire import Wire
 
 FRAME_MAX_BYTES = 1 << 30
-RETENTION_SAFE_MS = producer.RETENTION_SAFE_MS
 
 
 @dataclass(slots=True)
@@ -230,7 +229,7 @@ class App:
         self.idle_until_ms = self.lab.now_ms + REDIAL_MS
 
     def _producer_lost(self, event: ProducerLost) -> None:
-        forgets = self.lab.nodes[self.where].config.producer.retention_ms < RETENTION_SAFE_MS
+        forgets = producer.forgets(self.lab.nodes[self.where])
         require(forgets, "producer_is_known", f"{self.name} at {self.where}: {event.error}")
         self.producer_id = self._new_producer_id()
         self.core.renew_producer(self.producer_id)

@@ -13,8 +13,12 @@ from qmgr_protocol.record import Uid
 from tests.sim.client import Client
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
+from tests.sim.node import Node
 
-EXPECTED = {"QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL"}
+EXPECTED = {
+    "QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL",
+    "PRODUCERS_EXHAUSTED",
+}  # fmt: skip
 RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
 
 
@@ -54,6 +58,12 @@ def _new_uid(lab: Lab, habits: Habits) -> Uid:
     uid = Uid(habits.origin, last + (-random.randint(1, 5_000) if dice < 0.3 else 3))
     uids.append(uid)
     return uid
+
+
+def forgets(node: Node) -> bool:
+    """Return whether *node* may forget a producer in the time that a seed takes."""
+    limits = node.config.producer
+    return limits.retention_ms < RETENTION_SAFE_MS or limits.producers_max < 100
 
 
 def check_refused(lab: Lab, put: Put, code: str) -> None:
@@ -174,11 +184,17 @@ class Producer(Client):
         elif kind is m.Committed and message.stream == self.stream:
             self._answer(message.commit_id, [], message.refused)
         elif kind is m.Error:
-            fact = f"{self.name} at {self.where}: {message.text}"
-            forgets = self.node.config.producer.retention_ms < RETENTION_SAFE_MS
-            lost = message.code == ErrorCode.PRODUCER_UNKNOWN and forgets
-            require(lost, "producer_is_known", fact)
-            self.forget()
+            self._not_opened(message)
+
+    def _not_opened(self, error: m.Error) -> None:
+        if error.code == ErrorCode.PRODUCERS_EXHAUSTED:
+            self.idle_until_ms = self.lab.now_ms + 60_000
+            self.hang_up()
+            return
+        fact = f"{self.name} at {self.where}: {error.text}"
+        lost = error.code == ErrorCode.PRODUCER_UNKNOWN and forgets(self.node)
+        require(lost, "producer_is_known", fact)
+        self.forget()
 
     def _answer(self, commit_id: int, ahead: list[int], refused: list[list[object]]) -> None:
         require(commit_id < self.next_seq, "commit_id_was_assigned", f"{commit_id} to {self.name}")

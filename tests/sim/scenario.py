@@ -71,7 +71,10 @@ def config(random: Random, name: str) -> Config:
             "turn_rows": random.choice([1, 20, 5_000]),
         },
         "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
-        "producer": {"retention_ms": random.choice([600_000, 30 * 86_400_000])},
+        "producer": {
+            "retention_ms": random.choice([600_000, 30 * 86_400_000]),
+            "producers_max": random.choice([5, 100_000, 100_000]),
+        },
         "link": {
             "window_messages": link_window,
             "window_bytes": random.choice([1024, 3_000, 8 << 20]),

@@ -24,7 +24,7 @@ from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB
 
 STEPS = 4_000
-REST_MAX_MS = 30 * 60_000
+REST_MAX_MS = 90 * 60_000
 REST_MAX_ROUNDS = 20_000
 IDLE_TURNS_MAX = 10
 # What is no fault, and how often it happens; scenario.FAULTS has the faults.
