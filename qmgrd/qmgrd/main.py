@@ -28,7 +28,13 @@ log = structlog.get_logger()
 
 def main() -> None:
     """Run the daemon and exit with its code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # Nobody reads any more; the interpreter would end with 120 for that.
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -52,13 +52,18 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Who reads has gone, as in `qmctl queue ls | head -1`. Nothing may be flushed at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # Who reads has gone, as in `qmctl queue ls | head -1`.
         return Exit.FAILED
     except OSError as error:
         if error.filename is not None:
             raise  # Not of the output, but a bug.
+        _drop_output()
         return _fail(Failure(Exit.FAILED, "cannot write the output", error.strerror or str(error)))
+
+
+def _drop_output() -> None:
+    """Have nothing flushed at exit: that would fail again, and end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(failure: Failure) -> int:

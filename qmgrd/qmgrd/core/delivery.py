@@ -30,7 +30,7 @@ class Delivery:
         self._catalogue = catalogue
         self._sessions = sessions
         self._rows_max = context.config.limits.turn_rows  # beyond it nothing is handed out
-        self._returns: deque[tuple[Lease, bool]] = deque()  # and whether that counts as failed
+        self._returns: deque[Lease] = deque()
 
     @property
     def busy(self) -> bool:
@@ -173,8 +173,8 @@ class Delivery:
         for _ in range(len(queue.consumers)):
             if queue.ready <= 0:
                 return
-            if self._context.rows > self._rows_max:
-                break
+            if moved and self._context.rows > self._rows_max:
+                break  # The others have their share in the next turn.
             consumer = queue.consumers[0]
             queue.consumers.rotate(-1)
             if consumer.wants:
@@ -210,13 +210,17 @@ class Delivery:
         self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
 
     def _expire(self, lessee: Lessee) -> None:
-        """Have what is due come back, in slices; an ack that arrives before that still counts."""
         lessee.timer_set = False
-        for lease in list(lessee.leases.values()):
-            if lease.deadline_ms > self._context.now.ms:
+        due: list[Lease] = []
+        for lease in lessee.leases.values():
+            if lease.deadline_ms > self._context.now.ms or len(due) == RETURNS_PER_TURN:
                 break
-            del lessee.leases[lease.arrival]
-            self._returns.append((lease, True))
+            due.append(lease)
+        for lease in due:
+            lessee.queue.come_back(self._context.tx, lease, failed=True)
+        if due:
+            self._context.rows += 2 * len(due)
+            self._context.touch(lessee.queue)
         self._watch(lessee)
 
     def queue_deleted(self, queue: Queue) -> None:
@@ -235,15 +239,15 @@ class Delivery:
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
         for lessee in session.lessees.values():
-            self._returns.extend((lease, False) for lease in lessee.leases.values())
+            self._returns.extend(lessee.leases.values())
 
     def return_leases(self) -> None:
-        """Bring back a slice of what lost connections held or what was held for too long."""
+        """Bring back a slice of what lost connections held."""
         for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
-            lease, failed = self._returns.popleft()
+            lease = self._returns.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
                 continue  # It was settled, or ended, in the meantime.
-            queue.come_back(self._context.tx, lease, failed=failed)
+            queue.come_back(self._context.tx, lease, failed=False)
             self._context.rows += 2
             self._context.touch(queue)
