@@ -1,1 +1,32 @@
-"""The simulator: queue managers, clients and a wire in one process, repeatable from one seed."""
+"""The simulator: queue managers, clients and wires in one process, repeatable from one seed.
+
+    run ──▶ world ──▶ population (who lives there), scenario (limits, habits), faults (what breaks)
+              │
+            lab ──▶ node (the daemon's shell, on the production core and memory store) ──▶ store
+              │      wire (connections), client, producer, consumer, app (the production client)
+              ▼
+            watch (as things become durable, and as they leave), audit (at rest), ledger (accounts)
+
+Time is the world's: nothing waits. The store clock follows it, the wall clocks jump.
+
+The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
+
+    1  acked_is_durable, committed_is_held, settled_is_durable
+    2  delivered_was_accepted, delivered_is_on_the_queue, damaged_is_not_delivered
+    3  order_per_producer, order_of_arrival
+    4  commit_id_grows, commit_id_was_assigned
+    5  deleted_is_held_by_the_receiver
+    6  acknowledged_is_never_lost, nothing_is_doubled, all_is_drained, refused_is_not_stored
+    7  counters_equal_contents, uid_index_agrees, origin_table_covers, bodies_are_referenced,
+       contents_as_watched, turns_are_counted
+    8  within_budget, credit_is_respected, nothing_leaks, nothing_spins
+    9  drains_in_time
+    -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
+       maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
+       one_message_of_a_uid_on_a_queue, uid_is_as_told, answer_stays_the_same,
+       refusals_have_a_cause, producer_is_known, peers_keep_the_protocol, no_link_is_refused,
+       clocks_never_go_back, same_seed_same_bytes
+
+test_broken.py shows that they are broken by what is wrong, test_found.py keeps what they found.
+test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
+"""

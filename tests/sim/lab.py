@@ -95,6 +95,10 @@ class Lab:
         """Forget connections that both ends know to be gone."""
         self.wires = [wire for wire in self.wires if not wire.over]
 
+    def hand_over(self, flow: Flow) -> None:
+        """Deliver all that is in flight."""
+        flow.deliver(1 << 30)
+
     def settle(self) -> None:
         """Let everything happen that needs no time."""
         for _ in range(SETTLE_MAX):
@@ -103,7 +107,7 @@ class Lab:
                 self.answer_dial(0)
                 moved = True
             for flow in self.flows():
-                flow.deliver(1 << 30)
+                self.hand_over(flow)
                 moved = True
             for node in self.nodes.values():
                 if node.wanted:

@@ -3,21 +3,23 @@
 tests/qmgrd/core has each end by itself; here both are real, so that they have to agree.
 """
 
-from itertools import pairwise
+from itertools import count
 from typing import Any
 
 import pytest
 
-from qmgr_client.message import PutResult
+from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.link import LinkState
-from tests.sim.pair import EDGE, HUB, REMOTE, Caller, Pair, Sender, Stranger, stored
+from tests.sim.node import Node, PeerPort
+from tests.sim.pair import EDGE, HUB, REMOTE, Pair, Sender, Stranger, stored
+from tests.sim.wire import Flow
 
 SELDOM: dict[str, Any] = {"link": {"commit_messages": 100_000, "commit_interval_ms": 60_000}}
 
 
-def test_source_keeps_messages_and_ids_over_a_crash_b1() -> None:
+def test_source_keeps_messages_and_ids_over_a_crash_B1() -> None:
     pair = Pair()
     pair.hub.die()
     pair.put(5)
@@ -28,7 +30,7 @@ def test_source_keeps_messages_and_ids_over_a_crash_b1() -> None:
     assert list(before) == [1, 2, 3, 4, 5]
 
 
-def test_message_is_sent_again_under_its_id_b2() -> None:
+def test_message_is_sent_again_under_its_id_B2() -> None:
     pair = Pair()
     pair.settle()
     pair.link_wire().go_dark()
@@ -40,7 +42,7 @@ def test_message_is_sent_again_under_its_id_b2() -> None:
     assert len(pair.reader.get("FLIGHTS")) == 3
 
 
-def test_ids_of_one_stream_may_come_in_any_order_b3() -> None:
+def test_ids_of_one_stream_may_come_in_any_order_B3() -> None:
     """An older message comes late, as it would over a second path."""
     pair, link = _by_hand()
     link.put(3)
@@ -49,7 +51,7 @@ def test_ids_of_one_stream_may_come_in_any_order_b3() -> None:
     assert pair.reader.get("FLIGHTS") == [b"3", b"1", b"2"]
 
 
-def test_commit_id_is_the_end_of_the_consecutive_run_b4() -> None:
+def test_commit_id_is_the_end_of_the_consecutive_run_B4() -> None:
     pair, link = _by_hand()
     link.put(1, 2)
     link.put(4, 5)
@@ -60,7 +62,7 @@ def test_commit_id_is_the_end_of_the_consecutive_run_b4() -> None:
     assert link.commit_ids() == [5]
 
 
-def test_nothing_is_committed_before_it_is_durable_b5() -> None:
+def test_nothing_is_committed_before_it_is_durable_B5() -> None:
     pair = Pair()
     pair.hub.store.crash = "before"
     bodies = pair.put(3)
@@ -72,7 +74,7 @@ def test_nothing_is_committed_before_it_is_durable_b5() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_message_is_to_be_had_though_no_commit_was_sent_b6() -> None:
+def test_message_is_to_be_had_though_no_commit_was_sent_B6() -> None:
     pair = Pair(hub=SELDOM)
     bodies = pair.put(7)
     assert pair.reader.get("FLIGHTS") == bodies
@@ -80,14 +82,14 @@ def test_message_is_to_be_had_though_no_commit_was_sent_b6() -> None:
     assert len(stored(pair.edge, pair.link.queue)) == 7
 
 
-def test_gap_hides_nothing_behind_it_b7() -> None:
+def test_gap_hides_nothing_behind_it_B7() -> None:
     pair, link = _by_hand()
     link.put(1, 2)
     link.put(4, 5)
     assert pair.reader.get("FLIGHTS") == [b"1", b"2", b"4", b"5"]
 
 
-def test_commits_are_occasional_b8() -> None:
+def test_commits_are_occasional_B8() -> None:
     """N = 1000 and k = 50: N + N/k flows, where a confirm for each message takes 4 N."""
     window = {"window_messages": 50, "commit_messages": 50, "commit_interval_ms": 60_000}
     pair = Pair(edge={"link": window}, hub={"link": window})
@@ -96,7 +98,7 @@ def test_commits_are_occasional_b8() -> None:
     assert pair.commits() == list(range(50, 1_001, 50))
 
 
-def test_commit_deletes_at_the_source_in_one_turn_b9() -> None:
+def test_commit_deletes_at_the_source_in_one_turn_B9() -> None:
     pair = Pair(hub={"link": {"commit_messages": 50, "commit_interval_ms": 60_000}})
     pair.hub.die()
     pair.put(50)
@@ -107,7 +109,7 @@ def test_commit_deletes_at_the_source_in_one_turn_b9() -> None:
     assert pair.edge.turns.broker.context.turn_number == turn + 1
 
 
-def test_only_what_is_missing_is_sent_after_a_drop_b13() -> None:
+def test_only_what_is_missing_is_sent_after_a_drop_B13() -> None:
     pair = Pair(edge={"link": {"window_messages": 30}}, hub=SELDOM)
     bodies = pair.put(100)
     assert pair.sent() == list(range(1, 31))
@@ -121,7 +123,7 @@ def test_only_what_is_missing_is_sent_after_a_drop_b13() -> None:
     assert pair.reader.get("FLIGHTS") == bodies
 
 
-def test_message_consumed_before_its_commit_does_not_come_twice_b14() -> None:
+def test_message_consumed_before_its_commit_does_not_come_twice_B14() -> None:
     pair = Pair(hub=SELDOM)
     bodies = pair.put(5)
     assert pair.reader.get("FLIGHTS") == bodies
@@ -132,7 +134,7 @@ def test_message_consumed_before_its_commit_does_not_come_twice_b14() -> None:
     assert stored(pair.edge, pair.link.queue) == {}
 
 
-def test_message_consumed_before_its_commit_is_discarded_when_it_comes_again_b14_b29() -> None:
+def test_message_consumed_before_its_commit_is_discarded_when_it_comes_again_B14_B29() -> None:
     pair, link = _by_hand()
     link.put(1, 2, 3, 4, 5)
     assert len(pair.reader.get("FLIGHTS")) == 5
@@ -149,7 +151,7 @@ def test_message_consumed_before_its_commit_is_discarded_when_it_comes_again_b14
 @pytest.mark.parametrize(
     "commit_ids", [[3], [1, 2, 3], [3, 3, 3], [3, 1, 2], [2, 2, 1, 3, 0]], ids=str
 )
-def test_lost_late_and_repeated_commits_end_the_same_b15(commit_ids: list[int]) -> None:
+def test_lost_late_and_repeated_commits_end_the_same_B15(commit_ids: list[int]) -> None:
     pair, hub = _with_stranger()
     pair.put(3)
     for commit_id in commit_ids:
@@ -159,7 +161,7 @@ def test_lost_late_and_repeated_commits_end_the_same_b15(commit_ids: list[int]) 
     assert (pair.link.state, pair.link.outbox.commit_id) == (LinkState.UP, 3)
 
 
-def test_commit_of_what_was_never_sent_is_refused_and_deletes_nothing_b28() -> None:
+def test_commit_of_what_was_never_sent_is_refused_and_deletes_nothing_B28() -> None:
     pair, hub = _with_stranger()
     pair.put(3)
     hub.say(m.Committed(1, 4))
@@ -168,7 +170,7 @@ def test_commit_of_what_was_never_sent_is_refused_and_deletes_nothing_b28() -> N
     assert len(stored(pair.edge, pair.link.queue)) == 3
 
 
-def test_full_queue_at_the_hub_holds_the_link_until_it_drains_b19() -> None:
+def test_full_queue_at_the_hub_holds_the_link_until_it_drains_B19() -> None:
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 10}))
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
@@ -218,186 +220,101 @@ def test_what_a_full_queue_holds_up_goes_on_behind_it_after_a_crash_of_the_sourc
     assert pair.goodbyes(EDGE) == []
 
 
-# Who may go on with a stream
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("who", [EDGE, HUB])
+def test_crash_at_any_commit_of_either_end_loses_and_doubles_nothing_B16(
+    who: str, when: str
+) -> None:
+    """The crash matrix: before each commit is durable, and after it but before anything leaves."""
+    for nth in range(1, 100):
+        pair = Pair(hub={"link": {"commit_messages": 2}})
+        crashed = _crash_at(pair.nodes[who], when, nth)
+        _move_five(pair)
+        if not crashed:
+            assert nth > 3  # All commits of the transfer have had their turn.
+            return
+    raise AssertionError("the transfer does not end")
 
 
-def test_source_put_back_to_an_earlier_state_is_refused_restored_b21() -> None:
-    pair = Pair()
-    pair.put(3)
-    old = dict(pair.edge.store.rows)
-    pair.put(3)
-    pair.advance(1_000)
-    _put_back(pair, EDGE, old)
-    assert pair.link.state is LinkState.REFUSED
-    assert "RESTORED" in pair.link.error
-    assert "holds up to id 6" in pair.link.error
+class Cutting(Pair):
+    """Cuts the first connection of the link once so many bytes came to one of its ends."""
+
+    def __init__(self, end: int, offset: int) -> None:
+        self._end = end
+        self._left: int | None = offset
+        super().__init__(hub={"link": {"commit_messages": 2}})
+
+    def hand_over(self, flow: Flow) -> None:
+        links = [wire for wire in self.wires if isinstance(wire.flows[0].port, PeerPort)]
+        if self._left is None or not links or flow is not links[0].flows[self._end]:
+            super().hand_over(flow)
+            return
+        size = min(self._left, len(flow.data))
+        self._left -= size
+        if size:
+            flow.deliver(size)
+        if not self._left:
+            self._left = None
+            for broken in links[0].flows:
+                broken.data.clear()
+                broken.end = broken.end or "cut"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it came to that."""
+        return self._left is None
 
 
-def test_source_put_back_that_gave_its_ids_to_other_messages_is_refused_restored_b21() -> None:
-    pair = Pair()
-    pair.put(3)
-    old = dict(pair.edge.store.rows)
-    pair.put(3)
-    pair.advance(1_000)
-    pair.hub.die()
-    _put_back(pair, EDGE, old)
-    pair.put(5)
-    pair.hub.start()
-    pair.advance(60_000)
-    assert "RESTORED" in pair.link.error
-    assert "another message" in pair.link.error
-    assert len(stored(pair.edge, pair.link.queue)) == 8
+@pytest.mark.parametrize("end", [0, 1], ids=["to the source", "to the destination"])
+def test_cut_at_any_byte_loses_and_doubles_nothing_B16(end: int) -> None:
+    """Row "link drop mid message" of the crash matrix: at each byte of either direction."""
+    for offset in range(10_000):
+        pair = Cutting(end, offset)
+        _move_five(pair)
+        if not pair.is_cut:
+            assert offset > 100
+            return
+    raise AssertionError("the transfer does not end")
 
 
-def test_destination_put_back_to_an_earlier_state_is_refused_peer_restored_b22() -> None:
-    pair = Pair()
-    pair.put(3)
-    pair.advance(1_000)
-    old = dict(pair.hub.store.rows)
-    pair.put(3)
-    pair.advance(1_000)
-    _put_back(pair, HUB, old)
-    assert pair.link.state is LinkState.REFUSED
-    assert "PEER_RESTORED" in pair.link.error
-    assert "holds up to id 3, but had committed 6" in pair.link.error
+def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
+    """Have *node* crash at its *nth* commit from now on; the list says whether it has."""
+    commits, crashed, before = count(1), list[bool](), node.store.before_commit
+    assert before is not None
+
+    def crash_at_last() -> None:
+        if next(commits) == nth:
+            node.store.crash = when
+            crashed.append(True)
+        before()
+
+    node.store.before_commit = crash_at_last
+    return crashed
 
 
-def test_destination_with_a_new_store_is_refused_peer_store_changed_b22() -> None:
-    pair = Pair()
-    pair.put(3)
-    pair.hub.store_id = b"X" * 16
-    _put_back(pair, HUB, {})
-    assert pair.link.state is LinkState.REFUSED
-    assert "PEER_STORE_CHANGED" in pair.link.error
-
-
-def test_source_with_a_new_store_is_refused_peer_store_changed_b20() -> None:
-    pair = Pair()
-    pair.put(3)
-    pair.edge.store_id = b"X" * 16
-    _put_back(pair, EDGE, {})
-    pair.make_link()
-    pair.advance(1_000)
-    assert pair.link.state is LinkState.REFUSED
-    assert "PEER_STORE_CHANGED" in pair.link.error
-
-
-def test_link_that_is_deleted_and_made_anew_begins_at_one_b20() -> None:
-    pair = Pair()
-    pair.put(3)
-    pair.advance(1_000)
-    pair.at_edge.ask(lambda i: m.QueueDelete(i, REMOTE))
-    pair.at_edge.ask(lambda i: m.LinkDelete(i, HUB))
-    pair.make_link()
-    pair.put(2)
-    assert pair.sent()[-2:] == [1, 2]
-    assert len(pair.reader.get("FLIGHTS")) == 5
-
-
-def test_address_of_another_queue_manager_is_refused_peer_wrong() -> None:
-    pair = Pair(linked=False)
-    pair.strangers["lga"] = lambda: Stranger("LGA")
-    pair.make_link("lga")
-    assert pair.link.state is LinkState.REFUSED
-    assert "PEER_WRONG" in pair.link.error
-    pair.advance(600_000)
-    assert pair.dials == []
-
-
-def test_refused_link_goes_on_once_an_operator_has_seen_to_it() -> None:
-    pair = Pair(linked=False)
-    wrong = Stranger("LGA")
-    pair.strangers["nyc"] = lambda: wrong
-    pair.make_link("nyc")
-    right = Stranger(HUB)
-    pair.strangers["nyc"] = lambda: right
-    pair.at_edge.ask(lambda i: m.LinkStart(i, HUB))
-    pair.advance(10)
-    assert pair.link.state is LinkState.UP
-
-
-def test_newest_connection_of_a_stream_fences_the_older() -> None:
-    pair, older = _by_hand()
-    newer = Sender(pair)
-    assert ErrorCode.LINK_FENCED in older.goodbyes
-    newer.put(1)
-    assert pair.reader.get("FLIGHTS") == [b"1"]
-
-
-def test_opening_that_was_long_under_way_does_not_fence_a_newer_connection() -> None:
-    pair = Pair()
-    older = Sender(pair, opens=False)
-    newer = Sender(pair)
-    older.open()
-    assert ErrorCode.LINK_FENCED in older.goodbyes
-    newer.put(1)
-    assert pair.reader.get("FLIGHTS") == [b"1"]
-
-
-def test_producer_whose_older_opening_arrives_late_goes_on() -> None:
-    """Its client would take the fence for another process with its id, and end for good."""
-    pair = Pair(linked=False)
-    caller = Caller(pair, pair.hub, "producer")
-    caller.settle_down()
-    caller.core.put("FLIGHTS", b"", None)
-    caller.core.put("FLIGHTS", b"", None)
-    assert caller.wire is not None
-    older = caller.wire
-    caller.flush()
-    older.flow_from(caller).clogged = True
-    older.flow_to(caller).end = "lost"
-    pair.settle()
-    caller.settle_down()
-    older.flow_from(caller).clogged = False
-    pair.settle()
-    assert caller.core.failed is None
-    assert isinstance(caller.put("FLIGHTS", [b"x"])[0], PutResult)
-
-
-# Redialling
-
-
-def test_waits_between_dials_double_up_to_a_bound_and_repeat_exactly() -> None:
-    waits = _waits_of(HUB)
-    assert waits == _waits_of(HUB)
-    ceilings = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]
-    for wait_ms, ceiling_ms in zip(waits, ceilings, strict=False):
-        assert ceiling_ms // 2 <= wait_ms <= ceiling_ms
-    assert len(waits) >= len(ceilings)
-
-
-def test_links_do_not_dial_in_step() -> None:
-    assert _waits_of(HUB) != _waits_of("LGA")
-
-
-def _waits_of(link: str) -> list[int]:
-    pair = Pair(edge={"link": {"redial_max_ms": 5_000}}, linked=False)
-    pair.at_edge.ask(lambda i: m.LinkCreate(i, link, {"addresses": ["nobody:1"]}))
-    times: list[int] = []
-    answer = pair.answer_dial
-
-    def note(index: int, *, fails: bool = False) -> None:
-        times.append(pair.now_ms)
-        answer(index, fails=fails)
-
-    pair.answer_dial = note  # type: ignore[method-assign]
-    pair.edge.die()
-    pair.edge.start()
-    pair.advance(60_000)
-    return [later - earlier for earlier, later in pairwise(times)]
-
-
-def test_lost_link_is_dialled_again_soon_once_it_was_up() -> None:
-    pair = Pair()
-    pair.settle()
-    before_ms = pair.now_ms
-    pair.cut_link()
-    while pair.link.state is not LinkState.UP or pair.now_ms == before_ms:
-        pair.advance(1)
-    assert 50 <= pair.now_ms - before_ms <= 101
-
-
-# Helpers
+def _move_five(pair: Pair) -> None:
+    """Put, move and consume five messages, starting again what crashes; check what comes out."""
+    app, reader = pair.app, pair.reader
+    bodies = [b"%d" % i for i in range(5)]
+    tickets = [app.core.put(REMOTE, encode(Outgoing(body))) for body in bodies]
+    reader.core.consume("FLIGHTS", 2)
+    seen: list[bytes] = []
+    for _ in range(20):
+        for node in pair.nodes.values():
+            if not node.up:
+                node.start()
+        app.settle_down()
+        reader.settle_down()
+        for message in reader.messages:
+            assert message.redelivered != "no" or message.body not in seen
+            seen.append(message.body)
+            reader.core.settle(message, m.ACK)
+        reader.messages.clear()
+        pair.advance(500)
+    assert sorted(set(seen)) == bodies
+    assert all(isinstance(app.results[ticket], PutResult) for ticket in tickets)
+    assert stored(pair.edge, pair.link.queue) == {}
+    assert stored(pair.hub, pair.queue(pair.hub, "FLIGHTS")) == {}
 
 
 def _by_hand() -> tuple[Pair, Sender]:
@@ -411,13 +328,3 @@ def _with_stranger() -> tuple[Pair, Stranger]:
     pair.make_link("nyc")
     pair.settle()
     return pair, hub
-
-
-def _put_back(pair: Pair, name: str, rows: dict[bytes, bytes]) -> None:
-    """Have a queue manager start from an older state of its store, and the link try again."""
-    node = pair.nodes[name]
-    node.die()
-    node.store.rows.clear()
-    node.store.rows.update(rows)
-    node.start()
-    pair.advance(60_000)
