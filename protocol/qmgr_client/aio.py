@@ -12,6 +12,7 @@ a value, or RequestError with the queue manager's code. Belongs to the loop it w
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -72,7 +73,7 @@ def connect(
         raise ValueError(f"a producer id of {len(producer_id)} bytes, not 16")
     return QueueManager(
         addresses.parse(address),
-        ClientCore(name, producer_id, coalesce=coalesce),
+        ClientCore(name, producer_id, instance=secrets.randbits(63), coalesce=coalesce),
         Patience(wait_ms, give_up_ms if reconnect else 0),
     )
 

@@ -51,14 +51,16 @@ class ClientCore:
     """
 
     def __init__(
-        self, name: str, producer_id: bytes, *, coalesce: bool = True, software: str = SOFTWARE,
-        frame_max_bytes: int = FRAME_MAX_BYTES,
+        self, name: str, producer_id: bytes, *, instance: int = 0, coalesce: bool = True,
+        software: str = SOFTWARE, frame_max_bytes: int = FRAME_MAX_BYTES,
     ) -> None:  # fmt: skip
         """Make a client that is not connected yet.
 
         Args:
             name: what the queue manager shows for this client.
             producer_id: 16 bytes that no other live client uses.
+            instance: a random number, below 2**63: if another client does use them, it tells whose
+                puts are whose.
             coalesce: whether what waits together is sent together; else one put a frame.
             frame_max_bytes: the longest frame that is taken in.
         """
@@ -75,7 +77,7 @@ class ClientCore:
         self._home = NOWHERE
         self._last_ticket = 0
         self._last_id = 0
-        self._puts = Puts(producer_id, self._events, coalesce=coalesce)
+        self._puts = Puts(producer_id, instance, self._events, coalesce=coalesce)
         self._settles = Settles(self._events, coalesce=coalesce)
         self._requests = Requests(self._events)
         self._consumers = Consumers(self._events)

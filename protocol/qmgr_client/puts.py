@@ -52,8 +52,11 @@ class Puts:
     connection has not carried yet are in ``_again``.
     """
 
-    def __init__(self, producer_id: bytes, events: Events, *, coalesce: bool) -> None:
+    def __init__(
+        self, producer_id: bytes, instance: int, events: Events, *, coalesce: bool
+    ) -> None:
         self._producer_id = producer_id
+        self._instance = instance
         self._events = events
         self._batch_max = BATCH_MESSAGES_MAX if coalesce else 1
         self._waiting: deque[Put] = deque()
@@ -104,7 +107,7 @@ class Puts:
     def open(self, request_id: int) -> m.ProducerOpen:
         """Return the request that opens the stream."""
         self._open_id = request_id
-        return m.ProducerOpen(request_id, self._producer_id, self._was_open)
+        return m.ProducerOpen(request_id, self._producer_id, self._was_open, self._instance)
 
     def opened(self, value: Any) -> None:
         """Take what the queue manager holds of the stream.

@@ -111,22 +111,24 @@ class ProducerOpen(NamedTuple):
     """Opens a stream of numbered puts.
 
     OK value: [stream, commit_id, [ids held above it], refusals not seen yet as in Committed].
+    instance: a random number of the running program, so that no other one resumes in its place.
     """
 
     request_id: int
     producer_id: bytes
     resume: bool = False
+    instance: int = 0
 
 
 class LinkOpen(NamedTuple):
     """Opens a link's stream.
 
-    OK value: [stream, commit_id, [ids held above it], encoded UID at commit_id or nil, window].
+    OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window].
     """
 
     request_id: int
     stream_id: bytes
-    first_held: int
+    base_id: int  # the first of the stream
     next_id: int
 
 
@@ -134,6 +136,7 @@ class Put(NamedTuple):
     """Puts records, numbered from first_id, on a queue. Answered by Committed.
 
     seen: the highest commit id that the sender has received; refusals up to it are forgotten.
+    queue: empty on a link, with empty records, for ids whose messages are gone.
     """
 
     stream: int
@@ -296,10 +299,14 @@ class LinkShow(NamedTuple):
 
 
 class LinkStart(NamedTuple):
-    """Starts a stopped or refused link. OK value: its row."""
+    """Starts a stopped or refused link. OK value: its row.
+
+    accept: the peer is taken as it is now, and all that is held here goes to it as a new stream.
+    """
 
     request_id: int
     link: str
+    accept: bool = False
 
 
 class LinkStop(NamedTuple):

@@ -7,10 +7,26 @@ Links and producers are the same stream (US 6,401,136 B1, claim 1; refusals and 
 design).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from qmgr_protocol.errors import CommitOutOfRange, WindowExceeded
+
+
+def runs_of(ids: Iterable[int]) -> list[list[int]]:
+    """Return *ids* in ascending order as runs [first, count]: short whatever their number."""
+    runs: list[list[int]] = []
+    for seq_id in sorted(ids):
+        if runs and sum(runs[-1]) == seq_id:
+            runs[-1][1] += 1
+        else:
+            runs.append([seq_id, 1])
+    return runs
+
+
+def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
+    """Return the ids that :func:`runs_of` made runs of."""
+    return {seq_id for first, count in runs for seq_id in range(first, first + count)}
 
 
 @dataclass(slots=True)

@@ -103,7 +103,7 @@ class FarStore:
     """What the far end of a link holds; it outlives connections."""
 
     def __init__(self) -> None:
-        self.trailers: dict[int, bytes] = {}
+        self.trailers: dict[int, bytes | None] = {}
 
     @property
     def commit_id(self) -> int:
@@ -134,7 +134,7 @@ class FarEnd(Hostile):
             self.was_asked = True
         elif type(message) is m.Put:
             for seq_id, record in enumerate(message.records, message.first_id):
-                self.store.trailers[seq_id] = record[-8 - record[4] :]
+                self.store.trailers[seq_id] = record[-8 - record[4] :] if record else None
 
     def sound_frame(self) -> bytes:
         return encode(layout.to_array(self._answer()))
@@ -143,8 +143,9 @@ class FarEnd(Hostile):
         maker, rng, commit_id = self.maker, self.maker.rng, self.store.commit_id
         if self.was_asked:
             self.was_asked = False
-            trailer = self.store.trailers.get(commit_id)
-            value = [1, commit_id, [], trailer, rng.choice((4, 64, 64, 64))]
+            ahead = sorted(seq_id for seq_id in self.store.trailers if seq_id > commit_id)
+            trailer = self.store.trailers.get(max(ahead, default=commit_id))
+            value = [1, commit_id, ahead, trailer, rng.choice((4, 64, 64, 64))]
             if rng.random() < 0.2:
                 value[rng.randrange(5)] = maker.odd()
             return m.Ok(1, value)

@@ -11,6 +11,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.link import Link
+from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.queue import Queue
 from qmgrd.core.turn import TurnFailed
 from tests.fuzz.__main__ import main
@@ -120,10 +121,13 @@ def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the peer says it holds, what was never sent stays."""
 
-    def planted(self: Link, commit_id: int) -> None:
-        self._delete(range(self.outbox.commit_id + 1, commit_id + 1))
+    def planted(self: LinkOutbox, commit_id: int) -> range:
+        done = range(self.commit_id + 1, commit_id + 1)
+        self._delete(done.start, commit_id)
+        return done
 
-    monkeypatch.setattr(Link, "_committed", planted)
+    monkeypatch.setattr(LinkOutbox, "commit", planted)
+    monkeypatch.setattr(Link, "_committed", lambda self, commit_id: self.outbox.commit(commit_id))
     assert found(fuzz_core)
 
 

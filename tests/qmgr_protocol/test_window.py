@@ -5,13 +5,14 @@ The conversations in tests/conversations/window/ show the same step by step.
 
 import random
 from copy import deepcopy
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, WindowExceeded
-from qmgr_protocol.window import Inbox, Outbox
+from qmgr_protocol.window import Inbox, Outbox, ids_of, runs_of
 
 EVENTS = ["put", "send", "deliver", "commit", "cut", "crash_sender", "crash_receiver"]
 WEIGHTS = [25, 25, 25, 20, 2, 1, 1]
@@ -216,3 +217,15 @@ def test_receiver_remembers_no_more_than_its_window(window: int, ids: list[int])
         assert len(inbox.ahead) < window or window == 1
         assert inbox.commit_id >= before.commit_id
         assert inbox.commit_id + 1 not in inbox.ahead
+
+
+@given(st.sets(st.integers(1, 2**63 - 1)) | st.sets(st.integers(1, 40)))
+def test_runs_are_the_ids_in_order(ids: set[int]) -> None:
+    runs = runs_of(ids)
+    assert ids_of(runs) == ids
+    assert all(sum(run) < later[0] for run, later in pairwise(runs))
+    assert all(count > 0 for _, count in runs)
+
+
+def test_long_runs_are_short() -> None:
+    assert runs_of([5, *range(9, 10_000), 4]) == [[4, 2], [9, 9_991]]

@@ -103,7 +103,7 @@ def origin_table_covers(node: Node, dropped: set[int]) -> None:
         require(timestamp <= highest, "origin_table_covers", fact)
 
 
-def bodies_are_referenced(node: Node, rotten: set[int]) -> None:
+def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
     """Each body row belongs to an entry, and each long entry has all of its own."""
     expected: set[bytes] = set()
     for key, value in rows_of(node.store, keys.SPACE_MESSAGE):
@@ -118,7 +118,7 @@ def bodies_are_referenced(node: Node, rotten: set[int]) -> None:
         except RequestError as error:
             _, serial = SERIAL.unpack_from(record, records.HEAD_BYTES)
             fact = f"{node.name}: {key.hex()}: {error}"
-            require(serial in rotten, "bodies_are_referenced", fact)
+            require((node.name, serial) in rotten, "bodies_are_referenced", fact)
     found = {key for key, _ in rows_of(node.store, keys.SPACE_BODY)}
     fact = f"{node.name}: {[key.hex() for key in found ^ expected]}"
     require(found == expected, "bodies_are_referenced", fact)
@@ -189,10 +189,12 @@ def accounts_balance(ledger: Ledger, watch: Watch) -> None:
     """Whatever was acknowledged arrived once and was consumed, whatever was refused did not."""
     homes: set[tuple[tuple[str, str], bytes]] = set()
     homes |= {(put.home, put.trailer) for put in ledger.puts if put.homes}
+    rotten = {serial for _, serial in ledger.rotten}
     for put in ledger.puts:
         if put.home not in ledger.purges:
             # One that brought a UID and met it where it was bound for counts as that other one.
             arrived = put.homes or (put.uid and (put.home, put.trailer) in homes)
+            arrived = arrived or put.serial in rotten  # Set aside before it went over its link.
             _account(put, bool(arrived))
     for view in watch.views.values():
         for (queue_id, arrival), held in view.held.items():

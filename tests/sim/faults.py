@@ -142,18 +142,20 @@ def disk_fills(world: "World") -> bool:
 
 
 def rot(world: "World") -> bool:
-    """Change a byte of a message that waits where it is to be got."""
+    """Change a byte of a message, where it is to be got or waits for its link."""
     name, view = world.random.choice(list(world.watch.views.items()))
-    homes = [
+    found = [
         (handle, held)
         for handle, held in view.held.items()
-        if view.queues[handle[0]][1] == "local" and held.put.serial not in world.ledger.rotten
+        if (name, held.put.serial) not in world.ledger.rotten
     ]
-    if not homes:
+    if not found:
         return False
-    (queue_id, arrival), held = world.random.choice(homes)
+    (queue_id, arrival), held = world.random.choice(found)
     rows = world.nodes[name].store.rows
-    key = keys.message(queue_id, keys.LANE_READY, held.put.priority, arrival)
+    is_local = view.queues[queue_id][1] == "local"
+    priority = held.put.priority if is_local else keys.PRIORITY_TOP
+    key = keys.message(queue_id, keys.LANE_READY, priority, arrival)
     entry = entries.decode(rows[key])
     start = records.HEAD_BYTES  # of the body: its first bytes say nothing that is needed here
     if entry.kind == entries.IN_ROWS:
@@ -163,7 +165,7 @@ def rot(world: "World") -> bool:
     value = bytearray(rows[key])
     value[start + world.random.randrange(4)] ^= 1 << world.random.randrange(8)
     rows[key] = bytes(value)
-    world.ledger.rotten.add(held.put.serial)
+    world.ledger.rotten.add((name, held.put.serial))
     world.note(name, f"message {held.put.serial} rots")
     return True
 

@@ -63,7 +63,7 @@ class Ledger:
     releases: set[tuple[str, int, int, int]] = field(default_factory=set)
     settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
     purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
-    rotten: set[int] = field(default_factory=set)  # serials whose bytes changed on disk
+    rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
 
     def new(
         self, producer: str, where: str, queue: str, priority: int, body_bytes: int, uid: Uid | None

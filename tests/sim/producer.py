@@ -170,7 +170,7 @@ class Producer(Client):
         self.window = welcome.put_window_messages
         self.window_bytes = welcome.put_window_bytes
         self._request = self.next_id()
-        self.send(m.ProducerOpen(self._request, self.producer_id, self.known))
+        self.send(m.ProducerOpen(self._request, self.producer_id, self.known, self.lives))
 
     def took(self, message: m.Message) -> None:
         kind = type(message)

@@ -5,8 +5,6 @@ Stores are put back to earlier states here, and peers pretend to be others.
 
 from itertools import pairwise
 
-import pytest
-
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -201,7 +199,6 @@ def test_lost_link_is_dialled_again_soon_once_it_was_up() -> None:
     assert 50 <= pair.now_ms - before_ms <= 101
 
 
-@pytest.mark.xfail(reason="the answer to LinkOpen names no UIDs of what is held above a gap")
 def test_source_put_back_that_gave_ids_above_a_gap_to_other_messages_is_refused_B21() -> None:
     pair = Pair()
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))

@@ -74,6 +74,7 @@ class Watch:
         self.ledger = ledger
         self.views: dict[str, View] = {}
         self.sent: dict[tuple[bytes, int], tuple[str, bytes]] = {}  # stream, id: target, UID
+        self.gone: set[tuple[bytes, int]] = set()  # stream, id: set aside before it was sent
         self.unordered: set[tuple[str, str]] = set()
         self.deliveries = 0
         self.redeliveries = 0
@@ -152,10 +153,13 @@ class Watch:
             there = self.views[name[1:]].ever
             purged = (name[1:], held.target) in self.ledger.purges
             known = purged or (held.target, held.trailer) in there
+            if not known and (node.name, held.put.serial) in self.ledger.rotten:
+                self.gone.add((node.store_id + handle[0].to_bytes(8, "big"), handle[1]))
+                return
             require(known, "deleted_is_held_by_the_receiver", fact)
             return
         held.put.removed = True
-        if held.put.serial in self.ledger.rotten:
+        if (node.name, held.put.serial) in self.ledger.rotten:
             return  # Perhaps set aside.
         if (node.name, name) not in self.ledger.purges:
             self._settled(node, view, handle, fact)
@@ -239,6 +243,7 @@ class Watch:
         if isinstance(stream, LinkInbox):
             target, trailer = self.sent[stream.identity, seq_id]
             held = (target, trailer) in view.ever or (node.name, target) in self.ledger.purges
+            held = held or (stream.identity, seq_id) in self.gone
         else:
             put = self.ledger.by_stream[stream.identity, seq_id]
             held = self.ledger.entered(put) or seq_id in stream.refused
@@ -256,7 +261,7 @@ class Watch:
             fact = f"{handle} by {node.name}, state {state}"
             require(held is not None, "delivered_is_on_the_queue", fact)
             assert held is not None
-            sound = held.put.serial not in self.ledger.rotten
+            sound = (node.name, held.put.serial) not in self.ledger.rotten
             require(sound, "damaged_is_not_delivered", fact)
             self.deliveries += 1
             before = view.handed.get(handle)

@@ -9,6 +9,7 @@ from qmgrd.core.catalogue import Catalogue, Remote
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Jobs
+from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
@@ -104,7 +105,13 @@ class Admin:
         self._ok(session, message.request_id, link.describe())
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Delete a link that no remote queue uses."""
+        """Delete a link that no remote queue uses, and forget which store its peer has.
+
+        A peer that has no link here, but one that leads here, is just forgotten.
+        """
+        if message.link not in self._catalogue.links and forget_peer(self._context, message.link):
+            self._ok(session, message.request_id, {"messages": 0})
+            return
         link = self._catalogue.link(message.link)
         users = list(self._catalogue.remotes_of(message.link))
         if users:
@@ -119,6 +126,7 @@ class Admin:
                 f"{depth} messages wait on link {message.link}; let them go, or purge them too",
             )
         link.stop()
+        forget_peer(self._context, message.link)
         self._catalogue.remove_link(message.link)
         self._jobs.start("drop", queue_id=link.queue.id)
         self._ok(session, message.request_id, {"messages": depth})
@@ -135,6 +143,8 @@ class Admin:
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
         """Start a link that is stopped, refused or waiting."""
+        if message.accept:
+            self._catalogue.accept_peer(message.link)
         self._switch(session, message, stopped=False)
 
     def link_stop(self, session: Session, message: m.LinkStop) -> None:

@@ -16,7 +16,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
-from qmgrd.core.link import Link
+from qmgrd.core.link import Link, LinkState
 from qmgrd.core.queue import Queue
 
 
@@ -215,6 +215,21 @@ class Catalogue:
         """Write the row of a link."""
         self._context.tx.put(keys.SPACE_LINK + name.encode(), pack(row))
         self._context.wrote = True
+
+    def accept_peer(self, name: str) -> None:
+        """Have a refused link go on with its peer as that is now, as a new stream.
+
+        Raises:
+            RequestError: LINK_UNKNOWN, VALUE_INVALID where the link is not refused.
+        """
+        link = self.link(name)
+        if link.state is not LinkState.REFUSED:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} is {link.state.value}, not refused: there is nothing to accept",
+            )
+        link.accept(self._next_queue_id())
+        self.store_link(name, link.row)
 
     def remove_link(self, name: str) -> None:
         """Forget a link and its transmission queue."""

@@ -6,9 +6,8 @@
                            └─────────────┴───────────┴─────────┘  connection lost, try again later
                                                      └──▶ refused: an operator must look
 
-The transmission queue keeps each message under its sequence id, which is its arrival number: given
-in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
-After a reconnect the peer's commit id says where to go on, so nothing is ever in doubt.
+What it sends stays in the outbox until the peer's commit id covers it. After a reconnect that id
+says where to go on, so nothing is ever in doubt.
 """
 
 from collections import deque
@@ -18,7 +17,6 @@ from typing import Any
 from zlib import crc32
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import (
     CommitOutOfRange,
     ErrorClass,
@@ -28,11 +26,9 @@ from qmgr_protocol.errors import (
     name_of,
 )
 from qmgr_protocol.layout import check_reply
-from qmgr_protocol.window import Outbox
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
 from qmgrd.core.context import Context, Dial
-from qmgrd.core.link_inbox import pin_peer
+from qmgrd.core.link_inbox import forget_peer, pin_peer
+from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.queue import Queue
 
 OPEN_REQUEST = 1  # the id of the one request that a link makes
@@ -53,11 +49,13 @@ class LinkState(Enum):
 
 
 class Link:
-    """A link. Invariant: what lies on ``queue`` are the ids from outbox.commit_id + 1 on."""
+    """A link, defined by its row; everything else but the outbox dies with a restart."""
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
-        self.row = row  # as stored: addresses, stopped, queue_id, and what a newer version knows
+        # As stored: addresses, stopped, queue_id; stream and base_id where it was begun anew; and
+        # what a newer version knows.
+        self.row = row
         self.queue = queue
         self.state = LinkState.STOPPED if row["stopped"] else LinkState.WAITING
         self.error = ""
@@ -66,7 +64,6 @@ class Link:
         self.resent = 0
         self._context = context
         self._stream = 0
-        self._commit_trailer: bytes | None = None
         # First id, messages and bytes of each put that the peer may not have taken yet.
         self._in_flight: deque[tuple[int, int, int]] = deque()
         self._in_flight_messages = 0
@@ -75,7 +72,7 @@ class Link:
         self._window_bytes = 0
         self._peer: m.Welcome
         self._epoch = 0  # makes timers of an earlier state fall flat
-        self.outbox = self._load()
+        self.outbox = LinkOutbox(queue, context)
         self._highest_sent = self.outbox.commit_id
 
     @property
@@ -87,26 +84,22 @@ class Link:
     @property
     def stream_id(self) -> bytes:
         """The identity of the stream, never used for another one."""
-        return self._context.store_id + self.queue.id.to_bytes(8, "big")
-
-    def _load(self) -> Outbox:
-        row = self._context.tx.get(keys.of_queue(keys.SPACE_LINK_OUTBOX, self.queue.id))
-        commit_id = 0
-        if row is not None:
-            commit_id, self._commit_trailer = unpack(row)[:2]
-        window = self._context.config.link.window_messages
-        return Outbox(window, commit_id, self.queue.counters.next_arrival)
-
-    def _save(self) -> None:
-        key = keys.of_queue(keys.SPACE_LINK_OUTBOX, self.queue.id)
-        self._context.tx.put(key, pack([self.outbox.commit_id, self._commit_trailer]))
-        self._context.touch(self.queue)
+        number: int = self.row.get("stream", self.queue.id)
+        return self._context.store_id + number.to_bytes(8, "big")
 
     def start(self) -> None:
         """Dial now."""
         self._enter(LinkState.WAITING)
         self.attempts, self.error = 0, ""
         self._dial()
+
+    def accept(self, stream: int) -> None:
+        """Take the peer as it will be found, and go on with what is held here as a new *stream*."""
+        self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
+        self.outbox.forget_commit()
+        forget_peer(self._context, self.name)
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} begins a new stream")
+        self._highest_sent = self.outbox.commit_id
 
     def stop(self) -> None:
         """Hang up and stay so."""
@@ -133,8 +126,8 @@ class Link:
         self._stream = 0  # What the last connection's stream commits is not this one's.
         self._frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
         self._enter(LinkState.OPENING)
-        first, next_id = self.outbox.commit_id + 1, self.queue.counters.next_arrival
-        self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, first, next_id))
+        base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
+        self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, base_id, next_id))
 
     def answered(self, connection: int, message: m.Message) -> None:
         """Take what the peer sends on *connection*; on one that was given up it comes too late."""
@@ -156,10 +149,10 @@ class Link:
         except FieldInvalid as error:
             self.refuse(RequestError(error.code, str(error)))
             return
-        stream, commit_id, ahead, trailer, window = value[:5]
+        stream, commit_id, ahead, highest_uid, window = value[:5]
         held_to = max([commit_id, *ahead])
         try:
-            self._check_continuation(commit_id, trailer, held_to)
+            self._check_continuation(commit_id, held_to, highest_uid)
         except RequestError as error:
             self.refuse(error)
             return
@@ -169,20 +162,20 @@ class Link:
         self.outbox.window = min(window, limits.window_messages, self._peer.put_window_messages)
         self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes)
         self._land(len(self._in_flight))
-        self._delete(self.outbox.resume(commit_id))
+        self.outbox.resume(commit_id)
         self._highest_sent = max(self._highest_sent, held_to)
         self._enter(LinkState.UP)
         self._context.note("info", "link up", link=self.name, commit_id=commit_id)
         self._context.awake_queues[self.queue.id] = self.queue
 
-    def _check_continuation(self, commit_id: int, trailer: bytes | None, held_to: int) -> None:
+    def _check_continuation(self, commit_id: int, held_to: int, uid: bytes | None) -> None:
         """Raise RequestError where the peer's window does not belong to what is held here."""
-        self.outbox.next_id = self.queue.counters.next_arrival
-        if held_to >= self.outbox.next_id:
+        next_id = self.queue.counters.next_arrival
+        if held_to >= next_id:
             raise RequestError(
                 ErrorCode.RESTORED,
                 f"{self.name} holds up to id {held_to}, but the next id to assign here is "
-                f"{self.outbox.next_id}: this store was restored from an older state",
+                f"{next_id}: this store was restored from an older state",
             )
         if commit_id < self.outbox.commit_id:
             raise RequestError(
@@ -190,25 +183,18 @@ class Link:
                 f"{self.name} holds up to id {commit_id}, but had committed "
                 f"{self.outbox.commit_id}: its store was restored, what lies between is lost there",
             )
-        own = self._trailer_at(commit_id)
-        if commit_id and own != trailer:
+        own = self.outbox.uid_at(held_to)
+        if own is not None and own != uid:
             raise RequestError(
                 ErrorCode.RESTORED,
-                f"{self.name} holds another message than this store under id {commit_id}: "
+                f"{self.name} holds another message than this store under id {held_to}: "
                 "one of the two was restored from an older state",
             )
 
-    def _trailer_at(self, seq_id: int) -> bytes | None:
-        if seq_id == self.outbox.commit_id:
-            return self._commit_trailer
-        value = self._context.tx.get(self._key(seq_id))
-        return None if value is None else entries.uid_trailer(entries.decode(value))
-
     def _committed(self, commit_id: int) -> None:
-        self.outbox.next_id = self.queue.counters.next_arrival
         if commit_id > self._highest_sent:
             raise CommitOutOfRange(commit_id, self._highest_sent + 1)
-        self._delete(self.outbox.commit(commit_id))
+        self.outbox.commit(commit_id)
         while self._in_flight and sum(self._in_flight[0][:2]) <= commit_id + 1:
             self._land(1)
 
@@ -218,23 +204,6 @@ class Link:
             _, count, size = self._in_flight.popleft()
             self._in_flight_messages -= count
             self._in_flight_bytes -= size
-
-    def _delete(self, done: range) -> None:
-        """Delete what the peer holds, in one turn."""
-        if not done:
-            return
-        tx, queue = self._context.tx, self.queue
-        rows = list(tx.scan(self._key(done.start), self._key(done.stop)))
-        for key, value in rows:
-            queue.remove_entry(tx, *keys.place(key), value)
-        queue.counters.acked += len(rows)
-        if rows:
-            self._commit_trailer = entries.uid_trailer(entries.decode(rows[-1][1]))
-        self._context.rows += 3 * len(rows)
-        self._save()
-
-    def _key(self, seq_id: int) -> bytes:
-        return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
 
     def _blocked(self, message: m.Blocked) -> None:
         for index, (first_id, count, _) in enumerate(self._in_flight):
@@ -259,7 +228,6 @@ class Link:
         if self.state is not LinkState.UP:
             return
         assert self.connection is not None
-        self.outbox.next_id = self.queue.counters.next_arrival
         sent_before = self.outbox.sent_id
         room = self._window_bytes - self._in_flight_bytes
         if sent_before == self.outbox.commit_id:
@@ -273,6 +241,7 @@ class Link:
             self._in_flight_messages += count
             self._in_flight_bytes += size
             self._context.count_read(count, size)
+        self.outbox.set_aside()
         sent = self.outbox.sent_id - sent_before
         self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
         self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
@@ -281,25 +250,35 @@ class Link:
 
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
-        outbox = self.outbox
+        first_id, target, batch, batch_bytes = self.outbox.sent_id + 1, "", list[bytes](), 0
         room = min(PUMP_MESSAGES, self._peer.put_window_messages - self._in_flight_messages)
-        last = min(outbox.sent_id + room, outbox.commit_id + outbox.window)
-        first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
-        for _, value in self._context.tx.scan(self._key(first_id), self._key(last + 1)):
-            entry = entries.decode(value)
-            size = entries.record_bytes(entry)
-            if batch and (entry.target != target or batch_bytes + size > self._frame_bytes):
+        for found_target, record in self.outbox.records(room):
+            size = len(record)
+            if size > self._peer.message_max_bytes:
+                if self.outbox.sent_id < first_id:
+                    self._block_at(first_id, size)
+                break
+            if batch and (found_target != target or batch_bytes + size > self._frame_bytes):
                 yield m.Put(self._stream, first_id, 0, target, batch)
                 first_id, batch, batch_bytes = first_id + len(batch), [], 0
-            target = entry.target
-            batch.append(entries.record(self._context.tx, entry))
-            outbox.take(1)
+            target = found_target
+            batch.append(record)
+            self.outbox.take(1)
             batch_bytes += size
             bytes_max -= size
             if bytes_max <= 0:
                 break
         if batch:
             yield m.Put(self._stream, first_id, 0, target, batch)
+
+    def _block_at(self, seq_id: int, size: int) -> None:
+        """Wait: the peer may be given a higher limit, and says so when it comes back."""
+        limit = self._peer.message_max_bytes
+        text = (
+            f"message {seq_id} has {size} bytes, {self.name} takes {limit}: raise its "
+            "limits.message_max_bytes"
+        )
+        self._blocked(m.Blocked(self._stream, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000, text))
 
     def refuse(self, error: RequestError, error_class: int = 0) -> None:
         """Give the connection up: for a while, or, where only people can help, until started."""

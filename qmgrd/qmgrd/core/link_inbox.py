@@ -3,16 +3,18 @@
 A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
 consecutive run, is told occasionally: after ``commit_messages`` of them or ``commit_interval_ms``
 after the first. The window row is written in the turn of the messages that it speaks of, and
-outlives them: a message may be consumed before its commit id is told.
+outlives them: a message may be consumed before its commit id is told. The ids that a restored
+sender gives to other messages are those from some id on. So the UID at the highest id held is
+enough to tell that the two ends do not belong together.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
-from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
+from qmgr_protocol.errors import ErrorClass, ErrorCode, FieldInvalid, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
-from qmgr_protocol.window import Inbox
+from qmgr_protocol.window import Inbox, ids_of, runs_of
 from qmgrd.core import keys
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
@@ -23,15 +25,13 @@ BLOCKED_RETRY_MS = 1_000
 
 @dataclass(slots=True)
 class LinkInbox:
-    """A link's stream, as stored here.
-
-    Invariant: ``trailers`` names the UID of the message at ``inbox.commit_id`` and of all ahead.
-    """
+    """A link's stream, as stored here."""
 
     stream_id: bytes
     peer: str
     inbox: Inbox
-    trailers: dict[int, bytes] = field(default_factory=dict)
+    highest_id: int = 0  # ever held
+    highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
     duplicates: int = 0  # discarded since the stream was opened
     told_id: int = 0  # the last commit id that was sent
     timer_set: bool = False
@@ -46,22 +46,17 @@ class LinkInbox:
         """The key of the stored row."""
         return keys.SPACE_LINK_INBOX + self.stream_id
 
-    @property
-    def commit_trailer(self) -> bytes | None:
-        """The encoded UID of the message at the commit id."""
-        return self.trailers.get(self.inbox.commit_id)
-
     def encode(self) -> bytes:
         """Return the stored row."""
-        ahead = [[seq_id, self.trailers[seq_id]] for seq_id in sorted(self.inbox.ahead)]
-        row: bytes = pack([self.peer, self.inbox.commit_id, self.commit_trailer, ahead])
+        inbox = self.inbox
+        row: bytes = pack([self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid])
         return row
 
     def opened(self, stream: int, window: int) -> list[object]:
         """Return the value that answers a LinkOpen."""
         self.told_id = self.inbox.commit_id
         ahead = sorted(self.inbox.ahead)
-        return [stream, self.inbox.commit_id, ahead, self.commit_trailer, window]
+        return [stream, self.inbox.commit_id, ahead, self.highest_uid, window]
 
     def receive(self, context: Context, queue: Queue, put: m.Put) -> Put:
         """Store what of *put* is new, and return what became of that.
@@ -87,16 +82,26 @@ class LinkInbox:
         self.duplicates += len(done.refused) - len(kept_out)
         for index, (seq_id, record) in enumerate(numbered):
             if index not in kept_out:
-                self._hold(seq_id, record)
+                self._hold(seq_id, record[-8 - record[4] :])
         refused = [(numbered[index][0], error) for index, error in kept_out.items()]
         return Put(refused, [], done.rows)
 
-    def _hold(self, seq_id: int, record: bytes) -> None:
-        before = self.inbox.commit_id
-        self.trailers[seq_id] = record[-8 - record[4] :]
+    def skip(self, put: m.Put) -> None:
+        """Take the ids of *put* as held: their messages are gone at the sender.
+
+        Raises:
+            WindowExceeded, FieldInvalid: before anything is taken.
+        """
+        if any(put.records):
+            raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        for seq_id in self.inbox.missing(put.first_id, len(put.records)):
+            self._hold(seq_id, None)
+
+    def _hold(self, seq_id: int, uid: bytes | None) -> None:
         self.inbox.receive(seq_id)
-        for passed in range(before, self.inbox.commit_id):
-            self.trailers.pop(passed, None)
+        if seq_id > self.highest_id:
+            self.highest_id, self.highest_uid = seq_id, uid
 
     def due(self, context: Context, connection: int, stream: int) -> m.Committed | None:
         """Return the commit to send now, or None; where it can wait, set the timer for it."""
@@ -125,12 +130,11 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = tx.get(keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    peer, commit_id, trailer, ahead = unpack(row)[:4]
-    trailers = dict(ahead)
-    inbox = Inbox(window, commit_id, set(trailers))
-    if trailer is not None:
-        trailers[commit_id] = trailer
-    return LinkInbox(stream_id, peer, inbox, trailers)
+    peer, commit_id, runs, highest_uid = unpack(row)[:4]
+    ahead = ids_of(runs)
+    return LinkInbox(
+        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), highest_uid
+    )
 
 
 def pin_peer(context: Context, name: str, store_id: bytes) -> None:
@@ -148,8 +152,18 @@ def pin_peer(context: Context, name: str, store_id: bytes) -> None:
         raise RequestError(
             ErrorCode.PEER_STORE_CHANGED,
             f"queue manager {name} was store {known.hex()}, now it says {store_id.hex()}: "
-            "two queue managers of one name, or its store was made anew",
+            "two queue managers of one name, or its store was made anew; if so, forget the old "
+            f"one with: qmctl link delete {name}",
         )
+
+
+def forget_peer(context: Context, name: str) -> bool:
+    """Let the name of a peer be any store's again; return whether it was bound to one."""
+    key = keys.SPACE_PEER + name.encode()
+    known = context.tx.get(key) is not None
+    context.tx.delete(key)
+    context.wrote = True
+    return known
 
 
 def check_stamped(put: m.Put) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
-from qmgr_protocol.window import Inbox
+from qmgr_protocol.window import Inbox, ids_of, runs_of
 from qmgrd.core import keys
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
@@ -33,6 +33,7 @@ class Producer:
     used_ms: int = 0  # store clock of when it was last opened or moved
     seen: int = 0  # the producer has all answers up to here
     refused: dict[int, int] = field(default_factory=dict)  # id to code
+    instance: int = 0  # of the program that opened it last, resumptions apart
 
     @property
     def identity(self) -> bytes:
@@ -46,9 +47,14 @@ class Producer:
 
     def encode(self) -> bytes:
         """Return the stored row."""
-        ahead = sorted(self.inbox.ahead)
-        refused = [[seq_id, code] for seq_id, code in self.refused.items()]
-        row: bytes = pack([self.inbox.commit_id, self.used_ms, self.seen, ahead, refused])
+        ahead = runs_of(self.inbox.ahead)
+        codes = set(self.refused.values())
+        refused = [
+            [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
+        ]
+        row: bytes = pack(
+            [self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance]
+        )
         return row
 
     def note_seen(self, seen: int) -> None:
@@ -84,9 +90,10 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
     row = tx.get(keys.SPACE_PRODUCER + producer_id)
     if row is None:
         return None
-    commit_id, used_ms, seen, ahead, refused = unpack(row)[:5]
-    inbox = Inbox(window, commit_id, set(ahead))
-    return Producer(producer_id, inbox, used_ms, seen, dict(refused))
+    commit_id, used_ms, seen, ahead, refused, instance = unpack(row)[:6]
+    inbox = Inbox(window, commit_id, ids_of(ahead))
+    codes = {seq_id: code for code, runs in refused for seq_id in ids_of(runs)}
+    return Producer(producer_id, inbox, used_ms, seen, codes, instance)
 
 
 def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:

@@ -219,7 +219,7 @@ class Queue:
         consumer.credit_bytes -= size
         self.counters.delivered += len(items)
         for key, value in damaged:
-            self._set_aside(tx, key, value)
+            self.set_aside(tx, key, value)
         return items
 
     def _ready(self, tx: Transaction) -> Any:
@@ -314,7 +314,7 @@ class Queue:
         self.counters.depth -= 1
         self.counters.bytes = max(self.counters.bytes - size, 0)  # Rot may have miscounted it.
 
-    def _set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
+    def set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
         """Move an entry that failed its checksum where nobody gets it, and count it."""
         priority, arrival = keys.place(key)
         self._forget(tx, key, entries.decode(value))

@@ -62,7 +62,10 @@ class Streams:
             found = producer.open_producer(
                 self._context, message.producer_id, message.resume, self.producer_count
             )
+        if message.resume and message.instance != found.instance:
+            raise StreamFenced(ErrorCode.PRODUCER_FENCED)  # Its ids may be another program's puts.
         self._fence(message.producer_id, session, ErrorCode.PRODUCER_FENCED)
+        found.instance = message.instance
         if self._context.tx.get(found.key) is None and found.key not in self._dirty:
             self.producer_count += 1
         found.used_ms = self._context.now.ms
@@ -95,7 +98,8 @@ class Streams:
         if isinstance(found, LinkInbox):
             found = replace(found, timer_set=False)  # That timer tells the older connection.
         else:
-            found = LinkInbox(message.stream_id, session.name, Inbox(window))
+            inbox = Inbox(window, message.base_id - 1)
+            found = LinkInbox(message.stream_id, session.name, inbox, inbox.commit_id)
         stream = session.add_stream(found)
         value = found.opened(stream, window)
         self._context.send(session.connection, m.Ok(message.request_id, value))
@@ -174,6 +178,10 @@ class Streams:
 
     def _put_of_link(self, session: Session, stream: LinkInbox, put: m.Put) -> None:
         context = self._context
+        self._moved[session.connection, put.stream] = stream
+        if not put.queue:
+            stream.skip(put)
+            return
         try:
             link_inbox.check_stamped(put)
             context.reserve(put.records)
@@ -189,7 +197,6 @@ class Streams:
             return
         context.rows += done.rows
         context.touch(queue)
-        self._moved[session.connection, put.stream] = stream
         if done.refused:
             seq_id, refused = done.refused[0]
             context.send(session.connection, link_inbox.blocked(put.stream, seq_id, refused))

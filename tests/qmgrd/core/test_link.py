@@ -7,8 +7,10 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.connection import Connection
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
 from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Manager
@@ -36,7 +38,9 @@ class Nyc:
         self.goaway = next((x for number, x in outcome.closes if number == self.connections), None)
         return [x for number, x in outcome.sends if number == self.connections]
 
-    def answer(self, name: str = "NYC", store_id: bytes = NYC_STORE) -> list[m.Message]:
+    def answer(
+        self, name: str = "NYC", store_id: bytes = NYC_STORE, message_max_bytes: int = 1 << 20
+    ) -> list[m.Message]:
         """Let the dial succeed and the far side say welcome; return what the link asks."""
         self.connections += 1
         self.peer = Peer(
@@ -46,7 +50,8 @@ class Nyc:
         self.wire = Connection(Side.LISTENER)
         ((hello, _),) = self.wire.receive(self.peer.hello(), 0)
         assert hello.name == "QM1"
-        return self.say(m.Welcome(1, name, store_id, 1))
+        welcome = m.Welcome(1, name, store_id, 1, message_max_bytes=message_max_bytes)
+        return self.say(welcome)
 
     def say(self, *messages: m.Message) -> list[m.Message]:
         for message in messages:
@@ -123,7 +128,7 @@ def test_commit_deletes_what_it_covers_B9(store: AnyStore, app: Client, nyc: Nyc
     app.manager.crash()
     nyc.turn()
     (opening,) = nyc.answer()
-    assert (opening.first_held, opening.next_id) == (3, 4)
+    assert (opening.base_id, opening.next_id) == (1, 4)
     assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096]))) == [3]
 
 
@@ -364,3 +369,111 @@ def test_commit_of_an_earlier_connection_is_not_obeyed(app: Client, nyc: Nyc) ->
     nyc.answer()
     nyc.say(m.Committed(nyc.stream or 1, 3))
     assert app.ask(m.LinkShow, "NYC")["waiting"] == 3
+
+
+# -- what is damaged or too long
+
+
+def damage(manager: Manager, seq_id: int) -> None:
+    """Flip a bit in the body of a message on the transmission queue."""
+    queue_id = manager.queue("@NYC").id
+    key = keys.message(queue_id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
+    tx = manager.store.begin()
+    value = tx.get(key)
+    assert value is not None
+    at = entries.HEAD_BYTES + len("F") + records.HEAD_BYTES
+    tx.put(key, value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :])
+    manager.store.commit()
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_damaged_message_is_set_aside_and_its_id_given_up(
+    store: AnyStore, app: Client, nyc: Nyc, damaged: int
+) -> None:
+    app.put("F@NYC", b"long enough", b"to lose a", b"bit of it")
+    damage(app.manager, damaged)
+    sent = nyc.up()
+    assert ids(sent) == [1, 2, 3]
+    records_ = [(x.queue, record) for x in sent for record in x.records]
+    assert records_[damaged - 1] == ("", b"")
+    assert all(queue == "F" and record for queue, record in records_ if record)
+    row = app.show("@NYC")
+    assert (row["depth"], row["damaged"]) == (2, 1)
+    assert len(app.manager.scan(keys.lane(row["queue_id"], keys.LANE_DAMAGED))) == 1
+    nyc.hang_up()
+    nyc.turn(1_000)
+    assert [x.records for x in nyc.up()] == [x.records for x in sent]
+    nyc.say(m.Committed(nyc.stream, 3))
+    assert app.bodies("@NYC") == []
+    app.manager.crash()
+    nyc.turn()
+    nyc.up(commit_id=3, trailer=None if damaged == 3 else trailer_of(sent, 3))
+    assert state(app.manager.connect()) == "up"
+
+
+def test_peer_that_holds_what_was_damaged_here_since_is_not_refused(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"long enough", b"to lose a bit")
+    sent = nyc.up()
+    nyc.hang_up()
+    damage(app.manager, 2)
+    nyc.turn(1_000)
+    nyc.up(commit_id=2, trailer=trailer_of(sent, 2))
+    assert (state(app), app.bodies("@NYC")) == ("up", [])
+
+
+def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", bytes(5_000), b"3")
+    nyc.answer(message_max_bytes=4_096)
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096]))) == [1]
+    assert nyc.turn() == []
+    row = app.ask(m.LinkShow, "NYC")
+    assert row["state"] == "blocked"
+    assert "MESSAGE_TOO_LARGE: message 2 has 5" in row["error"]
+    assert "NYC takes 4096: raise its limits.message_max_bytes" in row["error"]
+    nyc.hang_up()
+    nyc.turn(1_000)
+    assert ids(nyc.up()) == [1, 2, 3]
+
+
+# -- the way out of a refusal
+
+
+def test_accepted_peer_gets_what_is_held_as_a_new_stream_B22(
+    store: AnyStore, app: Client, nyc: Nyc
+) -> None:
+    app.put("F@NYC", b"1", b"2", b"3")
+    nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2))
+    nyc.hang_up()
+    nyc.turn(1_000)
+    nyc.answer(store_id=b"X" * 16)
+    assert state(app) == "refused"
+    app.send(m.LinkStart(1_001, "NYC", True))
+    nyc.turn()
+    for crash in (False, True):
+        if crash:
+            app.manager.crash()
+            nyc.turn()
+        (opening,) = nyc.answer(store_id=b"X" * 16)
+        assert (opening.base_id, opening.next_id) == (3, 4)
+        assert opening.stream_id[:16] == STORE_ID
+        assert opening.stream_id != STREAM
+        assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096]))) == [3]
+
+
+def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up(commit_id=7, trailer=b"x")
+    assert state(app) == "refused"
+    app.send(m.LinkStart(1_001, "NYC", True))
+    nyc.turn()
+    (opening,) = nyc.answer()
+    assert opening.base_id == 1
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096]))) == [1]
+
+
+def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    with pytest.raises(RequestError, match="link NYC is up, not refused"):
+        app.ask(m.LinkStart, "NYC", True)
+    assert state(app) == "up"

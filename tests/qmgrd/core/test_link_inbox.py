@@ -99,7 +99,7 @@ def test_stream_goes_on_where_it_was_after_a_restart(
         app.manager.restart()
     else:
         app.manager.crash()
-    assert Far(app.manager).open() == [2, [5], b"FAR" + (2).to_bytes(8, "big"), 4096]
+    assert Far(app.manager).open() == [2, [5], b"FAR" + (5).to_bytes(8, "big"), 4096]
 
 
 def test_consumed_message_that_is_sent_again_does_not_come_twice_B14(
@@ -216,6 +216,49 @@ def test_name_is_bound_to_its_store_at_the_first_contact(
     assert code is ErrorCode.PEER_STORE_CHANGED
 
 
+def test_peer_that_was_made_anew_is_taken_once_its_name_is_forgotten(
+    store: AnyStore, app: Client, far: Far
+) -> None:
+    far.send(1, message(1))
+    app.ask(m.LinkDelete, "FAR")
+    assert app.code_of(m.LinkDelete, "FAR") is ErrorCode.LINK_UNKNOWN
+    app.manager.crash()
+    other = Far(app.manager, store_id=b"G" * 16)
+    assert other.open(b"G" * 16 + STREAM[16:])[0] == 0
+
+
+def test_stream_that_begins_later_begins_there(store: AnyStore, app: Client) -> None:
+    far = Far(app.manager)
+    value = far.client.ask(m.LinkOpen, STREAM, 501, 600)
+    assert value[1:4] == [500, [], None]
+    far.stream = value[0]
+    far.send(501, message(501))
+    assert far.committed() == [501]
+
+
+def test_ids_whose_messages_are_gone_leave_no_gap(store: AnyStore, app: Client, far: Far) -> None:
+    far.send(1, message(1))
+    far.send(4, message(4))
+    assert far.send(2, b"", b"", queue="") == []
+    assert far.committed() == [4]
+    assert app.bodies("Q") == [b"1", b"4"]
+    far.send(5, b"", queue="")
+    app.manager.crash()
+    assert Far(app.manager).open()[:3] == [5, [], None]
+
+
+def test_gone_messages_that_are_there_break_the_protocol(app: Client, far: Far) -> None:
+    far.send(1, message(1), queue="")
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_gone_messages_are_held_to_the_window(app: Client, far: Far) -> None:
+    far.send(2, *[b""] * 4_096, queue="")
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.WINDOW_EXCEEDED
+
+
 def test_stream_of_another_store_breaks_the_protocol(app: Client) -> None:
     other = Far(app.manager, store_id=b"G" * 16)
     other.client.say(m.LinkOpen(1, STREAM, 1, 1))
@@ -245,7 +288,7 @@ def test_inbound_links_are_listed_once(app: Client, far: Far) -> None:
 
 def test_row_is_read_as_it_was_written() -> None:
     tx = MemoryStore()
-    stream = LinkInbox(STREAM, "FAR", Inbox(10, 4, {6, 8}), {4: b"d", 6: b"f", 8: b"h"})
+    stream = LinkInbox(STREAM, "FAR", Inbox(10, 4, {6, 8}), 8, b"h")
     tx.put(stream.key, stream.encode())
     assert link_inbox.load(tx, STREAM, 10) == stream
     assert link_inbox.load(tx, STREAM[:-1] + b"x", 10) is None
@@ -253,7 +296,7 @@ def test_row_is_read_as_it_was_written() -> None:
 
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
-    tx.put(keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, b"d", [[6, b"f"]], "new"]))
+    tx.put(keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", "new"]))
     loaded = link_inbox.load(tx, STREAM, 10)
     assert loaded is not None
-    assert loaded.trailers == {4: b"d", 6: b"f"}
+    assert (loaded.inbox.ahead, loaded.highest_id, loaded.highest_uid) == ({6, 7}, 7, b"g")

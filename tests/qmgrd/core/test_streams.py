@@ -169,6 +169,23 @@ def test_opening_that_was_long_under_way_does_not_fence_the_newer(
     assert new.put("Q", record(b"1")) == []
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_program_does_not_resume_what_another_one_went_on_with(
+    store: AnyStore, app: Client, restart: bool
+) -> None:
+    """It would take the other's puts under its ids for its own."""
+    manager = app.manager
+    manager.connect("one").ask(m.ProducerOpen, ID, False, 1)
+    manager.connect("two").ask(m.ProducerOpen, ID, False, 2)
+    if restart:
+        manager.crash()
+    one = manager.connect("one")
+    one.say(m.ProducerOpen(1, ID, True, 1))
+    assert one.goaway is not None
+    assert one.goaway.code == ErrorCode.PRODUCER_FENCED
+    assert manager.connect("two").ask(m.ProducerOpen, ID, True, 2)[1] == 0
+
+
 def test_put_of_the_fenced_in_the_same_turn_is_too_late(manager: Manager, app: Client) -> None:
     old = app.producer(ID)
     new = manager.connect("app")

@@ -1,0 +1,117 @@
+"""What a link has to send: the messages on its transmission queue, and how far the peer has them.
+
+The transmission queue keeps each message under its sequence id, which is its arrival number: given
+in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
+"""
+
+from collections.abc import Iterator
+from itertools import repeat
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.window import Outbox
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core.context import Context
+from qmgrd.core.queue import Queue
+
+GONE = ("", b"")  # Target and record of an id whose message is damaged.
+
+
+class LinkOutbox(Outbox):
+    """The sending window of a link, as stored here.
+
+    Invariant: what lies on ``queue`` are the ids from ``commit_id`` + 1 on, but for damaged ones.
+    """
+
+    def __init__(self, queue: Queue, context: Context) -> None:
+        self.queue = queue
+        self._context = context
+        self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
+        self._damaged: list[tuple[bytes, bytes]] = []  # keys and entries met in this turn
+        self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
+        commit_id, row = 0, context.tx.get(self._row_key)
+        if row is not None:
+            commit_id, self._commit_uid = unpack(row)[:2]
+        super().__init__(
+            context.config.link.window_messages, commit_id, queue.counters.next_arrival
+        )
+
+    def _save(self) -> None:
+        self._context.tx.put(self._row_key, pack([self.commit_id, self._commit_uid]))
+        self._context.touch(self.queue)
+
+    def _key(self, seq_id: int) -> bytes:
+        return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
+
+    def forget_commit(self) -> None:
+        """Have nothing known of what the peer holds: it becomes another one."""
+        self._commit_uid = None
+        self._save()
+
+    def uid_at(self, seq_id: int) -> bytes | None:
+        """Return the encoded UID of the message that has that id, or None where it is not known."""
+        if seq_id == self.commit_id:
+            return self._commit_uid
+        value = self._context.tx.get(self._key(seq_id))
+        if value is None:
+            return None
+        entry = entries.decode(value)
+        sound = entries.sound(entries.record(self._context.tx, entry))
+        return entries.uid_trailer(entry) if sound else None
+
+    def records(self, count: int) -> Iterator[tuple[str, bytes]]:
+        """Yield target and record of up to *count* of the next ids, as the window lets them go.
+
+        An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
+        for it. Call :meth:`set_aside` afterwards.
+        """
+        self.next_id = self.queue.counters.next_arrival
+        tx, next_id = self._context.tx, self.sent_id + 1
+        last = min(self.sent_id + count, self.commit_id + self.window, self.next_id - 1)
+        for key, value in tx.scan(self._key(next_id), self._key(last + 1)):
+            seq_id = keys.place(key)[1]
+            yield from repeat(GONE, seq_id - next_id)
+            next_id = seq_id + 1
+            entry = entries.decode(value)
+            record = entries.record(tx, entry)
+            if entries.sound(record):
+                yield entry.target, record
+            else:
+                self._damaged.append((key, value))
+                yield GONE
+        yield from repeat(GONE, last + 1 - next_id)
+
+    def set_aside(self) -> None:
+        """Keep for forensics what :meth:`records` found damaged."""
+        if not self._damaged:
+            return
+        for key, value in self._damaged:
+            self.queue.set_aside(self._context.tx, key, value)
+        self._context.note(
+            "error", "damaged messages set aside", queue=self.queue.name, count=len(self._damaged)
+        )
+        self._context.dirty_queues[self.queue.id] = self.queue
+        self._damaged.clear()
+
+    def commit(self, commit_id: int) -> range:
+        """Delete what the peer now holds, in this turn; return the ids.
+
+        Raises:
+            CommitOutOfRange: *commit_id* was never assigned.
+        """
+        self.next_id = self.queue.counters.next_arrival
+        before, uid = self.commit_id, self.uid_at(commit_id)
+        done = super().commit(commit_id)
+        if done:
+            self._commit_uid = uid
+            self._delete(before + 1, commit_id)
+            self._save()
+        return done
+
+    def _delete(self, first_id: int, last_id: int) -> None:
+        tx, queue = self._context.tx, self.queue
+        rows = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
+        for key, value in rows:
+            queue.remove_entry(tx, *keys.place(key), value)
+        queue.counters.acked += len(rows)
+        self._context.rows += 3 * len(rows)
