@@ -9,6 +9,9 @@ from qmgr_protocol import messages as m
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
+AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
+TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from that have nothing here
+
 
 class Arrival(NamedTuple):
     """A message of a peer, or something that the shell wants the broker to know."""
@@ -21,11 +24,12 @@ class Arrival(NamedTuple):
 class Pending:
     """What one connection has waiting. The counts are what its credit is held against."""
 
-    __slots__ = ("arrivals", "closed", "messages", "put_bytes", "put_messages")
+    __slots__ = ("arrivals", "bytes", "closed", "messages", "put_bytes", "put_messages")
 
     def __init__(self) -> None:
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
+        self.bytes = 0
         self.messages = 0  # of any kind but puts
         self.put_messages = 0
         self.put_bytes = 0
@@ -37,6 +41,13 @@ class Intake:
     def __init__(self) -> None:
         self._pending: dict[int, Pending] = {}
         self._rotation: deque[int] = deque()
+        self._bytes = 0
+
+    def is_ahead(self, pending: Pending) -> bool:
+        """Return whether so much waits that the connection should not be read from for now."""
+        return pending.bytes > AHEAD_MAX_BYTES or (
+            self._bytes > TOTAL_MAX_BYTES and pending.bytes > 0
+        )
 
     def __bool__(self) -> bool:
         return bool(self._rotation)
@@ -52,10 +63,12 @@ class Intake:
         """Add a message of a peer."""
         pending = self.of(connection)
         if type(message) is m.Put:
-            pending.put_messages += len(message.records)
+            pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
         else:
             pending.messages += 1
+        pending.bytes += size_bytes
+        self._bytes += size_bytes
         self._add(connection, pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
@@ -89,9 +102,11 @@ class Intake:
                 del self._pending[connection]
             if arrival.event is None:
                 if type(arrival.message) is m.Put:
-                    pending.put_messages -= len(arrival.message.records)
+                    pending.put_messages -= len(arrival.message.records) or 1
                     pending.put_bytes -= arrival.size_bytes
                 else:
                     pending.messages -= 1
+                pending.bytes -= arrival.size_bytes
+                self._bytes -= arrival.size_bytes
             bytes_max -= arrival.size_bytes
             yield connection, arrival

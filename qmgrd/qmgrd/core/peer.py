@@ -27,6 +27,7 @@ Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
+PINGS_MAX = 100  # and pongs, in what is read at once
 
 
 class Peer:
@@ -83,20 +84,24 @@ class Peer:
             RemoteProtocolError: the peer broke the protocol; what came before that counts.
         """
         answers: list[bytes] = []
-        connection = self._connection
+        connection, pings = self._connection, 0
         for message, size_bytes in connection.receive(data, now_ms):
             kind = type(message)
             if kind is m.Put:
                 self._intake.message(self.number, message, size_bytes)
-            elif kind is m.Ping:
-                answers.append(self._pong(message))
+            elif kind is m.Ping or kind is m.Pong:
+                pings += 1
+                if pings > PINGS_MAX:
+                    raise CreditExceeded("heartbeats", pings, PINGS_MAX)
+                if kind is m.Ping:
+                    answers.append(self._pong(message))
             elif kind is m.Hello:
                 answers.append(self._greet(message))
             elif kind is m.Welcome:
                 self._tell(self._dialled(message))
             elif kind is m.Goaway:
                 self.goaway = message
-            elif kind is not m.Pong:
+            else:
                 self._intake.message(self.number, message, size_bytes)
         if connection.error is not None:
             raise connection.error
@@ -150,6 +155,11 @@ class Peer:
         limit = limits.request_window * UNANSWERED_FACTOR
         if pending.messages > limit:
             raise CreditExceeded("requests", pending.messages, limit)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether so much of this peer waits for a turn that no more should be read for now."""
+        return self._intake.is_ahead(self._pending)
 
     def encode(self, message: m.Message) -> bytes:
         """Return *message* as bytes; nothing where the connection is closing already."""

@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.producer import Producer
+
+STREAMS_MAX = 100
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
@@ -36,6 +39,14 @@ class Session:
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # of this turn
+
+    def check_streams(self) -> None:
+        """Raise RequestError PRODUCERS_EXHAUSTED where no further stream may be open here."""
+        if len(self.streams) >= STREAMS_MAX:
+            raise RequestError(
+                ErrorCode.PRODUCERS_EXHAUSTED,
+                f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
+            )
 
     def add_stream(self, stream: "Producer | LinkInbox") -> int:
         """Return the number under which *stream* is known on this connection."""

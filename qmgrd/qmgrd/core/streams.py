@@ -56,6 +56,7 @@ class Streams:
         """Answer with the stream's number and how far it got; fence whoever had it."""
         if len(message.producer_id) != 16:
             raise FieldInvalid("ProducerOpen", "producer_id", "is not 16 bytes")
+        session.check_streams()
         found = self._dirty.get(keys.SPACE_PRODUCER + message.producer_id)
         if not isinstance(found, Producer):
             self._make_room(message)
@@ -90,6 +91,7 @@ class Streams:
         """Answer a link's sender with what is held of its stream; fence an older connection."""
         if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
+        session.check_streams()
         link_inbox.pin_peer(self._context, session.name, session.store_id)
         self._fence(message.stream_id, session, ErrorCode.LINK_FENCED)
         window = self._context.config.link.window_messages
@@ -234,6 +236,7 @@ class Streams:
 
     def inbound(self) -> list[dict[str, object]]:
         """Return the links that lead here and are connected."""
+        sessions = {session.connection: session for session in self._holders.values()}
         return [
             {
                 "peer": stream.peer,
@@ -242,9 +245,9 @@ class Streams:
                 "ahead": len(stream.inbox.ahead),
                 "duplicates": stream.duplicates,
             }
-            for identity, session in self._holders.items()
+            for session in sessions.values()
             for stream in session.streams.values()
-            if isinstance(stream, LinkInbox) and stream.identity == identity
+            if isinstance(stream, LinkInbox)
         ]
 
 

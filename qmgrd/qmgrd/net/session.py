@@ -75,7 +75,20 @@ class Session(asyncio.Protocol):
             else:
                 self._why = f"the peer left: {self.peer.goaway.text}"
                 transport.close()
+        if self.peer.is_ahead and self._open_transport() is not None:
+            transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
         self._host.want_turn()
+
+    def _read_on(self) -> None:
+        """Read again once the turns have caught up; the loop comes round with each of them."""
+        transport = self._open_transport()
+        if transport is None:
+            return
+        if self.peer.is_ahead:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        else:
+            transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the core."""

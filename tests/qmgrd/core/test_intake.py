@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
-from qmgrd.core.intake import Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, TOTAL_MAX_BYTES, Intake
 
 
 def put(*sizes: int) -> m.Put:
@@ -98,3 +98,27 @@ def test_nothing_is_lost_and_each_connection_keeps_its_order(
     for number in set(numbers):
         sent = [serial for serial, of in enumerate(numbers, 1) if of == number]
         assert [serial for of, serial in found if of == number] == sent
+
+
+def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
+    intake = Intake()
+    pending = intake.of(1)
+    for _ in range(2):
+        assert not intake.is_ahead(pending)
+        intake.message(1, m.Settle(1, 1, 1, b""), AHEAD_MAX_BYTES // 2 + 1)
+    assert intake.is_ahead(pending)
+    assert not intake.is_ahead(intake.of(2))
+    took(intake, bytes_=1)
+    assert not intake.is_ahead(pending)
+
+
+def test_all_connections_together_are_bounded() -> None:
+    """Beyond that only those are read from that have nothing waiting: each gets its share."""
+    intake = Intake()
+    count = TOTAL_MAX_BYTES // AHEAD_MAX_BYTES + 1
+    for number in range(count):
+        intake.message(number, m.Status(1), AHEAD_MAX_BYTES)
+    assert all(intake.is_ahead(intake.of(number)) for number in range(count))
+    assert not intake.is_ahead(intake.of(count))
+    took(intake, bytes_=1)
+    assert not intake.is_ahead(intake.of(count - 1))

@@ -18,7 +18,7 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.states import Side
 from qmgrd.core.intake import Intake
-from qmgrd.core.peer import UNANSWERED_FACTOR, Admit, Peer, goodbye
+from qmgrd.core.peer import PINGS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
 from tests.qmgrd.core.harness import record
 
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
@@ -177,6 +177,23 @@ def test_credit_comes_back_with_the_turn() -> None:
     for _ in range(3):
         pair.say(m.Put(1, 1, 0, "Q", [b"x"] * 10))
         pair.waiting()
+
+
+def test_puts_without_records_count_too() -> None:
+    pair = Pair(Limits(put_window_messages=10))
+    pair.say(HELLO)
+    with pytest.raises(CreditExceeded, match="11 puts outstanding, at most 10"):
+        pair.say(*[m.Put(1, 1, 0, "Q", [])] * 11)
+
+
+@pytest.mark.parametrize("flood", [m.Ping(1), m.Pong(1)])
+def test_flood_of_heartbeats_breaks_the_protocol(flood: m.Message) -> None:
+    """They are answered at once, so no credit holds them."""
+    pair = Pair()
+    pair.say(HELLO)
+    pair.say(*[flood] * PINGS_MAX)
+    with pytest.raises(CreditExceeded, match=f"{PINGS_MAX + 1} heartbeats outstanding"):
+        pair.say(*[flood] * (PINGS_MAX + 1))
 
 
 def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:

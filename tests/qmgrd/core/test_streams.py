@@ -7,6 +7,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
 from qmgrd.core import keys
+from qmgrd.core.session import STREAMS_MAX
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
 
 ID = b"P" * 16
@@ -287,12 +288,20 @@ def test_connected_producer_is_kept_whatever_its_age(app: Client) -> None:
     assert again(app.manager).commit_id == 2
 
 
+def many_producers(manager: Manager, count: int) -> list[Client]:
+    """Open *count* producers; return the connections that hold them."""
+    clients: list[Client] = []
+    for number in range(count):
+        if number % STREAMS_MAX == 0:
+            clients.append(manager.connect())
+        clients[-1].producer(number.to_bytes(16, "big"))
+    return clients
+
+
 def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None:
     """1,200 rows take several slices; a crash in between continues."""
-    app = manager.connect()
-    for i in range(1_200):
-        app.producer(i.to_bytes(16, "big"))
-    app.hang_up()
+    for client in many_producers(manager, 1_200):
+        client.hang_up()
     manager.turn()
     assert len(manager.scan(keys.SPACE_PRODUCER)) == 1_200
     manager.turn(31 * DAY_MS)
@@ -305,9 +314,8 @@ def test_retention_goes_on_over_many_turns_and_a_crash(manager: Manager) -> None
 
 
 def test_retention_gets_past_more_producers_in_use_than_a_slice_holds(manager: Manager) -> None:
-    app, gone = manager.connect("app"), manager.connect("gone")
-    for i in range(600):
-        app.producer(i.to_bytes(16, "big"))
+    gone = manager.connect("gone")
+    many_producers(manager, 600)
     gone.producer(b"\xff" * 16)
     gone.hang_up()
     manager.turn(31 * DAY_MS)
@@ -348,3 +356,11 @@ def test_new_producer_takes_the_place_of_an_idle_one_when_no_more_are_kept() -> 
     assert app.ask(m.Status)["producers"] == 3
     assert app.code_of(m.ProducerOpen, ids[0], True) == ErrorCode.PRODUCER_UNKNOWN
     app.ask(m.ProducerOpen, ids[1], True)  # A later one was kept.
+
+
+def test_streams_of_a_connection_are_bounded(app: Client) -> None:
+    for number in range(STREAMS_MAX):
+        app.ask(m.ProducerOpen, b"%016d" % number)
+    assert app.code_of(m.ProducerOpen, b"one too many 100") == ErrorCode.PRODUCERS_EXHAUSTED
+    assert app.code_of(m.ProducerOpen, ID) == ErrorCode.PRODUCERS_EXHAUSTED
+    assert app.ask(m.Status)["producers"] == STREAMS_MAX

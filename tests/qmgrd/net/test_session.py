@@ -12,7 +12,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
-from qmgrd.core.intake import Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.peer import Peer
 from qmgrd.net import session as sessions
 from qmgrd.net.session import Session
@@ -134,6 +134,28 @@ async def test_peer_that_leaves_with_a_goodbye_is_closed(tmp_path: Path) -> None
         host.closed.put_nowait("")
     events = [bool(x.event) for _, x in host.intake.take(9, 999)]
     assert events == [True, True]
+
+
+async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) -> None:
+    """Else a few that pour would have the loop, and all its memory, to themselves."""
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        settle = m.Settle(1, m.ACK, 1, bytes(m.HANDLES_MAX_BYTES))
+        count = 10 * AHEAD_MAX_BYTES // m.HANDLES_MAX_BYTES
+        client.send(*[settle] * count)
+        while not session.peer.is_ahead:
+            host.turn.clear()
+            await host.turn.wait()
+        pending = host.intake.of(session.peer.number)
+        for _ in range(100):
+            await asyncio.sleep(0)
+            assert pending.bytes < AHEAD_MAX_BYTES + (1 << 20)
+        taken = 0
+        while taken < count:
+            taken += sum(x.event is None for _, x in host.intake.take(1_000, 1 << 40))
+            await asyncio.sleep(0)
 
 
 async def test_lost_connection_is_told_once(tmp_path: Path) -> None:
