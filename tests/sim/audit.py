@@ -9,6 +9,7 @@ from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
+from qmgrd.core.dedup import OriginTable
 from qmgrd.core.link import Link
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
@@ -77,7 +78,7 @@ def counters_equal_contents(node: Node, dropped: set[int]) -> None:
 def uid_index_agrees(node: Node, dropped: set[int]) -> None:
     """Each message has its row in the UID index, and each row its message."""
     expected = {
-        keys.of_queue(keys.SPACE_UID, queue_id) + entries.uid_trailer(entry): key[5:]
+        OriginTable(queue_id).index_key(entries.uid_trailer(entry), entry.target.encode()): key[5:]
         for queue_id, key, entry in _messages(node.store)
         if queue_id not in dropped
     }

@@ -54,7 +54,7 @@ class View:
 
     queues: dict[int, tuple[str, str]] = field(default_factory=dict)  # id: name, kind
     held: dict[Handle, Held] = field(default_factory=dict)
-    uids: set[tuple[int, bytes]] = field(default_factory=set)  # on a queue now
+    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # on a queue now
     ever: set[tuple[str, bytes]] = field(default_factory=set)  # on a queue of that name, ever
     rows: dict[bytes, bytes] = field(default_factory=dict)  # windows, as last made durable
     told: dict[bytes, int] = field(default_factory=dict)  # stream: highest commit id that left
@@ -129,9 +129,10 @@ class Watch:
         put, trailer = self.ledger.of(record), entries.uid_trailer(entry)
         name, kind = view.queues[handle[0]]
         fact = f"message {put.serial} of {put.producer} on {name} at {node.name}"
-        require((handle[0], trailer) not in view.uids, "one_message_of_a_uid_on_a_queue", fact)
+        uid = (handle[0], entry.target, trailer)
+        require(uid not in view.uids, "one_message_of_a_uid_on_a_queue", fact)
         view.held[handle] = Held(put, trailer, entry.target, view.crashes)
-        view.uids.add((handle[0], trailer))
+        view.uids.add(uid)
         view.ever.add((name, trailer))
         if put.where == node.name:
             require(not put.entered, "nothing_is_doubled", fact)
@@ -146,7 +147,7 @@ class Watch:
 
     def _removed(self, node: Node, view: View, handle: Handle) -> None:
         held = view.held.pop(handle)
-        view.uids.discard((handle[0], held.trailer))
+        view.uids.discard((handle[0], held.target, held.trailer))
         name, kind = view.queues[handle[0]]
         fact = f"message {held.put.serial}, id {handle[1]} of {name} at {node.name}"
         if kind == "transmission":

@@ -39,11 +39,16 @@ class OriginTable:
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
-    def index_key(self, trailer: bytes) -> bytes:
-        """Return the key of the UID index for the encoded UID *trailer*."""
+    def index_key(self, trailer: bytes, target: bytes = b"") -> bytes:
+        """Return the key of the UID index for the encoded UID *trailer*.
+
+        On a transmission queue a message is bound for a *target*, and may be there once for each.
+        """
+        if target:
+            return self._index_prefix + bytes([len(target)]) + target + trailer
         return self._index_prefix + trailer
 
-    def judge(self, tx: Transaction, trailer: bytes) -> Verdict:
+    def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> Verdict:
         """Return whether a message of the encoded UID *trailer* may be put."""
         origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
         highest = self._highest.get(origin)
@@ -51,10 +56,10 @@ class OriginTable:
             highest = self._load(tx, origin)
         if timestamp > highest:
             return Verdict.FAST
-        return Verdict.DUPLICATE if self._is_there(tx, trailer) else Verdict.SLOW
+        return Verdict.DUPLICATE if self._is_there(tx, trailer, target) else Verdict.SLOW
 
-    def _is_there(self, tx: Transaction, trailer: bytes) -> bool:
-        position = tx.get(self._index_prefix + trailer)
+    def _is_there(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
+        position = tx.get(self.index_key(trailer, target))
         value = None if position is None else tx.get(self._message_prefix + position)
         return value is not None and entries.uid_trailer(entries.decode(value)) == trailer
 

@@ -7,7 +7,8 @@
     03     queue manager name                             store id pinned to it (16 bytes)
     04     queue id (u32)                                 counters row
     10     queue id, lane (u8), 9 - priority, arrival     entry
-    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index
+    11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
+           (of a transmission queue: u8 length and name of the target before the origin)
     12     queue id, origin                               highest timestamp of that origin (u64)
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)

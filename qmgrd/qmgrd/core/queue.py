@@ -112,14 +112,17 @@ class Queue:
         """Append the records of *batch* that can be; tell of the others why not."""
         refused: list[tuple[int, RequestError]] = []
         stamped: list[list[int]] = []
-        head = entries.encode_head(now.wall_us, target.encode())
+        bound_for = target.encode()
+        head = entries.encode_head(now.wall_us, bound_for)
         rows = 0
         for index, record in enumerate(batch):
             try:
                 found = records.check(record)
                 if len(record) > message_max_bytes:
                     raise _too_large(len(record), message_max_bytes)
-                trailer, verdict = self._identify(tx, now, stamper, record, found.origin_length)
+                trailer, verdict = self._identify(
+                    tx, now, stamper, record, found.origin_length, bound_for
+                )
                 if self.counters.depth >= self.bounds.depth_max:
                     raise self._full()
                 if self.counters.bytes + len(record) > self.bounds.bytes_max:
@@ -131,14 +134,16 @@ class Queue:
             if not found.origin_length:
                 record = records.stamp_encoded(record, trailer)
                 _note_stamp(stamped, index, stamper.last_us)
-            rows += self._append(tx, head, record, trailer, found.priority)
+            index_key = self.origins.index_key(trailer, bound_for)
+            rows += self._append(tx, head, record, trailer, index_key, found.priority)
             self.counters.fast += verdict is Verdict.FAST
             self.counters.slow += verdict is Verdict.SLOW
         return Put(refused, stamped, rows)
 
     def _identify(
-        self, tx: Transaction, now: Now, stamper: Stamper, record: bytes, origin_length: int
-    ) -> tuple[bytes, Verdict]:
+        self, tx: Transaction, now: Now, stamper: Stamper, record: bytes, origin_length: int,
+        target: bytes,
+    ) -> tuple[bytes, Verdict]:  # fmt: skip
         """Return the encoded UID under which *record* may be put, and how that was found out.
 
         Raises:
@@ -150,7 +155,7 @@ class Queue:
             stamper.observe(trailer, now.wall_us)
         else:
             trailer = stamper.next(now.wall_us)
-        verdict = self.origins.judge(tx, trailer)
+        verdict = self.origins.judge(tx, trailer, target)
         if verdict is Verdict.DUPLICATE:
             self.counters.duplicates += 1
             uid = f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
@@ -160,8 +165,9 @@ class Queue:
         return trailer, verdict
 
     def _append(
-        self, tx: Transaction, head: bytes, record: bytes, trailer: bytes, priority: int
-    ) -> int:
+        self, tx: Transaction, head: bytes, record: bytes, trailer: bytes, index_key: bytes,
+        priority: int,
+    ) -> int:  # fmt: skip
         """Write entry and index; return how many rows that took."""
         counters = self.counters
         arrival = counters.next_arrival
@@ -176,7 +182,7 @@ class Queue:
             value = head + record
         key = keys.message(self.id, keys.LANE_READY, priority, arrival)
         tx.put(key, value)
-        tx.put(self.origins.index_key(trailer), key[5:])
+        tx.put(index_key, key[5:])
         self.origins.enter(trailer)
         counters.next_arrival = arrival + 1
         counters.depth += 1
@@ -324,7 +330,7 @@ class Queue:
     def _forget(self, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
         """Take what may be damaged off the queue: it may name another message's UID, or no size."""
         tx.delete(key)
-        index_key = self.origins.index_key(entries.uid_trailer(entry))
+        index_key = self.origins.index_key(entries.uid_trailer(entry), entry.target.encode())
         if tx.get(index_key) == key[5:]:
             tx.delete(index_key)
         self.counters.depth -= 1

@@ -31,7 +31,8 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
     for key, value in ready.items():
         entry = entries.decode(value)
         trailer = entries.uid_trailer(entry)
-        assert uids[index + trailer] == key[5:], "the UID index points elsewhere"
+        index_key = queue.origins.index_key(trailer, entry.target.encode())
+        assert uids[index_key] == key[5:], "the UID index points elsewhere"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
         assert rows[origin] >= trailer[-8:], "the table of origins is below a message"
         size += entries.record_bytes(entry)

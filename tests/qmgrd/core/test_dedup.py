@@ -346,3 +346,17 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(table._highest) <= 10
     assert all(table.judge(tx, encode_uid(Uid(f"O{i}", 5))) is Verdict.DUPLICATE for i in range(25))
     assert len(table.entries(tx, 7)) == 7
+
+
+def test_one_uid_may_wait_for_a_link_once_for_each_queue_there(
+    store: AnyStore, app: Client
+) -> None:
+    """Here as over there: queues are apart, each is asked for its own."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    for queue in ("F@NYC", "G@NYC"):
+        app.ask(m.QueueCreate, queue)
+    assert put(app, "A", 5, "F@NYC") is None
+    assert put(app, "A", 5, "G@NYC") is None
+    assert put(app, "A", 5, "F@NYC") is DUPLICATE
+    assert put(app, "A", 5, "G@NYC") is DUPLICATE
+    assert app.show("@NYC")["depth"] == 2
