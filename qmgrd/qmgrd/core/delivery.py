@@ -31,6 +31,7 @@ class Delivery:
         self._sessions = sessions
         self._rows_max = context.config.limits.turn_rows  # beyond it nothing is handed out
         self._returns: deque[Lease] = deque()
+        self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
 
     @property
     def busy(self) -> bool:
@@ -213,9 +214,10 @@ class Delivery:
         lessee.timer_set = False
         due: list[Lease] = []
         for lease in lessee.leases.values():
-            if lease.deadline_ms > self._context.now.ms or len(due) == RETURNS_PER_TURN:
+            if lease.deadline_ms > self._context.now.ms or len(due) >= self._ends_left:
                 break
             due.append(lease)
+        self._ends_left -= len(due)
         for lease in due:
             lessee.queue.come_back(self._context.tx, lease, failed=True)
         if due:
@@ -242,7 +244,8 @@ class Delivery:
             self._returns.extend(lessee.leases.values())
 
     def return_leases(self) -> None:
-        """Bring back a slice of what lost connections held."""
+        """Bring back a slice of what lost connections held; the timers have rung in this turn."""
+        self._ends_left = RETURNS_PER_TURN
         for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
             lease = self._returns.popleft()
             queue = lease.lessee.queue

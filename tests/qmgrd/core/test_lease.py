@@ -92,3 +92,15 @@ def test_consumer_wants_while_it_has_credit_of_both_kinds(manager: Manager) -> N
     consumer = Consumer(1, 1, queue, 1, 1, 100)
     consumer.open = False
     assert not consumer.wants
+
+
+def test_leases_of_many_consumers_that_end_at_once_come_back_in_slices(app: Client) -> None:
+    """Each has a timer of its own; all of them in one turn would hold up everybody else."""
+    app.put("Q", *[b"x"] * 2_000)
+    for number in range(10):
+        assert len(app.get("Q", 200, lease_ms=1_000 + number)) == 200
+    left: list[int] = []
+    while not left or left[-1]:
+        app.manager.turn(0 if left else 2_000)
+        left.append(len(app.manager.queue("Q").leases))
+    assert left == [2_000 - RETURNS_PER_TURN * n for n in range(1, 5)]
