@@ -88,12 +88,18 @@ class Lab:
         self._join(PeerPort(node, dial.link), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Return what can be delivered."""
-        return [flow for wire in self.wires for flow in wire.flows if flow.moves]
+        """Return what can be delivered now. (Asked so often that a call for each flow would tell.)"""
+        return [
+            flow
+            for wire in self.wires
+            for flow in wire.flows
+            if (flow.data or flow.end) and not flow.over and not flow.clogged
+        ]
 
     def sweep(self) -> None:
         """Forget connections that both ends know to be gone."""
-        self.wires = [wire for wire in self.wires if not wire.over]
+        if any(wire.flows[0].over for wire in self.wires):
+            self.wires = [wire for wire in self.wires if not wire.over]
 
     def hand_over(self, flow: Flow) -> None:
         """Deliver all that is in flight."""

@@ -34,11 +34,6 @@ class Flow:
         self.over = False  # the port knows that it is gone
         self.clogged = False
 
-    @property
-    def moves(self) -> bool:
-        """Whether there is something to deliver now."""
-        return not self.over and not self.clogged and bool(self.data or self.end)
-
     def deliver(self, size: int) -> None:
         """Hand the next *size* bytes over, or the news that there are no more."""
         if self.data:
