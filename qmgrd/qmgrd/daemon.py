@@ -217,11 +217,11 @@ class Daemon:
             elif isinstance(effect, TakeSnapshot):
                 self._take_snapshot(effect)
 
-    def _make_peer(self, link: str = "") -> Peer:
+    def _make_peer(self, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
             self._connections, self._turns.intake, self.config.limits, self._welcome,
-            self.now_ms(), link=link, admit=self._admit,
+            self.now_ms(), dial=dial, admit=self._admit,
         )  # fmt: skip
 
     def session_opened(self, session: Session) -> bool:
@@ -256,11 +256,9 @@ class Daemon:
         if self._kept_out.get(effect.link, 0) > self.now_ms():
             why = "what this peer sent met a bug here; see the log"
         else:
-            why = await dial(
-                effect.address, lambda: Session(self, lambda: self._make_peer(effect.link))
-            )
+            why = await dial(effect.address, lambda: Session(self, lambda: self._make_peer(effect)))
         if why:
-            self._turns.intake.event(0, lambda broker: broker.dial_failed(effect.link, why))
+            self._turns.intake.event(0, lambda broker: broker.dial_failed(effect, why))
             self.want_turn()
 
     def _take_snapshot(self, wanted: TakeSnapshot) -> None:

@@ -154,10 +154,10 @@ class Siege:
             intake.event(0, lambda broker: broker.answer_snapshot(connection, request_id, {}))
         elif isinstance(effect, Dial):
             if self.rng.random() < 0.2:
-                intake.event(0, lambda broker: broker.dial_failed(effect.link, "nobody is there"))
+                intake.event(0, lambda broker: broker.dial_failed(effect, "nobody is there"))
                 return
             store = self.far_stores.setdefault(effect.link, FarStore())
-            end = FarEnd(self.manager, self._number(), self.maker, effect.link, store)
+            end = FarEnd(self.manager, self._number(), self.maker, effect, store)
             self.peers.append(end)
 
     def _check_memory(self) -> None:

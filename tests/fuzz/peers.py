@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.states import EITHER, FROM_DIALLER, FROM_LISTENER
+from qmgrd.core.context import Dial
 from qmgrd.core.peer import Peer, goodbye
 from tests.fuzz.frames import EDGES, STORE_IDS, Maker, deep_frame
 from tests.qmgrd.core.harness import Manager
@@ -21,12 +22,14 @@ class Hostile:
 
     hears: frozenset[type[Any]] = frozenset(FROM_LISTENER | EITHER | {m.Welcome, m.Goaway})
 
-    def __init__(self, manager: Manager, number: int, maker: Maker, *, link: str = "") -> None:
+    def __init__(
+        self, manager: Manager, number: int, maker: Maker, *, dial: Dial | None = None
+    ) -> None:
         self.manager = manager
         self.maker = maker
         self.peer = Peer(
             number, manager.turns.intake, manager.config.limits, manager._welcome, manager.mono_ms,
-            link=link,
+            dial=dial,
         )  # fmt: skip
         self.is_open = True
         self.is_rough = maker.rng.random() < 0.3
@@ -119,15 +122,15 @@ class FarEnd(Hostile):
     hears = frozenset(FROM_DIALLER | EITHER | {m.Hello, m.Goaway})
 
     def __init__(
-        self, manager: Manager, number: int, maker: Maker, link: str, store: FarStore
+        self, manager: Manager, number: int, maker: Maker, dial: Dial, store: FarStore
     ) -> None:
-        super().__init__(manager, number, maker, link=link)
+        super().__init__(manager, number, maker, dial=dial)
         self.store = store
         self.was_asked = False
         self.read(self.peer.hello())
         store_id = STORE_IDS[1] if maker.rng.random() < 0.9 else maker.rng.choice(STORE_IDS)
         if maker.rng.random() < 0.9:
-            self.say(m.Welcome(1, link, store_id, 1))
+            self.say(m.Welcome(1, dial.link, store_id, 1))
 
     def heard(self, message: m.Message) -> None:
         if type(message) is m.LinkOpen:

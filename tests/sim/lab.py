@@ -77,18 +77,18 @@ class Lab:
         host = dial.address.rpartition(":")[0]
         target = self.nodes.get(host)
         if host in self.strangers:
-            self._join(PeerPort(node, dial.link), self.strangers[host]())
+            self._join(PeerPort(node, dial), self.strangers[host]())
             return
         if fails or target is None or not target.up:
             self.note(node.name, f"dial {dial.address} fails")
             why = f"{dial.address}: nobody there"
-            node.turns.intake.event(0, lambda broker: broker.dial_failed(dial.link, why))
+            node.turns.intake.event(0, lambda broker: broker.dial_failed(dial, why))
             return
         self.note(node.name, f"dials {dial.address}")
-        self._join(PeerPort(node, dial.link), PeerPort(target))
+        self._join(PeerPort(node, dial), PeerPort(target))
 
     def flows(self) -> list[Flow]:
-        """Return what can be delivered now. (Asked so often that a call for each flow would tell.)"""
+        """Return what can be delivered now. It is asked so often that a call each would tell."""
         return [
             flow
             for wire in self.wires

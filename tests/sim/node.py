@@ -33,7 +33,7 @@ class Injected(Exception):
 class PeerPort:
     """A queue manager's end of a connection: net/session.py without asyncio."""
 
-    def __init__(self, node: "Node", link: str = "") -> None:
+    def __init__(self, node: "Node", dial: Dial | None = None) -> None:
         self.node = node
         self.wire: Wire | None = None
         self.gone = False
@@ -41,14 +41,14 @@ class PeerPort:
         node.connections += 1
         self.peer = Peer(
             node.connections, node.turns.intake, node.config.limits, node.welcome,
-            node.lab.now_ms, link=link, admit=node.admit,
+            node.lab.now_ms, dial=dial, admit=node.admit,
         )  # fmt: skip
         self.boot = node.turns
 
     def opened(self, wire: Wire) -> None:
         self.wire = wire
         self.node.ports[self.peer.number] = self
-        if self.peer.link:
+        if self.peer.dial:
             self.write(self.peer.hello())
 
     def received(self, data: bytes) -> None:

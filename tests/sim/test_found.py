@@ -66,7 +66,7 @@ def test_late_words_of_a_given_up_connection_are_void() -> None:
     intake = pair.edge.turns.intake
     stop = m.LinkStop(99, HUB)
     operator, link = (
-        next(n for n, port in pair.edge.ports.items() if bool(port.peer.link) is is_link)
+        next(n for n, port in pair.edge.ports.items() if bool(port.peer.dial) is is_link)
         for is_link in (False, True)
     )
     intake.message(operator, stop, 10)

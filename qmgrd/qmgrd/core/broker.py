@@ -20,11 +20,10 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import keys
 from qmgrd.core.admin import Admin
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context, Outcome
+from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
-from qmgrd.core.link import LinkState
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
@@ -174,20 +173,20 @@ class Broker:
         """Take in a connection that a peer dialled."""
         self.sessions[connection] = Session(connection, hello.name, hello.store_id)
 
-    def dialled(self, link: str, connection: int, welcome: m.Welcome) -> None:
+    def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Take in a connection that a link had dialled."""
-        found = self.catalogue.links.get(link)
-        if found is None:
-            self.context.close(connection, ErrorCode.LINK_UNKNOWN, "the link was deleted")
+        found = self.catalogue.links.get(dial.link)
+        if found is None or found.dial != dial:
+            self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
             return
         session = Session(connection, welcome.name, welcome.store_id, link=found)
         self.sessions[connection] = session
         found.dialled(connection, welcome)
 
-    def dial_failed(self, link: str, why: str) -> None:
+    def dial_failed(self, dial: Dial, why: str) -> None:
         """Take note that a link's dial led to no connection."""
-        found = self.catalogue.links.get(link)
-        if found is not None and found.state is LinkState.DIALLING:
+        found = self.catalogue.links.get(dial.link)
+        if found is not None and found.dial == dial:
             found.lost(why)
 
     def closed(self, connection: int, why: str) -> None:

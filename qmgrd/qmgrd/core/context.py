@@ -18,6 +18,7 @@ class Dial(NamedTuple):
 
     link: str
     address: str
+    number: int  # tells an answer that comes late: the link may have been deleted and made anew
 
 
 class TakeSnapshot(NamedTuple):
@@ -120,6 +121,7 @@ class Context:
         self.ids = Ids(boot)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
+        self.dials = 0
         self.turn_number = 0
         self.rows = 0
         self.store_full = ""  # why puts are refused, or nothing

@@ -61,6 +61,7 @@ class Link:
         self.error = ""
         self.attempts = 0  # dials in a row that led nowhere
         self.connection: int | None = None
+        self.dial: Dial | None = None  # the one under way
         self.resent = 0
         self._context = context
         self._stream = 0
@@ -108,9 +109,6 @@ class Link:
 
     def dialled(self, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
-        if self.state is not LinkState.DIALLING:
-            self._context.close(connection, ErrorCode.CANCELLED, "the link is not dialling")
-            return
         self.connection = connection
         try:
             if welcome.name != self.name:
@@ -315,7 +313,9 @@ class Link:
         self._enter(LinkState.DIALLING)
         address = self.addresses[self.attempts % len(self.addresses)]
         self.attempts += 1
-        self._context.outcome.effects.append(Dial(self.name, address))
+        self._context.dials += 1
+        self.dial = Dial(self.name, address, self._context.dials)
+        self._context.outcome.effects.append(self.dial)
 
     def _hang_up(self, code: int, text: str) -> None:
         if self.connection is not None:
@@ -323,7 +323,7 @@ class Link:
             self.connection = None
 
     def _enter(self, state: LinkState) -> None:
-        self.state = state
+        self.state, self.dial = state, None
         self._epoch += 1
 
     def _later(self, wait_ms: int, call: Any) -> None:

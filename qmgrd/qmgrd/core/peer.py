@@ -17,6 +17,7 @@ from qmgr_protocol.errors import (
     RemoteProtocolError,
 )
 from qmgr_protocol.states import Side, State
+from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.queue import DELIVER_MAX_BYTES
 
@@ -39,25 +40,25 @@ class Peer:
 
     def __init__(
         self, number: int, intake: Intake, limits: Limits, welcome: m.Welcome, now_ms: int,
-        *, link: str = "", admit: Admit = lambda hello: None,
+        *, dial: Dial | None = None, admit: Admit = lambda hello: None,
     ) -> None:  # fmt: skip
         """Take over a new connection.
 
         Args:
             number: of the connection, never used again in this process.
             welcome: what a peer is answered; a link says hello with the same name and store.
-            link: the link that dialled, or nothing where the peer did.
+            dial: what a link dialled it for, or None where the peer did.
             admit: returns why a peer that says this hello is sent away, or None.
         """
         self.number = number
-        self.link = link
+        self.dial = dial
         self.goaway: m.Goaway | None = None  # what ended the connection, whoever said it
         self.peer_name = ""
         self._admit = admit
         self._intake = intake
         self._limits = limits
         self._welcome = welcome
-        self._side = Side.DIALLER if link else Side.LISTENER
+        self._side = Side.DIALLER if dial else Side.LISTENER
         self._connection = Connection(self._side, now_ms=now_ms)
         self._told = False
         self._pending = intake.of(number)
@@ -138,9 +139,10 @@ class Peer:
         )
 
     def _dialled(self, welcome: m.Welcome) -> Event:
-        link = self.link
+        dial = self.dial
+        assert dial is not None
         self.peer_name = welcome.name
-        return lambda broker: broker.dialled(link, self.number, welcome)
+        return lambda broker: broker.dialled(dial, self.number, welcome)
 
     def _tell(self, event: Event) -> None:
         self._told = True
@@ -179,12 +181,12 @@ class Peer:
 
     def closed(self, why: str) -> None:
         """Tell the broker, once, that the connection is gone."""
-        number, link = self.number, self.link
+        number, dial = self.number, self.dial
         if self._told:
             self._intake.event(number, lambda broker: broker.closed(number, why))
-        elif link:
-            self._intake.event(number, lambda broker: broker.dial_failed(link, why))
-        self._told, self.link = False, ""
+        elif dial:
+            self._intake.event(number, lambda broker: broker.dial_failed(dial, why))
+        self._told, self.dial = False, None
         self._intake.close(number)
 
 

@@ -53,7 +53,7 @@ class Session(asyncio.Protocol):
         self.address = peername[0] if isinstance(peername, tuple) else "unix"
         if not self._host.session_opened(self):
             return
-        if self.peer.link:
+        if self.peer.dial:
             self._transport.write(self.peer.hello())
 
     def data_received(self, data: bytes) -> None:

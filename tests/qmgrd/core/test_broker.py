@@ -8,6 +8,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import encode
 from qmgrd.core import keys
 from qmgrd.core.broker import StoreForeign, boot
+from qmgrd.core.context import Dial
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
@@ -125,15 +126,16 @@ def test_closed_connection_is_gone_with_all_it_had(manager: Manager, app: Client
 
 def test_event_of_a_connection_or_link_that_is_gone_is_ignored(manager: Manager) -> None:
     broker = manager.turns.broker
+    dial = Dial("NONE", "h:1", 1)
     for event in (
         lambda _: broker.closed(99, "late"),
-        lambda _: broker.dial_failed("NONE", "late"),
+        lambda _: broker.dial_failed(dial, "late"),
         lambda _: broker.received(99, m.Status(1)),
-        lambda _: broker.dialled("NONE", 98, m.Welcome(1, "X", b"X" * 16, 1)),
+        lambda _: broker.dialled(dial, 98, m.Welcome(1, "X", b"X" * 16, 1)),
     ):
         manager.turns.intake.event(0, event)
     closes = manager.turn().closes
-    assert [(number, goaway.code) for number, goaway in closes] == [(98, ErrorCode.LINK_UNKNOWN)]
+    assert [(number, goaway.code) for number, goaway in closes] == [(98, ErrorCode.CANCELLED)]
 
 
 # -- space

@@ -1,5 +1,6 @@
 """The sending end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core.broker import Broker
 from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.peer import Peer
 from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Manager
@@ -38,14 +40,25 @@ class Nyc:
         self.goaway = next((x for number, x in outcome.closes if number == self.connections), None)
         return [x for number, x in outcome.sends if number == self.connections]
 
+    @property
+    def dial(self) -> Dial | None:
+        """The dial under way."""
+        link = self.manager.turns.broker.catalogue.links.get("NYC")
+        return link.dial if link else None
+
     def answer(
-        self, name: str = "NYC", store_id: bytes = NYC_STORE, message_max_bytes: int = 1 << 20
+        self,
+        name: str = "NYC",
+        store_id: bytes = NYC_STORE,
+        message_max_bytes: int = 1 << 20,
+        dial: Dial | None = None,
     ) -> list[m.Message]:
         """Let the dial succeed and the far side say welcome; return what the link asks."""
+        dial = dial or self.dial
         self.connections += 1
         self.peer = Peer(
             self.connections, self.manager.turns.intake, self.manager.config.limits,
-            self.manager._welcome, 0, link="NYC",
+            self.manager._welcome, 0, dial=dial or Dial("NYC", "h:1", 0),
         )  # fmt: skip
         self.wire = Connection(Side.LISTENER)
         ((hello, _),) = self.wire.receive(self.peer.hello(), 0)
@@ -100,7 +113,7 @@ def state(app: Client) -> str:
 
 
 def test_new_link_dials_at_once(nyc: Nyc) -> None:
-    assert nyc.dials == [Dial("NYC", "h:1")]
+    assert nyc.dials == [Dial("NYC", "h:1", 1)]
 
 
 def test_messages_keep_their_ids_and_go_in_order(app: Client, nyc: Nyc) -> None:
@@ -296,7 +309,8 @@ def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: N
     intake = app.manager.turns.intake
     waits = []
     for _ in range(12):
-        intake.event(0, lambda broker: broker.dial_failed("NYC", "refused"))
+        failed = functools.partial(Broker.dial_failed, dial=nyc.dials[-1], why="refused")
+        intake.event(0, failed)
         nyc.turn()
         dialled, waited = len(nyc.dials), 0
         while len(nyc.dials) == dialled:
@@ -313,7 +327,8 @@ def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc:
     """Of two dials the second succeeded."""
     app.ask(m.LinkStart, "NYC")
     nyc.up()
-    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed("NYC", "timeout"))
+    first = nyc.dials[0]
+    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed(first, "timeout"))
     nyc.turn()
     assert state(app) == "up"
     app.put("F@NYC", b"1")
@@ -348,7 +363,24 @@ def test_dial_of_a_link_that_was_deleted_meanwhile_is_closed(app: Client, nyc: N
     app.ask(m.LinkDelete, "NYC")
     nyc.answer()
     assert nyc.goaway is not None
-    assert nyc.goaway.code == ErrorCode.LINK_UNKNOWN
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+
+
+def test_connection_for_an_earlier_link_of_that_name_is_closed(app: Client, nyc: Nyc) -> None:
+    """It may lead to another queue manager, and have the new link refused for good."""
+    earlier = nyc.dials[0]
+    for queue in ("F@NYC", "G@NYC"):
+        app.ask(m.QueueDelete, queue)
+    app.ask(m.LinkDelete, "NYC")
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:3"]})
+    nyc.answer(name="BOS", dial=earlier)
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed(earlier, "refused"))
+    nyc.turn()
+    assert state(app) == "dialling"
+    nyc.answer()
+    assert state(app) == "opening"
 
 
 def test_long_backlog_goes_out_turn_after_turn_without_waiting_for_a_commit(

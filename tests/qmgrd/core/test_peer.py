@@ -17,6 +17,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.states import Side
+from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.peer import PINGS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
 from tests.qmgrd.core.harness import record
@@ -245,7 +246,7 @@ def test_anything_heard_keeps_a_peer_alive() -> None:
 
 def test_link_says_hello_as_a_queue_manager() -> None:
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, 0, link="QM2")
+    peer = Peer(1, intake, Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     ((hello, _),) = far.receive(peer.hello(), 0)
     assert (hello.role, hello.name, hello.store_id) == ("queue-manager", "QM1", b"S" * 16)
@@ -261,7 +262,7 @@ def test_link_says_hello_as_a_queue_manager() -> None:
 def test_link_that_is_sent_away_was_never_dialled() -> None:
     """The broker hears that the dial failed, once."""
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, 0, link="QM2")
+    peer = Peer(1, intake, Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
     peer.receive(far.send(m.Goaway(ErrorCode.SHUTTING_DOWN, "later")), 0)

@@ -12,6 +12,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
+from qmgrd.core.context import Dial
 from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
 from qmgrd.core.peer import Peer
 from qmgrd.net import session as sessions
@@ -49,9 +50,9 @@ class Host:
     def session_closed(self, session: Session, why: str) -> None:
         self.closed.put_nowait(why)
 
-    def make_peer(self, link: str = "") -> Peer:
+    def make_peer(self, dial: Dial | None = None) -> Peer:
         limits = Limits(heartbeat_ms=100, liveness_ms=300)
-        return Peer(1, self.intake, limits, WELCOME, self.clock_ms, link=link)
+        return Peer(1, self.intake, limits, WELCOME, self.clock_ms, dial=dial)
 
 
 class Client:
@@ -288,7 +289,8 @@ async def test_link_says_hello_first(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(20):
         transport, _ = await loop.create_unix_connection(
-            lambda: Session(host, lambda: host.make_peer("QM2")), str(tmp_path / "far")
+            lambda: Session(host, lambda: host.make_peer(Dial("QM2", "far", 1))),
+            str(tmp_path / "far"),
         )
         hello = await heard.get()
         assert (hello.role, hello.name) == ("queue-manager", "QM1")
