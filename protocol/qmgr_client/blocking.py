@@ -13,9 +13,10 @@ microseconds: for many messages use put_many, submit, get_many, ack_many and ack
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -72,6 +73,8 @@ class Client:
         self._manager = manager
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._process = 0  # A fork has no copy of the thread.
+        self._gate = threading.Lock()  # between calls that begin and the end of the loop
 
     def __enter__(self) -> "Client":
         self.open()
@@ -96,7 +99,7 @@ class Client:
             ConnectionEnded: the queue manager wants no such client.
         """
         assert self._thread is None, "opened before"
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._process = asyncio.new_event_loop(), os.getpid()
         # A daemon thread: an application that forgets close can still end.
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
         self._thread.start()
@@ -108,30 +111,44 @@ class Client:
 
     def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
         """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
-        if self._thread is None:
-            return
+        if self._thread is None or self._process != os.getpid():
+            return  # In a fork the connection is the parent's.
         try:
             self._call(self._manager.close(timeout_ms))
         finally:
             self._stop()
 
     def _stop(self) -> None:
-        loop, thread = self._loop, self._thread
-        assert loop is not None
-        assert thread is not None
-        self._loop = self._thread = None
+        with self._gate:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return  # Another thread closes it.
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        calls = asyncio.all_tasks(loop)
+        for call in calls:
+            call.cancel()  # Of other threads, which else would wait for ever.
+        loop.run_until_complete(_ended(calls))
         loop.close()
 
     def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
         """Have *call* done on the loop's thread, and return what it returns."""
-        if self._loop is None:
+        if self._process != os.getpid() and self._process:
             call.close()
-            raise ConnectionEnded(ErrorCode.CANCELLED, "the client is not open")
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+            raise ConnectionEnded(
+                ErrorCode.CANCELLED,
+                "the client was opened in another process: connect anew after a fork",
+            )
+        with self._gate:
+            if self._loop is None:
+                call.close()
+                raise ConnectionEnded(ErrorCode.CANCELLED, "the client is not open")
+            future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise ConnectionEnded(ErrorCode.CANCELLED, "the client was closed meanwhile") from None
         except BaseException:
             future.cancel()  # Ctrl-C, say: nobody waits for it any more.
             raise
@@ -334,3 +351,10 @@ async def _handed_over(
 
     (await submitting).add_done_callback(hand_over)
     return outer
+
+
+async def _ended(calls: set[asyncio.Task[Any]]) -> None:
+    """Return once *calls* are over, and those are told that ended as the loop stopped."""
+    if calls:
+        await asyncio.wait(calls)
+    await asyncio.sleep(0)

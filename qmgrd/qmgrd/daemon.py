@@ -300,9 +300,13 @@ class Daemon:
             self.want_turn()
 
     async def _heartbeat(self) -> None:
+        period_ms = self.config.limits.heartbeat_ms / 4
         while True:
-            await asyncio.sleep(self.config.limits.heartbeat_ms / 4000)
+            due_ms = self.now_ms() + period_ms
+            await asyncio.sleep(period_ms / 1000)
             now_ms = self.now_ms()
+            if now_ms - due_ms > period_ms:
+                continue  # The loop was held up: what came meanwhile is still to be read.
             for session in list(self._sessions.values()):
                 session.poll(now_ms)
 

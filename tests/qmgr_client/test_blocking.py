@@ -1,6 +1,8 @@
 """The verbs without async, against a real daemon in a thread."""
 
 import asyncio
+import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from qmgr_client.blocking import (
     Outgoing,
     PutResult,
     RequestError,
+    UnknownOutcome,
     connect,
 )
 from qmgr_protocol.errors import ErrorCode
@@ -186,3 +189,42 @@ def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
             client.queue_create("Q")
             futures = [client.submit("Q", b"x") for _ in range(20)]
         assert all(future.result(0).uid for future in futures)
+
+
+def test_call_that_races_with_close_ends(tmp_path: Path) -> None:
+    """Threads share a client: one of them may close it while others are in a call."""
+    with Server(tmp_path) as server:
+        with connect(server.address) as client:
+            client.queue_create("Q")
+        for _ in range(20):
+            client = connect(server.address)
+            client.open()
+            threads = [threading.Thread(target=_put_until_closed, args=[client]) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            client.put("Q", b"x")
+            client.close()
+            for thread in threads:
+                thread.join(20)
+                assert not thread.is_alive()
+
+
+def _put_until_closed(client: Client) -> None:
+    with contextlib.suppress(ConnectionEnded, UnknownOutcome):
+        while True:
+            client.put("Q", b"x")
+
+
+def test_fork_is_told_to_connect_anew(client: Client) -> None:
+    """The thread with the connection is not in it: a call would wait for ever."""
+    child = os.fork()
+    if child == 0:
+        try:
+            client.put("Q", b"x")
+        except ConnectionEnded as error:
+            client.close()
+            os._exit(0 if "opened in another process" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert client.put("Q", b"x").uid is not None
