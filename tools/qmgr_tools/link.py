@@ -31,7 +31,7 @@ COLUMNS = (
     output.count("resent"),
     output.count("attempts"),
     output.Column("addresses", "ADDRESSES", output.listed),
-    output.text("error"),
+    output.long_text("error"),
 )
 SHORT = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
 LISTED = [column for column in COLUMNS if column.key in SHORT]

@@ -41,7 +41,7 @@ COLUMNS = (
     output.text("target"),
     output.text("manager"),
 )
-LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked", "duplicates")
+LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
