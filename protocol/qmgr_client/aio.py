@@ -14,12 +14,13 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from qmgr_client import address as addresses
 from qmgr_client.aio_consumer import Consumer
 from qmgr_client.aio_dialler import Dialler, Patience
-from qmgr_client.aio_session import Session
+from qmgr_client.aio_session import Session, Unopened
+from qmgr_client.client_name import client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
 from qmgr_client.message import Headers, Message, Outgoing, PutResult, decode, encode
@@ -49,14 +50,15 @@ NAMES_KNOWN_MAX = 10_000
 
 
 def connect(
-    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "QueueManager":  # fmt: skip
     """Return a client of the queue manager at *address*; ``async with`` connects it.
 
     Args:
         address: "host:port" or "unix:/path".
-        name: what the queue manager shows for this client.
+        name: what the queue manager's log calls this client, and by which it keeps one out whose
+            request met a bug. Else its program, host and process id: "billing.host7.4711".
         producer_id: 16 bytes that stay this application's over restarts. One process at a time may
             use them: the newest sends the others away. None makes new ones.
         reconnect: whether a lost connection is made again; else all that is open fails.
@@ -65,14 +67,14 @@ def connect(
         coalesce: whether what is put in one turn of the loop is sent together.
 
     Raises:
-        ValueError: *address* names nothing, or *producer_id* is not 16 bytes.
+        ValueError: *address* names nothing, *producer_id* is not 16 bytes, or a time is negative.
     """
-    producer_id = producer_id or os.urandom(16)
-    if len(producer_id) != 16:
-        raise ValueError(f"a producer id of {len(producer_id)} bytes, not 16")
+    producer_id = os.urandom(16) if producer_id is None else producer_id
+    if type(producer_id) is not bytes or len(producer_id) != 16:
+        raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
     return QueueManager(
         addresses.parse(address),
-        ClientCore(name, producer_id, coalesce=coalesce),
+        ClientCore(name or client_name(), producer_id, coalesce=coalesce),
         Patience(wait_ms, give_up_ms if reconnect else 0),
     )
 
@@ -80,7 +82,7 @@ def connect(
 class QueueManager:
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
-    _session: Session
+    _session: Session = cast(Session, Unopened())
 
     def __init__(self, address: addresses.Address, core: ClientCore, patience: Patience) -> None:
         self._address = address
@@ -185,13 +187,15 @@ class QueueManager:
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
         record = encode(outgoing)
-        if queue not in self._names:
+        if type(queue) is not str or queue not in self._names:
             self._check(queue)
         if not self._core.can_put:
             await self._session.room()
         return self._session.put(queue, record, outgoing.uid)
 
     def _check(self, queue: str) -> None:
+        if not isinstance(queue, str):
+            raise RequestError(ErrorCode.NAME_INVALID, f"a queue's name is text, not {queue!r}")
         names.split(queue)
         if len(self._names) >= NAMES_KNOWN_MAX:
             self._names.clear()
@@ -280,7 +284,7 @@ class QueueManager:
         One that cannot be read says so in ``damage``.
         """
         after, count = None, 0
-        while limit is None or count < limit:
+        while limit is None or count != limit:  # A negative limit is refused as a page.
             page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
             value = await self._ask(m.Browse, queue, after, page)
             for item in value["items"]:

@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 
 
 def connect(
-    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "Client":  # fmt: skip
     """Return a client of the queue manager at *address*; ``with`` connects it.
@@ -128,7 +128,8 @@ class Client:
         """Have *call* done on the loop's thread, and return what it returns."""
         if self._loop is None:
             call.close()
-            raise ConnectionEnded(ErrorCode.CANCELLED, "the client is not open")
+            text = "the client is not open: use it in a with, or call open()"
+            raise ConnectionEnded(ErrorCode.CANCELLED, text)
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
