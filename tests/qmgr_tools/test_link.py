@@ -60,7 +60,7 @@ def test_json_keys_are_documented(qmctl: Qmctl) -> None:
     [
         (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
         (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["create", "NYC"], 2, "missing argument 'ADDRESS...'"),
+        (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
         (["create", "OWN", "h:1"], 6, "PEER_WRONG"),
         (["show", "NYC"], 3, "LINK_UNKNOWN"),
         (["start", "NYC"], 3, "LINK_UNKNOWN"),

@@ -23,6 +23,19 @@ def test_help_has_the_exit_codes(qmctl: Qmctl) -> None:
         assert f"{code.value:>4}  {meaning}" in ended.out
 
 
+def test_version_is_told(qmctl: Qmctl) -> None:
+    ended = qmctl("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"qmctl/\d+\.\d+\.\d+\n", ended.out)
+
+
+@pytest.mark.parametrize("group", [[], ["queue"], ["link"], ["bench"]], ids="-".join)
+def test_list_of_commands_has_whole_sentences(group: list[str], qmctl: Qmctl) -> None:
+    commands = qmctl(*group, "--help").out.partition("Commands:")[2]
+    assert commands
+    assert "..\n" not in commands.replace(", ...", "")
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_each_command_explains_itself(words: list[str], qmctl: Qmctl) -> None:
     ended = qmctl(*words, "--help")

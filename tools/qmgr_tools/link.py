@@ -11,8 +11,7 @@ from qmgr_tools.queue import Yes, messages
 from qmgr_tools.target import checked
 
 app = typer.Typer(
-    help="Links to other queue managers: create, list, show, start, stop, delete.",
-    no_args_is_help=True,
+    help="Links to other queue managers: create, show, start, stop, ...", no_args_is_help=True
 )
 
 Name = Annotated[
@@ -51,7 +50,7 @@ def create(
     addresses: Annotated[
         list[str],
         typer.Argument(
-            metavar="ADDRESS...", show_default=False,
+            metavar="ADDRESS", show_default=False,
             help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
         ),
     ],
