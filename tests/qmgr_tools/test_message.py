@@ -1,6 +1,7 @@
 import base64
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,19 @@ def test_rate_of_many_lines_is_told(qm: Qmctl, queue: str, monkeypatch: pytest.M
     monkeypatch.setattr(message, "RATED_MESSAGES", 2)
     put = qm("put", queue, "--lines", stdin=b"a\nb\n")
     assert re.fullmatch(rf"put on {queue}: 2 messages, [\d,]+ a second\n", put.out)
+
+
+def test_interrupted_lines_say_how_far_they_came(
+    qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def batches(source: object) -> Iterator[list[bytes]]:
+        yield [b"a", b"b"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(message, "_batches", batches)
+    ended = qm("put", queue, "--lines", stdin=b"a\nb\nc\n")
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err == "interrupted: 2 messages put, maybe some of the next 1000 lines\n"
 
 
 def test_many_lines_keep_their_order(qm: Qmctl, queue: str) -> None:

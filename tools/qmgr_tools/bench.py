@@ -157,6 +157,6 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
         if row[f"{name}_p50_ms"] is not None:
             words[name] = f"p50 {row[f'{name}_p50_ms']} ms, p99 {row[f'{name}_p99_ms']} ms"
     for name in ("daemon", "generator"):
-        if row[f"{name}_cpu_us"] is not None:
+        if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
             words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"
     return words

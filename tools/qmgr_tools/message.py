@@ -174,12 +174,17 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         assert file is not None
         raise _unreadable(file, error) from None
     with source, call.client(f"put on {queue}") as client, progress.bar(queue, total) as bar:
-        for batch in _batches(source):
-            results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
-            refusals += [result for result in results if isinstance(result, RequestError)]
-            done += len(batch)
-            size += sum(map(len, batch))
-            bar.advance(len(batch), sum(map(len, batch)) + len(batch))
+        try:
+            for batch in _batches(source):
+                results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
+                refusals += [result for result in results if isinstance(result, RequestError)]
+                done += len(batch)
+                size += sum(map(len, batch))
+                bar.advance(len(batch), sum(map(len, batch)) + len(batch))
+        except KeyboardInterrupt:
+            put_ = messages(done - len(refusals))
+            output.note(f"interrupted: {put_} put, maybe some of the next {LINES_AT_A_TIME} lines")
+            raise
     passed_s = time.monotonic() - started_s
     if call.is_json:
         _report(queue, done - len(refusals), len(refusals), size, passed_s, None)
