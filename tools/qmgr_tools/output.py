@@ -96,12 +96,14 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     if not sys.stdout.isatty():
         for line in ([column.title for column in columns], *cells):
             print("\t".join(line))
-        return
-    room = _console().width
+    else:
+        _show_table(columns, cells, _console().width)
+
+
+def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) -> None:
     widths = _widths(columns, cells)
-    below = (
-        [n for n, column in enumerate(columns) if column.is_long] if _total(widths) > room else []
-    )
+    is_wide = _total(widths) > room
+    below = [n for n, column in enumerate(columns) if is_wide and column.is_long]
     beside = [n for n in range(len(columns)) if n not in below]
     shown = [columns[n] for n in beside]
     widths = _folded(shown, [widths[n] for n in beside], room)
@@ -136,8 +138,8 @@ def _print_below(notes: Iterable[str], room: int) -> None:
     from rich.padding import Padding
 
     console = _console()
-    for note_ in notes:
-        console.print(Padding(_styled(note_), (0, 0, 0, INDENT)), width=room, overflow="fold")
+    for words in notes:
+        console.print(Padding(_styled(words), (0, 0, 0, INDENT)), width=room, overflow="fold")
 
 
 def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
