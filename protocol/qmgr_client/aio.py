@@ -13,14 +13,16 @@ a value, or RequestError with the queue manager's code. Belongs to the loop it w
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from qmgr_client import address as addresses
+from qmgr_client.aio_admin import Admin
 from qmgr_client.aio_consumer import Consumer
 from qmgr_client.aio_dialler import Dialler, Patience
-from qmgr_client.aio_session import Session
+from qmgr_client.aio_session import Session, Unopened
+from qmgr_client.client_name import client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
 from qmgr_client.message import Headers, Message, Outgoing, PutResult, decode, encode
@@ -50,14 +52,15 @@ NAMES_KNOWN_MAX = 10_000
 
 
 def connect(
-    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "QueueManager":  # fmt: skip
     """Return a client of the queue manager at *address*; ``async with`` connects it.
 
     Args:
         address: "host:port" or "unix:/path".
-        name: what the queue manager shows for this client.
+        name: what the queue manager's log calls this client, and by which it keeps one out whose
+            request met a bug. Else its program, host and process id: "billing.host7.4711".
         producer_id: 16 bytes that stay this application's over restarts. One process at a time may
             use them: the newest sends the others away. None makes new ones.
         reconnect: whether a lost connection is made again; else all that is open fails.
@@ -66,22 +69,24 @@ def connect(
         coalesce: whether what is put in one turn of the loop is sent together.
 
     Raises:
-        ValueError: *address* names nothing, or *producer_id* is not 16 bytes.
+        ValueError: *address* names nothing, *producer_id* is not 16 bytes, or a time is negative.
     """
-    producer_id = producer_id or os.urandom(16)
-    if len(producer_id) != 16:
-        raise ValueError(f"a producer id of {len(producer_id)} bytes, not 16")
+    producer_id = os.urandom(16) if producer_id is None else producer_id
+    if type(producer_id) is not bytes or len(producer_id) != 16:
+        raise ValueError(f"the producer id {producer_id!r} is not 16 bytes")
     return QueueManager(
         addresses.parse(address),
-        ClientCore(name, producer_id, instance=secrets.randbits(63), coalesce=coalesce),
+        ClientCore(
+            name or client_name(), producer_id, instance=secrets.randbits(63), coalesce=coalesce
+        ),
         Patience(wait_ms, give_up_ms if reconnect else 0),
     )
 
 
-class QueueManager:
+class QueueManager(Admin):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
-    _session: Session
+    _session: Session = cast(Session, Unopened())
 
     def __init__(self, address: addresses.Address, core: ClientCore, patience: Patience) -> None:
         self._address = address
@@ -186,13 +191,15 @@ class QueueManager:
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
         record = encode(outgoing)
-        if queue not in self._names:
+        if type(queue) is not str or queue not in self._names:
             self._check(queue)
         if not self._core.can_put:
             await self._session.room()
         return self._session.put(queue, record, outgoing.uid)
 
     def _check(self, queue: str) -> None:
+        if not isinstance(queue, str):
+            raise RequestError(ErrorCode.NAME_INVALID, f"a queue's name is text, not {queue!r}")
         names.split(queue)
         if len(self._names) >= NAMES_KNOWN_MAX:
             self._names.clear()
@@ -281,7 +288,7 @@ class QueueManager:
         One that cannot be read says so in ``damage``.
         """
         after, count = None, 0
-        while limit is None or count < limit:
+        while limit is None or count != limit:  # A negative limit is refused as a page.
             page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
             value = await self._ask(m.Browse, queue, after, page)
             for item in value["items"]:
@@ -290,82 +297,6 @@ class QueueManager:
             after = value["next"]
             if after is None:
                 return
-
-    # Administration. The values are maps as in PROTOCOL.md.
-
-    async def queue_create(
-        self, queue: str, attributes: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
-        return await self._row(m.QueueCreate, queue, dict(attributes or {}))
-
-    async def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
-        """Delete a queue, with *purge* also one that holds messages; tells how many.
-
-        Where the answer was lost with a connection the number is None.
-        """
-        return await self._row(m.QueueDelete, queue, purge)
-
-    async def queue_list(self) -> list[dict[str, Any]]:
-        """Return the rows of all queues, in order of name."""
-        rows: list[dict[str, Any]] = []
-        after: str | None = ""
-        while after is not None:
-            value = await self._row(m.QueueList, after)
-            rows += value["queues"]
-            after = value["next"]
-        return rows
-
-    async def queue_show(self, queue: str) -> dict[str, Any]:
-        """Return a queue's row."""
-        return await self._row(m.QueueShow, queue)
-
-    async def queue_purge(self, queue: str) -> dict[str, Any]:
-        """Remove what is on a queue now and not leased; tells how many messages that were."""
-        return await self._row(m.QueuePurge, queue)
-
-    async def link_create(
-        self, link: str, addresses: list[str], *, stopped: bool = False
-    ) -> dict[str, Any]:
-        """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        attributes: dict[str, Any] = {"addresses": list(addresses)}
-        return await self._row(
-            m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
-        )
-
-    async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
-        """Delete a link, with *purge* also one with messages waiting; tells how many."""
-        return await self._row(m.LinkDelete, link, purge)
-
-    async def link_list(self) -> dict[str, Any]:
-        """Return the rows of "links", and of the "inbound" ones that lead here."""
-        return await self._row(m.LinkList)
-
-    async def link_show(self, link: str) -> dict[str, Any]:
-        """Return a link's row."""
-        return await self._row(m.LinkShow, link)
-
-    async def link_start(self, link: str) -> dict[str, Any]:
-        """Start a link that is stopped or was refused."""
-        return await self._row(m.LinkStart, link)
-
-    async def link_stop(self, link: str) -> dict[str, Any]:
-        """Stop a link until it is started again."""
-        return await self._row(m.LinkStop, link)
-
-    async def status(self) -> dict[str, Any]:
-        """Return how the queue manager is."""
-        return await self._row(m.Status)
-
-    async def snapshot(self, directory: str) -> dict[str, Any]:
-        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
-        return await self._row(m.Snapshot, directory)
-
-    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
-        value = await self._ask(kind, *fields)
-        if type(value) is not dict:
-            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is no map")
-        return value
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any:
         ticket, future = self._session.request(kind, *fields)

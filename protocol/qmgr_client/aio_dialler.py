@@ -19,10 +19,19 @@ DIAL_MAX_MS = 10_000  # for a connection and its welcome
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client tries, in milliseconds. None is for ever."""
+    """How long a client tries, in milliseconds. None is for ever.
+
+    Raises:
+        ValueError: one is negative.
+    """
 
     wait_ms: int | None  # for the first connection; 0 tries once
     give_up_ms: int | None  # for each later one; 0 does not try
+
+    def __post_init__(self) -> None:
+        for name, time_ms in (("wait_ms", self.wait_ms), ("give_up_ms", self.give_up_ms)):
+            if time_ms is not None and time_ms < 0:
+                raise ValueError(f"{name} of {time_ms} is negative")
 
 
 class Dialler:

@@ -17,7 +17,7 @@ from qmgr_client import events as e
 from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
 # uvloop's own low-water mark is 16 bytes, which makes for stop and go.
@@ -69,6 +69,14 @@ class Stream:
         self.changed = asyncio.Event()
         self.has_ended = False
         self.error: RequestError | None = None
+
+
+class Unopened:
+    """What a client has for a session before it is opened."""
+
+    def __getattr__(self, name: str) -> Any:
+        text = "the client is not open: use it in an async with, or await open()"
+        raise ConnectionEnded(ErrorCode.CANCELLED, text)
 
 
 class Session:

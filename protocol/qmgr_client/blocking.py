@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 
 
 def connect(
-    address: str, *, name: str = "client", producer_id: bytes | None = None, reconnect: bool = True,
+    address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "Client":  # fmt: skip
     """Return a client of the queue manager at *address*; ``with`` connects it.
@@ -143,7 +143,8 @@ class Client:
         with self._gate:
             if self._loop is None:
                 call.close()
-                raise ConnectionEnded(ErrorCode.CANCELLED, "the client is not open")
+                text = "the client is not open: use it in a with, or call open()"
+                raise ConnectionEnded(ErrorCode.CANCELLED, text)
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
@@ -282,9 +283,9 @@ class Client:
         """Return a link's row."""
         return self._call(self._manager.link_show(link))
 
-    def link_start(self, link: str) -> dict[str, Any]:
-        """Start a link that is stopped or was refused."""
-        return self._call(self._manager.link_start(link))
+    def link_start(self, link: str, *, accept: bool = False) -> dict[str, Any]:
+        """Start a link that is stopped or was refused; see aio_admin for *accept*."""
+        return self._call(self._manager.link_start(link, accept=accept))
 
     def link_stop(self, link: str) -> dict[str, Any]:
         """Stop a link until it is started again."""

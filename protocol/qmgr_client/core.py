@@ -174,9 +174,8 @@ class ClientCore:
         """
         check(m.Consume, (queue, prefetch, bytes_max, lease_ms), self.welcome.frame_max_bytes)
         if not prefetch or not bytes_max:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID, f"credit of {prefetch} messages, {bytes_max} bytes"
-            )
+            text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
         ticket = self._ticket()
         self._consumers.add(Consumer(ticket, queue, prefetch, bytes_max, lease_ms))
         return ticket
@@ -336,7 +335,10 @@ class ClientCore:
 
     def _broken(self, error: RemoteProtocolError) -> None:
         """Say what the queue manager did wrong. It would do so again: no reconnect."""
-        text = f"the queue manager broke the protocol: {error}"
+        what = (
+            "the queue manager broke the protocol" if self.is_open else "no queue manager answers"
+        )
+        text = f"{what}: {error}"
         self._send_now(m.Goaway(error.code, str(error)[:1_000]))
         self.end(ConnectionEnded(error.code, text))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,10 +79,34 @@ async def test_what_the_protocol_does_not_allow_is_refused_here(tmp_path: Path) 
             manager.put("Q", b"x", priority=10),
             manager.put("Q", b"x", headers={"no": object()}),
             manager.get("Q", wait_ms=-1),
+            manager.put("Q", "text"),  # type: ignore[arg-type]
+            manager.put(None, b"x"),  # type: ignore[arg-type]
+            manager.put(["Q"], b"x"),  # type: ignore[arg-type]
+            anext(manager.browse("Q", -1)),
         ):
             with pytest.raises(RequestError):
                 await asking
         assert (await manager.status())["name"] == "QM1", "the connection is unharmed"
+
+
+async def test_client_that_is_not_open_says_so() -> None:
+    manager = connect("127.0.0.1:1")
+    await manager.close()
+    for asking in (manager.put("Q", b"x"), manager.get("Q"), manager.status()):
+        with pytest.raises(ConnectionEnded, match="the client is not open: use it in"):
+            await asking
+    with pytest.raises(ConnectionEnded, match="not open"):
+        manager.consume("Q")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"producer_id": "x" * 16}, {"producer_id": b""}, {"wait_ms": -1}, {"give_up_ms": -1}],
+    ids=str,
+)
+async def test_client_that_cannot_be_is_a_value_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"is not 16 bytes|is negative"):
+        connect("127.0.0.1:1", **wrong)
 
 
 async def test_put_many_tells_of_each(tmp_path: Path) -> None:
@@ -364,5 +389,5 @@ async def test_second_process_of_a_producer_sends_the_first_away(tmp_path: Path)
 def test_what_names_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         connect("nowhere")
-    with pytest.raises(ValueError, match="3 bytes, not 16"):
+    with pytest.raises(ValueError, match="is not 16 bytes"):
         connect("unix:/x", producer_id=b"abc")

@@ -11,6 +11,7 @@ from qmgr_client.address import Address
 from qmgr_client.aio import ConnectFailed, ConnectionEnded, connect
 from qmgr_client.aio_dialler import Dialler, Patience, explained
 from qmgr_client.aio_session import Session
+from qmgr_client.client_name import client_name
 from qmgr_client.core import ClientCore
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
@@ -45,6 +46,18 @@ async def test_pause_doubles_up_to_a_limit_and_jitters() -> None:
     assert dialler._pause_ms(0, session.now_ms() + 20) <= 20, "but patience ends"
 
 
+@pytest.mark.parametrize("name", ["", "billing"])
+async def test_client_says_who_it_is(name: str, tmp_path: Path) -> None:
+    shown = name or client_name()
+    async with listening(tmp_path) as listener:
+        manager = connect(listener.address, name=name)
+        opening = asyncio.create_task(manager.open())
+        hello = await (await listener.next()).hear(m.Hello)
+        assert hello.name == shown
+        opening.cancel()
+        await asyncio.wait([opening])
+
+
 async def test_who_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     async with listening(tmp_path) as listener:
         with pytest.raises(ConnectFailed, match=r"no answer within \d+ ms; is it reachable"):
@@ -74,7 +87,7 @@ async def test_who_speaks_something_else_is_left_for_good(tmp_path: Path) -> Non
         writer.close()
 
     server = await asyncio.start_unix_server(speak, f"{tmp_path}/http.sock")
-    with pytest.raises(ConnectionEnded, match="broke the protocol"):
+    with pytest.raises(ConnectionEnded, match="no queue manager answers: frame of"):
         async with connect(f"unix:{tmp_path}/http.sock", wait_ms=None):
             pass
     server.close()

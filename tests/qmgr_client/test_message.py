@@ -98,12 +98,36 @@ def test_item_without_a_head_breaks_the_protocol() -> None:
         {"big": 2**64},
         {"half": "\ud800"},
         {1: "not text"},
+        [("a", "list")],
+        "text",
     ],
 )
 def test_headers_that_no_consumer_could_read_are_refused(headers: dict[str, object]) -> None:
     with pytest.raises(RequestError) as caught:
         encode(Outgoing(b"x", headers=headers))
     assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "why"),
+    [
+        (Outgoing("text"), "body is of type str, not bytes; encode it: body.encode()"),  # type: ignore[arg-type]
+        (Outgoing(bytearray(b"x")), "body is of type bytearray, not bytes"),  # type: ignore[arg-type]
+        (Outgoing(None), "body is of type NoneType, not bytes"),  # type: ignore[arg-type]
+        (Outgoing(b"", priority="5"), "priority is of type str, not int"),  # type: ignore[arg-type]
+        (Outgoing(b"", priority=4.0), "priority is of type float, not int"),  # type: ignore[arg-type]
+        (Outgoing(b"", correlation_id="c"), "encode it: correlation_id.encode()"),  # type: ignore[arg-type]
+        (Outgoing(b"", reply_to=b"Q"), "reply_to is of type bytes, not str"),  # type: ignore[arg-type]
+        (Outgoing(b"", content_type=5), "content_type is of type int, not str"),  # type: ignore[arg-type]
+        (Outgoing(b"", uid="A.5"), "uid is of type str, not Uid"),  # type: ignore[arg-type]
+        (Outgoing(b"", uid=Uid(5, 5)), "is not a UID"),  # type: ignore[arg-type]
+    ],
+)
+def test_field_of_a_wrong_type_is_refused_in_words(outgoing: Outgoing, why: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        encode(outgoing)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+    assert why in caught.value.text
 
 
 def test_home_knows_what_its_own_earlier_boots_leased() -> None:

@@ -1,4 +1,6 @@
 import io
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,25 @@ def test_no_daemon_is_told_with_the_address(address: str, qmctl: Qmctl) -> None:
     assert ended.err.startswith(f"error: cannot ask for the status -- cannot connect to {address}")
     assert ended.err.count("\n") == 1
     assert " -- is qmgrd running" in ended.err
+
+
+def test_who_is_no_queue_manager_is_told(qmctl: Qmctl) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                client.recv(1 << 16)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        ended = qmctl("-c", address, "status")
+        thread.join()
+    assert (ended.code, ended.out) == (5, "")
+    assert f"cannot connect to {address}: no queue manager answers: frame of " in ended.err
+    assert " -- is it a qmgrd of this version?" in ended.err
 
 
 @pytest.mark.process

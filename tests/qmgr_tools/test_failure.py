@@ -10,6 +10,7 @@ from qmgr_tools.failure import (
     exit_of,
     one_line,
     refused,
+    sent_away,
     usage,
 )
 
@@ -43,6 +44,24 @@ def test_remedy_is_ours_where_the_daemon_has_none() -> None:
         "get or purge messages, or wait and put again"
     )
     assert failure.exit_code is Exit.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "remedy"),
+    [
+        (ErrorCode.FRAME_TOO_LARGE, Exit.UNAVAILABLE, "is it a qmgrd of this version?"),
+        (ErrorCode.VERSION_UNSUPPORTED, Exit.UNAVAILABLE, "is it a qmgrd of this version?"),
+        (ErrorCode.NOT_AUTHORIZED, Exit.NOT_ALLOWED, "ask the operator"),
+    ],
+)
+def test_client_that_is_not_wanted_is_told_where(
+    code: ErrorCode, exit_code: Exit, remedy: str
+) -> None:
+    failure = sent_away("browse Q", "h:1", RequestError(code, "no"))
+    assert failure.exit_code is exit_code
+    assert str(failure).startswith(
+        f"cannot browse Q -- cannot connect to h:1: no ({code.name}) -- {remedy}"
+    )
 
 
 def test_code_of_a_newer_daemon_is_shown_by_its_number() -> None:

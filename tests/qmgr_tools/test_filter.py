@@ -78,5 +78,5 @@ def test_columns_are_those_named_in_that_order() -> None:
 
 
 def test_unknown_column_names_the_known_ones() -> None:
-    with pytest.raises(Failure, match="of queue, ready, bytes, lease_ms"):
+    with pytest.raises(Failure, match="take queue, ready, bytes, lease_ms"):
         filters.columns("queue,x", COLUMNS, [])

@@ -60,7 +60,7 @@ def test_json_keys_are_documented(qmctl: Qmctl) -> None:
     [
         (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
         (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["create", "NYC"], 2, "missing argument 'ADDRESS...'"),
+        (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
         (["create", "OWN", "h:1"], 6, "PEER_WRONG"),
         (["show", "NYC"], 3, "LINK_UNKNOWN"),
         (["start", "NYC"], 3, "LINK_UNKNOWN"),
@@ -90,3 +90,11 @@ def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
     assert at("link", "delete", "NYC", "--purge").code == 2
     ended = at("link", "delete", "NYC", "--yes", "--purge", "-o", "json")
     assert ended.json == {"link": "NYC", "messages": 1}
+
+
+def test_nothing_is_accepted_of_a_link_that_is_not_refused_or_unasked(at: Qmctl) -> None:
+    at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
+    ended = at("link", "start", "NYC", "--accept")
+    assert (ended.code, "some may arrive twice" in ended.err) == (2, True)
+    ended = at("link", "start", "NYC", "--accept", "--yes")
+    assert (ended.code, "not refused: there is nothing to accept" in ended.err) == (2, True)

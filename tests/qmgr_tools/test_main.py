@@ -23,6 +23,19 @@ def test_help_has_the_exit_codes(qmctl: Qmctl) -> None:
         assert f"{code.value:>4}  {meaning}" in ended.out
 
 
+def test_version_is_told(qmctl: Qmctl) -> None:
+    ended = qmctl("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"qmctl/\d+\.\d+\.\d+\n", ended.out)
+
+
+@pytest.mark.parametrize("group", [[], ["queue"], ["link"], ["bench"]], ids="-".join)
+def test_list_of_commands_has_whole_sentences(group: list[str], qmctl: Qmctl) -> None:
+    commands = qmctl(*group, "--help").out.partition("Commands:")[2]
+    assert commands
+    assert "..\n" not in commands.replace(", ...", "")
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_each_command_explains_itself(words: list[str], qmctl: Qmctl) -> None:
     ended = qmctl(*words, "--help")
@@ -48,7 +61,10 @@ def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
         (["status", "--frob"], "no such option: --frob"),
         (["queue", "show"], "missing argument 'QUEUE'"),
         (["get", "Q", "--wait", "-5s"], "invalid value for '--wait': -5s is negative"),
-        (["get", "Q", "--wait", "soon"], "invalid value for '--wait': \"soon\" is not millise"),
+        (["get", "Q", "--wait", "soon"], "invalid value for '--wait': \"soon\" is not a time"),
+        (["get", "Q", "--wait", "5"], "invalid value for '--wait': 5 has no unit, as in 30s or "),
+        (["queue", "create", "Q", "--lease", "30"], "invalid value for '--lease': 30 has no unit"),
+        (["bench", "put", "--seconds", "0"], "invalid value for '--seconds': 0 is no time"),
         (["get", "Q", "--count", "0"], "invalid value for '--count'"),
         (["put", "Q", "x", "--priority", "10"], "invalid value for '--priority'"),
         (["queue", "create", "Q", "--bytes-max", "-1"], "invalid value for '--bytes-max': -1 is"),

@@ -1,11 +1,13 @@
 import base64
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from qmgr_client.blocking import connect
+from qmgr_tools import message
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
@@ -69,13 +71,30 @@ def test_binary_body_leaves_as_it_came(qm: Qmctl, queue: str, daemon: Daemon) ->
 
 def test_lines_are_messages(qm: Qmctl, queue: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"one\n\ntwo\r\nlast")
-    assert re.fullmatch(
-        rf"put on {queue}: 4 messages, [\d,]+ a second\n",
-        qm("put", queue, "--lines", "--file", str(tmp_path / "lines")).out,
-    )
+    put = qm("put", queue, "--lines", "--file", str(tmp_path / "lines"))
+    assert put.out == f"put on {queue}: 4 messages\n", "a rate of so few would be chance"
     assert qm("put", queue, "--lines", "-o", "json", stdin=b"x\n").json["messages"] == 1
     got = qm("get", queue, "--all", "-o", "json").lines
     assert [message["body"] for message in got] == ["one", "", "two\r", "last", "x"]
+
+
+def test_rate_of_many_lines_is_told(qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message, "RATED_MESSAGES", 2)
+    put = qm("put", queue, "--lines", stdin=b"a\nb\n")
+    assert re.fullmatch(rf"put on {queue}: 2 messages, [\d,]+ a second\n", put.out)
+
+
+def test_interrupted_lines_say_how_far_they_came(
+    qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def batches(source: object) -> Iterator[list[bytes]]:
+        yield [b"a", b"b"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(message, "_batches", batches)
+    ended = qm("put", queue, "--lines", stdin=b"a\nb\nc\n")
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err == "interrupted: 2 messages put, maybe some of the next 1000 lines\n"
 
 
 def test_many_lines_keep_their_order(qm: Qmctl, queue: str) -> None:
@@ -92,10 +111,11 @@ def test_no_lines_are_no_messages(qm: Qmctl, queue: str) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "exactly one of BODY, --file and --stdin"),
+        ([], "no message is given -- give a BODY, --file FILE, or --stdin for what comes through"),
+        (["two", "words"], "-- quote a message that has spaces: 'two words'"),
         (["x", "--stdin"], "exactly one of"),
         (["x", "--file", "f"], "exactly one of"),
-        (["x", "--lines"], "exactly one of"),
+        (["x", "--lines"], "--lines puts the lines of --file or of standard input"),
         (["--lines", "--uid", "a.1"], "--uid names one message"),
         (["x", "--uid", "a"], "is no UID"),
         (["x", "--header", "a"], "is no header"),

@@ -10,7 +10,9 @@ def test_size_and_times_have_units() -> None:
     assert option.size("64 MiB") == 64 << 20
     assert option.wait("500 ms") == 500
     assert option.wait("5s") == 5_000
-    assert option.lease("30") == 30
+    assert option.wait("0") == option.wait(0) == 0
+    assert option.lease("1.5 s") == 1_500
+    assert option.size("30") == 30
     assert option.seconds("2") == 2.0
     assert option.seconds("0.5") == 0.5
     assert option.seconds("250 ms") == 0.25
@@ -26,8 +28,13 @@ def test_size_and_times_have_units() -> None:
         (option.wait, "-5s", "-5s is negative"),
         (option.wait, "8 d", "8 d is too long, at most 7 d"),
         (option.lease, "25 h", "1 d 1 h is too long, at most 1 d"),
-        (option.wait, "%s", "is not milliseconds"),
-        (option.seconds, "nan", "is not milliseconds"),
+        (option.wait, "%s", '"%s" is not a time, as in 30s or 500ms'),
+        (option.wait, "", '"" is not a time, as in 30s or 500ms'),
+        (option.wait, "5", "5 has no unit, as in 30s or 500ms"),
+        (option.lease, "-0.5", "-0.5 has no unit, as in 30s or 500ms"),
+        (option.lease, "30 m", 'unknown unit "m"'),
+        (option.seconds, "nan", '"nan" is not a time, as in 30s or 500ms'),
+        (option.seconds, "0", "0 is no time to work in"),
     ],
 )
 def test_value_that_cannot_be_is_explained(parse: object, text: str, why: str) -> None:

@@ -46,22 +46,44 @@ def test_table_is_aligned_on_a_terminal(terminal: Terminal) -> None:
     assert terminal.lines == ["QUEUE  READY  BYTES", "A         12  2 KiB", "B@NYC"]
 
 
-def test_table_is_cut_to_the_terminal_but_its_names_and_numbers_are_not(
-    terminal: Terminal,
-) -> None:
-    columns = (output.text("queue"), output.count("ready"), output.text("error"))
-    with redirect_stdout(terminal):
-        output.table(columns, [{"queue": "Q" * 30, "ready": 1_000_000, "error": "e" * 200}])
-    line = terminal.lines[1]
-    assert len(line) <= 60
-    assert line.startswith("Q" * 30 + "  1000000  eeeee")
-    assert line.endswith("e…")
+LINKS = (output.text("link"), output.count("waiting"), output.long_text("error"))
 
 
-def test_names_that_are_wider_than_the_terminal_are_whole(terminal: Terminal) -> None:
+def test_long_text_goes_below_its_row_where_the_table_is_too_wide(terminal: Terminal) -> None:
+    error = "the queue manager that answered is HUB, not NYC; is the address right?"
+    rows = [{"link": "NYC", "waiting": 7, "error": error}, {"link": "HUB", "waiting": 0}]
     with redirect_stdout(terminal):
-        output.table((output.text("queue"), output.count("ready")), [{"queue": "Q" * 64}])
-    assert "Q" * 64 in terminal.lines
+        output.table(LINKS, rows)
+    assert terminal.lines == [
+        "LINK  WAITING",
+        "NYC         7",
+        "    the queue manager that answered is HUB, not NYC; is the",
+        "    address right?",
+        "HUB         0",
+    ]
+
+
+def test_long_text_stays_in_its_row_where_there_is_room(terminal: Terminal) -> None:
+    with redirect_stdout(terminal):
+        output.table(LINKS, [{"link": "NYC", "waiting": 7, "error": "refused"}])
+    assert terminal.lines == ["LINK  WAITING  ERROR", "NYC         7  refused"]
+
+
+def test_text_is_folded_to_the_terminal_and_numbers_are_not(terminal: Terminal) -> None:
+    columns = (output.text("queue"), output.text("kind"), output.count("ready"))
+    with redirect_stdout(terminal):
+        output.table(columns, [{"queue": "Q" * 64, "kind": "transmission", "ready": 1_000_000}])
+    assert terminal.lines == [
+        "QUEUE" + " " * 32 + "  KIND            READY",
+        "Q" * 37 + "  transmission  1000000",
+        "Q" * 27,
+    ]
+
+
+def test_empty_table_has_its_titles(terminal: Terminal) -> None:
+    with redirect_stdout(terminal):
+        output.table(COLUMNS, [])
+    assert terminal.lines == ["QUEUE  READY  BYTES"]
 
 
 def test_no_color_is_heard(terminal: Terminal) -> None:

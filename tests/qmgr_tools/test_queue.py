@@ -21,10 +21,20 @@ def test_creating_it_again_just_so_changes_nothing(qm: Qmctl, queue: str) -> Non
 
 
 def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> None:
-    ended = qm("queue", "create", queue, "--depth-max", "5")
+    ended = qm("queue", "create", queue, "--depth-max", "5", "--lease", "1min")
+    assert (ended.code, ended.err) == (
+        6,
+        f"error: cannot create queue {queue} -- it exists: depth max is 100000000, asked 5; "
+        "lease is 30 s, asked 1 min -- "
+        f"see: qmctl queue show {queue}; delete it first to give it others\n",
+    )
+
+
+def test_creating_it_with_fewer_attributes_is_refused(qm: Qmctl, queue: str) -> None:
+    qm("queue", "create", f"{queue}.5", "--depth-max", "5")
+    ended = qm("queue", "create", f"{queue}.5")
     assert ended.code == 6
-    assert ended.err.startswith(f"error: cannot create queue {queue} -- queue {queue} exists with")
-    assert "(QUEUE_EXISTS) -- see: qmctl queue show" in ended.err
+    assert "it was created with other options, and has depth max 5, bytes max 1 TiB" in ended.err
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)

@@ -156,6 +156,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     for name in ("put", "ack", "end_to_end"):
         if row[f"{name}_p50_ms"] is not None:
             words[name] = f"p50 {row[f'{name}_p50_ms']} ms, p99 {row[f'{name}_p99_ms']} ms"
-    words["daemon"] = f"{row['daemon_cpu_us']} us of processor a message"
-    words["generator"] = f"{row['generator_cpu_us']} us of processor a message"
+    for name in ("daemon", "generator"):
+        if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
+            words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"
     return words

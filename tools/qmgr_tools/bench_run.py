@@ -5,13 +5,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools.bench_load import Load, Outcome, Plan
 from qmgr_tools.bench_qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.failure import Exit, Failure, usage
 
-NAME = "qmctl.bench"
+NAME = client_name("qmctl.bench")
 FOREVER_S = float("inf")
 PRELOAD_INFLIGHT = 1_024
 PRELOAD_BYTES = 1 << 20

@@ -4,15 +4,17 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qmgr_protocol.errors import RequestError
 from qmgr_tools import target
-from qmgr_tools.failure import Exit, Failure, refused, usage
+from qmgr_tools.failure import Exit, Failure, refused, sent_away, usage
 from qmgr_tools.output import Format
 
 if TYPE_CHECKING:
@@ -34,9 +36,24 @@ DataDir = Annotated[
 ]  # fmt: skip
 Output = Annotated[
     Format | None,
-    typer.Option("--output", "-o", show_default=False, help="For people (as ever) or for scripts."),
+    typer.Option(
+        "--output", "-o", show_default=False, help="For people (the default) or for scripts."
+    ),
 ]
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"qmctl/{metadata.version('qmgrd')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+]
 
 GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
 
@@ -70,17 +87,22 @@ class Call:
         address = self.address()
         # Takes 60 ms: not for --help.
         from qmgr_client.blocking import ConnectFailed, connect
-        from qmgr_protocol.errors import RequestError
+        from qmgr_client.client_name import client_name
 
+        client = connect(address, name=client_name("qmctl"), give_up_ms=GIVE_UP_MS)
         try:
-            with connect(address, name=f"qmctl.{os.getpid()}", give_up_ms=GIVE_UP_MS) as client:
-                yield client
-        except RequestError as error:
-            raise refused(doing, error) from error
+            client.open()
         except ConnectFailed as error:
             why = f"cannot connect to {error.address}: {error.why}"
             remedy = f"{error.hint} --connect says where else"
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
+        except RequestError as error:
+            raise sent_away(doing, address, error) from error
+        try:
+            with closing(client):
+                yield client
+        except RequestError as error:
+            raise refused(doing, error) from error
 
 
 def command(
@@ -109,16 +131,20 @@ def command(
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
         text = f"{inspect.getdoc(function)}\n\n{more_help}".rstrip()
-        app.command(name, help=text)(run)
+        first = " ".join(text.partition("\n\n")[0].split())
+        # Click's own summary ends in the middle of a sentence.
+        app.command(name, help=text, short_help=first)(run)
         return function
 
     return decorate
 
 
 def shared_options(
-    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None, output: Output = None
-) -> None:
+    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None, output: Output = None,
+    version: Version = False,
+) -> None:  # fmt: skip
     """Take the shared options where they stand before the command."""
+    del version  # It has been seen to already.
     ctx.obj = Call(connect, data_dir, output)
 
 

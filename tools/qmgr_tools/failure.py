@@ -57,7 +57,6 @@ _FAILED = {
     ErrorCode.SNAPSHOT_FAILED,
 }
 _TRY = {
-    ErrorCode.NAME_INVALID: "see: qmctl queue create --help",
     ErrorCode.VALUE_INVALID: "see the command's --help",
     ErrorCode.INTERNAL_ERROR: "look into the daemon's log",
     ErrorCode.NOT_AUTHORIZED: "ask the operator of the queue manager",
@@ -75,7 +74,7 @@ _TRY = {
     ErrorCode.LINK_EXISTS: "see: qmctl link show; delete it first to give it other addresses",
     ErrorCode.LINK_NOT_EMPTY: "let its messages go, or delete it with --purge",
     ErrorCode.LINKS_EXHAUSTED: "delete links, or raise limits.links_max in qmgrd.toml",
-    ErrorCode.SNAPSHOT_FAILED: "give a new directory that the daemon may write to",
+    ErrorCode.SNAPSHOT_FAILED: "the daemon writes it, on its own host and as its own user",
     ErrorCode.SNAPSHOT_RUNNING: "wait until the other snapshot is written",
 }  # A daemon's text often says itself what to try, behind a semicolon; then that stands.
 
@@ -101,6 +100,16 @@ def refused(doing: str, error: RequestError) -> Failure:
         remedy = "it may have been done all the same: look, before you do it again"
         return Failure(Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy or try_of(error.code))
+
+
+def sent_away(doing: str, address: str, error: RequestError) -> Failure:
+    """Return the failure of *doing* something where the one who listens wants no such client."""
+    fact, _, remedy = error.text.partition("; ")
+    why = f"cannot connect to {address}: {fact} ({name_of(error.code)})"
+    remedy = remedy or try_of(error.code) or "is it a qmgrd of this version? look into its log"
+    exit_code = exit_of(error.code)
+    exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
+    return Failure(exit_code, f"cannot {doing}", why, remedy)
 
 
 def exit_of(code: int) -> Exit:

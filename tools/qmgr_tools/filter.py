@@ -39,7 +39,7 @@ def _column(name: str, known: Sequence[Column]) -> Column:
         if column.key == name:
             return column
     names = ", ".join(column.key for column in known)
-    raise usage(f"there is no column {name!r}", "columns are called as in JSON", f"of {names}")
+    raise usage(f"there is no column {name!r}", "columns are called as in JSON", f"take {names}")
 
 
 def rows(

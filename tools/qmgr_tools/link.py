@@ -1,18 +1,21 @@
 """qmctl link: create, ls, show, start, stop, delete."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import output
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.queue import Yes, messages
 from qmgr_tools.target import checked
 
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
 app = typer.Typer(
-    help="Links to other queue managers: create, list, show, start, stop, delete.",
-    no_args_is_help=True,
+    help="Links to other queue managers: create, show, start, stop, ...", no_args_is_help=True
 )
 
 Name = Annotated[
@@ -31,7 +34,7 @@ COLUMNS = (
     output.count("resent"),
     output.count("attempts"),
     output.Column("addresses", "ADDRESSES", output.listed),
-    output.text("error"),
+    output.long_text("error"),
 )
 SHORT = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
 LISTED = [column for column in COLUMNS if column.key in SHORT]
@@ -51,7 +54,7 @@ def create(
     addresses: Annotated[
         list[str],
         typer.Argument(
-            metavar="ADDRESS...", show_default=False,
+            metavar="ADDRESS", show_default=False,
             help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
         ),
     ],
@@ -109,13 +112,28 @@ def show(call: Call, link: Name) -> None:
 
 
 @command(app, "start")
-def start(call: Call, link: Name) -> None:
+def start(
+    call: Call,
+    link: Name,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Of a refused link: take the peer as it is now.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
     """Start a link that is stopped, refused or waiting.
+
+    A link is refused when its peer has another store than before, or when one of the two was
+    restored from a backup: "qmctl link show" tells. With --accept it goes on all the same, and
+    sends what it holds as a new stream: what the peer had of it already arrives twice. Asks first.
 
     JSON: the link, as "qmctl link show" gives it.
     """
     with call.client(f"start link {link}") as client:
-        row = client.link_start(link)
+        if accept:
+            waiting = messages(client.link_show(link).get("waiting", 0))
+            danger = f"of {waiting} on it some may arrive twice"
+            confirm(link, f"accept the peer of link {link}", danger, yes=yes)
+        row = client.link_start(link, accept=accept)
     _tell(call, row, f"link {link} is started: {row.get('state')}")
 
 
@@ -139,10 +157,13 @@ def delete(
 ) -> None:
     """Delete a link; with --purge even one on which messages wait. Asks first.
 
+    Also forgets which store the queue manager of that name has, so that one that was made anew may
+    come in its place; where a link only leads here from it, that is all.
+
     JSON: an object with link and messages, how many went with it.
     """
     with call.client(f"delete link {link}") as client:
-        waiting = client.link_show(link).get("waiting", 0)
+        waiting = _waiting(client, link)
         if waiting and not purge:
             raise Failure(
                 Exit.REFUSED, f"cannot delete link {link}", f"it holds {messages(waiting)}",
@@ -154,6 +175,16 @@ def delete(
         output.document({"link": link, "messages": count})
     else:
         output.say(f"deleted link {link} and {messages(count)}")
+
+
+def _waiting(client: "Client", link: str) -> int:
+    """Return how many messages wait on *link*; none where it only leads here."""
+    try:
+        return int(client.link_show(link).get("waiting", 0))
+    except RequestError as error:
+        if error.code != ErrorCode.LINK_UNKNOWN:
+            raise
+        return 0
 
 
 def _tell(call: Call, row: dict[str, Any], words: str) -> None:

@@ -80,4 +80,7 @@ def _misused(error: BaseException) -> int:
     what = text[:1].lower() + text[1:].rstrip(".")
     path = context.command_path if context else "qmctl"
     why = " ".join(context.get_usage().split()) if context else ""
-    return _fail(usage(what, why[:1].lower() + why[1:], f"see: {path} --help"))
+    remedy = f"see: {path} --help"
+    if path == "qmctl put" and "extra argument" in what:
+        remedy = "quote a message that has spaces: 'two words'"
+    return _fail(usage(what, why[:1].lower() + why[1:], remedy))

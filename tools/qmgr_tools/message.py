@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1_000
 AT_A_TIME = 100
 BROWSED = 20
+RATED_S, RATED_MESSAGES = 1.0, 10_000  # A rate of less is chance.
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
 Body = Annotated[
@@ -56,7 +57,7 @@ ReplyTo = Annotated[str, typer.Option(metavar="QUEUE", show_default=False)]
 GivenUid = Annotated[
     str | None,
     typer.Option(
-        "--uid", metavar="ORIGIN.TIME", show_default=False,
+        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False,
         help="The message's identity; refused while a message of it is on the queue.",
     ),
 ]  # fmt: skip
@@ -95,14 +96,9 @@ def put(
       bytes, seconds                of their bodies; how long it took
       uid                           of a single message, else null
     """
-    given = (body is not None) + (file is not None) + stdin
-    if given > 1 or (lines and body is not None) or not (given or lines):
-        raise usage(
-            f"cannot put on {queue}", "exactly one of BODY, --file and --stdin is the message",
-            "--lines goes with --file or --stdin, and --stdin goes without saying",
-        )  # fmt: skip
-    if lines and uid is not None:
-        raise usage(f"cannot put on {queue}", "--uid names one message, --lines puts many")
+    _check_source(
+        queue, body is not None, file is not None, stdin=stdin, lines=lines, uid=uid is not None
+    )
     correlation = correlation_id.encode(errors="surrogateescape")
     if len(correlation) > CORRELATION_MAX_BYTES:
         why = f"it has {len(correlation)} bytes, at most {CORRELATION_MAX_BYTES}"
@@ -116,6 +112,21 @@ def put(
         return
     data = body.encode(errors="surrogateescape") if body is not None else _read(file)
     _put_one(call, queue, data, properties | {"uid": None if uid is None else option.uid(uid)})
+
+
+def _check_source(
+    queue: str, body: bool, file: bool, *, stdin: bool, lines: bool, uid: bool
+) -> None:
+    cannot = f"cannot put on {queue}"
+    if body + file + stdin > 1:
+        raise usage(cannot, "exactly one of BODY, --file and --stdin is the message")
+    if lines and body:
+        raise usage(cannot, "--lines puts the lines of --file or of standard input, not a BODY")
+    if lines and uid:
+        raise usage(cannot, "--uid names one message, --lines puts many")
+    if not (body or file or stdin or lines):
+        remedy = "give a BODY, --file FILE, or --stdin for what comes through a pipe"
+        raise usage(cannot, "no message is given", remedy)
 
 
 def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) -> None:
@@ -163,18 +174,24 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         assert file is not None
         raise _unreadable(file, error) from None
     with source, call.client(f"put on {queue}") as client, progress.bar(queue, total) as bar:
-        for batch in _batches(source):
-            results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
-            refusals += [result for result in results if isinstance(result, RequestError)]
-            done += len(batch)
-            size += sum(map(len, batch))
-            bar.advance(len(batch), sum(map(len, batch)) + len(batch))
+        try:
+            for batch in _batches(source):
+                results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
+                refusals += [result for result in results if isinstance(result, RequestError)]
+                done += len(batch)
+                size += sum(map(len, batch))
+                bar.advance(len(batch), sum(map(len, batch)) + len(batch))
+        except KeyboardInterrupt:
+            put_ = messages(done - len(refusals))
+            output.note(f"interrupted: {put_} put, maybe some of the next {LINES_AT_A_TIME} lines")
+            raise
     passed_s = time.monotonic() - started_s
     if call.is_json:
         _report(queue, done - len(refusals), len(refusals), size, passed_s, None)
     else:
-        rate = f"{done / passed_s:,.0f} a second"
-        output.say(f"put on {queue}: {messages(done - len(refusals))}, {rate}")
+        is_rated = passed_s >= RATED_S or done >= RATED_MESSAGES
+        rate = f", {done / passed_s:,.0f} a second" if is_rated else ""
+        output.say(f"put on {queue}: {messages(done - len(refusals))}{rate}")
     if refusals:
         raise refused(f"put {len(refusals)} of {done} messages on {queue}", refusals[0])
 

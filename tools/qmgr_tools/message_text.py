@@ -32,7 +32,7 @@ COLUMNS = (
     output.Column("leased", "LEASED", output.flag),
     output.text("correlation_id", "CORRELATION"),
     output.size("body_bytes", "SIZE"),
-    output.text("preview", "BODY"),
+    output.long_text("preview", "BODY"),
 )
 FACTS = (
     output.text("uid"),

@@ -1,17 +1,22 @@
-"""Options that take more than a word: sizes, durations, headers, a UID."""
+"""Options that take more than a word: sizes, durations, headers, a UID.
+
+A time has a unit: --wait 5 meant 5 ms here and 5 s in the head of whoever said it. A size without
+one is in bytes, as in qmgrd.toml.
+"""
 
 import re
 from typing import Any
 
 import typer
 
-from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_config.units import parse_bytes, parse_ms, shown
 from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
 ORIGIN_MAX_BYTES = 64
+_TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
@@ -21,18 +26,33 @@ def size(text: str | int) -> int:
 
 def wait(text: str | int) -> int:
     """Return a wait in milliseconds, as in "5s"."""
-    return _at_most(_checked(parse_ms, text), WAIT_MAX_MS)
+    return _at_most(_time_ms(text), WAIT_MAX_MS)
 
 
 def lease(text: str | int) -> int:
     """Return a lease in milliseconds, as in "30s"."""
-    return _at_most(_checked(parse_ms, text), LEASE_MAX_MS)
+    return _at_most(_time_ms(text), LEASE_MAX_MS)
 
 
 def seconds(text: str | float) -> float:
-    """Return a duration in seconds, as in "5", "5s" or "500 ms"; a bare number is of seconds."""
+    """Return a duration in seconds, as in "5", "5s" or "500 ms": for an option of that name."""
     said = f"{text} s" if str(text).replace(".", "", 1).isdigit() else str(text)
-    return _checked(parse_ms, said) / 1000
+    time_ms = _time_ms(said)
+    if not time_ms:
+        raise typer.BadParameter(f"{text} is no time to work in")
+    return time_ms / 1000
+
+
+def _time_ms(text: object) -> int:
+    said = str(text).strip()
+    match = _TIME.fullmatch(said)
+    if match is None:
+        raise typer.BadParameter(f"{shown(said)} is not a time, as in 30s or 500ms")
+    if not match["unit"]:
+        if said == "0":
+            return 0
+        raise typer.BadParameter(f"{said} has no unit, as in 30s or 500ms")
+    return _checked(parse_ms, said)
 
 
 def _checked(parse: Any, text: object) -> int:

@@ -1,8 +1,9 @@
 """What commands print: tables and facts for people, JSON for scripts.
 
-On a terminal tables are aligned, cut to its width and coloured (unless NO_COLOR is set). Elsewhere
-a row is a line, its cells separated by tabs, nothing cut. JSON has the keys that the help of each
-command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
+On a terminal tables are aligned, coloured (unless NO_COLOR is set) and held to its width: long
+columns go below their row, other text is folded, nothing is cut. Elsewhere a row is a line, its
+cells separated by tabs. JSON has the keys that the help of each command names, whole numbers of
+bytes and milliseconds, and times in RFC 3339.
 """
 
 import json
@@ -18,6 +19,7 @@ from qmgr_tools.failure import one_line
 Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
+INDENT = 4  # of what stands below a row
 STYLES = {"up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red"}
 
 
@@ -51,6 +53,7 @@ class Column:
     title: str
     text: Callable[[Any], str] = plain
     is_number: bool = False
+    is_long: bool = False  # goes below its row where the table is too wide
 
     def cell(self, row: Row) -> str:
         """Return what stands in this column for *row*."""
@@ -61,6 +64,11 @@ class Column:
 def text(key: str, title: str = "") -> Column:
     """Return a column of text."""
     return Column(key, title or _title(key))
+
+
+def long_text(key: str, title: str = "") -> Column:
+    """Return a column of sentences, which goes below its row where the table is too wide."""
+    return Column(key, title or _title(key), is_long=True)
 
 
 def count(key: str, title: str = "") -> Column:
@@ -88,32 +96,72 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     if not sys.stdout.isatty():
         for line in ([column.title for column in columns], *cells):
             print("\t".join(line))
-        return
+    else:
+        _show_table(columns, cells, _console().width)
+
+
+def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) -> None:
+    widths = _widths(columns, cells)
+    is_wide = _total(widths) > room
+    below = [n for n, column in enumerate(columns) if is_wide and column.is_long]
+    beside = [n for n in range(len(columns)) if n not in below]
+    shown = [columns[n] for n in beside]
+    widths = _folded(shown, [widths[n] for n in beside], room)
+    console = _console(_total(widths) + GAP)  # Numbers go beyond the edge rather than be cut.
+    part = _part(shown, widths, has_header=True)
+    for line in cells:
+        part.add_row(*(_styled(line[n]) for n in beside))
+        notes = [line[n] for n in below if line[n]]
+        if notes:
+            console.print(part)
+            part = _part(shown, widths, has_header=False)
+            _print_below(notes, room)
+    if part.row_count or not cells:
+        console.print(part)
+
+
+def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
+    """Return a table without rows; parts with the same widths are one table to the eye."""
     from rich.table import Table  # takes 70 ms
 
-    widths = _widths(columns, cells, _console().width)
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+    part = Table(
+        box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0),
+        show_header=has_header,
+    )  # fmt: skip
     for column, width in zip(columns, widths, strict=True):
-        shown.add_column(
-            column.title, justify="right" if column.is_number else "left", width=width, no_wrap=True
-        )
-    for line in cells:
-        shown.add_row(*map(_styled, line))
-    # What cannot be cut goes beyond the edge rather than be lost.
-    _console(sum(widths) + GAP * len(widths)).print(shown)
+        side: Any = "right" if column.is_number else "left"
+        part.add_column(column.title, justify=side, width=width, overflow="fold")
+    return part
 
 
-def _widths(columns: Sequence[Column], cells: list[list[str]], room: int) -> list[int]:
-    """Return how wide each column is: the widest texts are cut first, names and numbers never."""
+def _print_below(notes: Iterable[str], room: int) -> None:
+    from rich.padding import Padding
+
+    console = _console()
+    for words in notes:
+        console.print(Padding(_styled(words), (0, 0, 0, INDENT)), width=room, overflow="fold")
+
+
+def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
+    """Return how wide each column would like to be."""
     from rich.cells import cell_len
 
-    widths = [
+    return [
         max(map(cell_len, (column.title, *(line[number] for line in cells))))
         for number, column in enumerate(columns)
     ]
-    cut = [number for number, column in enumerate(columns) if number and not column.is_number]
-    while sum(widths) + GAP * (len(widths) - 1) > room and cut:
-        widest = max(cut, key=widths.__getitem__)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
+    """Return how wide each column may be: the widest texts give way first, numbers never."""
+    widths = list(wanted)
+    texts = [number for number, column in enumerate(columns) if not column.is_number]
+    while _total(widths) > room and texts:
+        widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= WIDTH_MIN:
             break
         widths[widest] -= 1

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import filter as filters
 from qmgr_tools import option, output
 from qmgr_tools.command import Call, command, confirm
@@ -41,7 +42,7 @@ COLUMNS = (
     output.text("target"),
     output.text("manager"),
 )
-LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked", "duplicates")
+LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
@@ -78,11 +79,33 @@ def create(
     given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
     attributes = {key: value for key, value in given.items() if value is not None}
     with call.client(f"create queue {queue}") as client:
-        row = client.queue_create(queue, attributes)
+        try:
+            row = client.queue_create(queue, attributes)
+        except RequestError as error:
+            if error.code != ErrorCode.QUEUE_EXISTS:
+                raise
+            raise _exists(queue, client.queue_show(queue), attributes) from error
     if call.is_json:
         output.document(row)
     else:
         output.say(f"queue {queue} is there")
+
+
+def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
+    """Return the failure to create *queue* otherwise than it is."""
+    limits = [column for column in COLUMNS if column.key in ("depth_max", "bytes_max", "lease_ms")]
+    whys = [
+        f"{column.title.lower()} is {column.cell(row)}, asked {column.cell(asked)}"
+        for column in limits
+        if column.key in asked and row.get(column.key) != asked[column.key]
+    ]
+    if not whys:  # The daemon compares what was said then, which the row does not tell.
+        has = ", ".join(f"{column.title.lower()} {column.cell(row)}" for column in limits)
+        whys = [f"it was created with other options, and has {has}"]
+    return Failure(
+        Exit.REFUSED, f"cannot create queue {queue}", f"it exists: {'; '.join(whys)}",
+        f"see: qmctl queue show {queue}; delete it first to give it others",
+    )  # fmt: skip
 
 
 @command(app, "ls")

@@ -29,7 +29,6 @@ from qmgr_tools.demo.traffic import HUB, QUEUE, Killer, Traffic
 
 KILL_ROUNDS = 3
 BACKLOG_PART = 0.25  # of all flights wait at the hub when the snapshot is taken
-SNAPSHOT_TRIES = 10
 
 
 def main() -> int:

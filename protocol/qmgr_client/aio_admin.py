@@ -1,0 +1,97 @@
+"""The verbs of administration. The values are maps as in PROTOCOL.md, section 11."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+
+class Admin:
+    """What an operator asks of a queue manager."""
+
+    async def queue_create(
+        self, queue: str, attributes: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
+        return await self._row(m.QueueCreate, queue, dict(attributes or {}))
+
+    async def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a queue, with *purge* also one that holds messages; tells how many.
+
+        Where the answer was lost with a connection the number is None.
+        """
+        return await self._row(m.QueueDelete, queue, purge)
+
+    async def queue_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all queues, in order of name."""
+        rows: list[dict[str, Any]] = []
+        after: str | None = ""
+        while after is not None:
+            value = await self._row(m.QueueList, after)
+            rows += value["queues"]
+            after = value["next"]
+        return rows
+
+    async def queue_show(self, queue: str) -> dict[str, Any]:
+        """Return a queue's row."""
+        return await self._row(m.QueueShow, queue)
+
+    async def queue_purge(self, queue: str) -> dict[str, Any]:
+        """Remove what is on a queue now and not leased; tells how many messages that were."""
+        return await self._row(m.QueuePurge, queue)
+
+    async def link_create(
+        self, link: str, addresses: list[str], *, stopped: bool = False
+    ) -> dict[str, Any]:
+        """Define a link to the queue manager of that name, and start it unless *stopped*."""
+        attributes: dict[str, Any] = {"addresses": list(addresses)}
+        return await self._row(
+            m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
+        )
+
+    async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a link, with *purge* also one with messages waiting; tells how many.
+
+        Also forgets which store the queue manager of that name has, and does only that where a link
+        leads here and none there.
+        """
+        return await self._row(m.LinkDelete, link, purge)
+
+    async def link_list(self) -> dict[str, Any]:
+        """Return the rows of "links", and of the "inbound" ones that lead here."""
+        return await self._row(m.LinkList)
+
+    async def link_show(self, link: str) -> dict[str, Any]:
+        """Return a link's row."""
+        return await self._row(m.LinkShow, link)
+
+    async def link_start(self, link: str, *, accept: bool = False) -> dict[str, Any]:
+        """Start a link that is stopped or was refused.
+
+        With *accept* a refused link takes its peer as that is now, another store or a restored one:
+        what is held here goes there as a new stream. What the peer had of it already is doubled.
+        """
+        return await self._row(m.LinkStart, link, accept)
+
+    async def link_stop(self, link: str) -> dict[str, Any]:
+        """Stop a link until it is started again."""
+        return await self._row(m.LinkStop, link)
+
+    async def status(self) -> dict[str, Any]:
+        """Return how the queue manager is."""
+        return await self._row(m.Status)
+
+    async def snapshot(self, directory: str) -> dict[str, Any]:
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
+        return await self._row(m.Snapshot, directory)
+
+    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
+        value = await self._ask(kind, *fields)
+        if type(value) is not dict:
+            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is no map")
+        return value
+
+    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
+        """Send a request; return what its Ok carries."""
+        raise NotImplementedError

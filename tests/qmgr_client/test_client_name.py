@@ -1,0 +1,35 @@
+import os
+import socket
+
+import pytest
+
+from qmgr_client.client_name import client_name, program_of
+from qmgr_protocol.name import is_name
+
+
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (["/opt/app/billing.py", "x"], "billing"),
+        (["/usr/bin/qmctl"], "qmctl"),
+        (["/opt/billing/__main__.py"], "billing"),
+        (["-c"], "python"),
+        ([""], "python"),
+        ([], "python"),
+    ],
+)
+def test_program_is_what_people_call_it(argv: list[str], program: str) -> None:
+    assert program_of(argv) == program
+
+
+def test_name_tells_program_host_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "host7.example.org")
+    assert client_name("billing") == f"billing.host7.{os.getpid()}"
+
+
+def test_name_is_plain_and_short_whatever_the_program_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
+    monkeypatch.setattr(socket, "gethostname", lambda: "h" * 64)
+    assert is_name(client_name("my büro app " * 10))
