@@ -7,10 +7,14 @@ index (slow path), which is O(log n). (IPCOM000015189D; the index in place of a 
 The rule that makes it correct: for every message of origin o and timestamp t on the queue, in any
 state, entry[o] >= t. Entries are therefore never lowered. They are written in the turn that
 raised them, beside the messages.
+
+A row of the index counts only if the message at its position has that UID still. One whose UID
+rots leaves its row behind, as nothing else names it; the next message of that UID takes it over.
 """
 
 from enum import Enum
 
+from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
@@ -31,6 +35,7 @@ class OriginTable:
     def __init__(self, queue_id: int) -> None:
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
+        self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
@@ -46,7 +51,12 @@ class OriginTable:
             highest = self._load(tx, origin)
         if timestamp > highest:
             return Verdict.FAST
-        return Verdict.SLOW if tx.get(self._index_prefix + trailer) is None else Verdict.DUPLICATE
+        return Verdict.DUPLICATE if self._is_there(tx, trailer) else Verdict.SLOW
+
+    def _is_there(self, tx: Transaction, trailer: bytes) -> bool:
+        position = tx.get(self._index_prefix + trailer)
+        value = None if position is None else tx.get(self._message_prefix + position)
+        return value is not None and entries.uid_trailer(entries.decode(value)) == trailer
 
     def enter(self, trailer: bytes) -> None:
         """Raise the entry of an origin for a message that was put."""

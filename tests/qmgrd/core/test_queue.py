@@ -366,6 +366,34 @@ def test_damaged_message_may_be_put_again(app: Client) -> None:
     assert bodies(app.get("Q")) == [b"sound"]
 
 
+@pytest.mark.parametrize("body", [b"sound", bytes(10_000)], ids=["short", "long"])
+@pytest.mark.parametrize("index", [-1, -8, -9])
+@pytest.mark.parametrize("meanwhile", ["nothing", "set aside", "purged", "crashed"])
+def test_message_whose_uid_rotted_may_be_put_again(body: bytes, index: int, meanwhile: str) -> None:
+    """Its row in the UID index cannot be found by the UID it has now."""
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    sound = record(body, uid=("A", 5))
+    app.put_records("Q", sound)
+    flip(manager, message_keys(manager)[0], index)
+    match meanwhile:
+        case "set aside":
+            assert app.get("Q") == []
+        case "purged":
+            app.ask(m.QueuePurge, "Q")
+        case "crashed":
+            manager.crash()
+            app = manager.connect()
+    assert app.put_records("Q", sound) == []
+    (refused,) = app.put_records("Q", sound)
+    assert refused.code is ErrorCode.DUPLICATE_MESSAGE
+    (lease,) = app.get("Q", 2)
+    assert lease.body == body
+    assert app.ack(lease) == []
+    assert app.put_records("Q", sound) == []
+
+
 def test_damage_that_names_another_message_leaves_that_one_its_identity(app: Client) -> None:
     """A.5 reads A.4 after one flipped bit: A.4 stays on the queue, and known to be there."""
     app.put_records("Q", record(b"4", uid=("A", 4)), record(b"5", uid=("A", 5)))
