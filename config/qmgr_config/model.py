@@ -113,7 +113,7 @@ class Store(Section):
     """How full the store may be, in percent of map_bytes, before puts are refused."""
 
     free_disk_min_bytes: Annotated[int, in_bytes(0, "1 TiB")] = 256 * MIB
-    """The free disk space below which puts are refused, in bytes."""
+    """The free disk space below which puts are refused, in bytes; free parts of the file count."""
 
 
 class Limits(Section):

@@ -21,14 +21,14 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.broker import Boot
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Dial, Outcome, TakeSnapshot
-from qmgrd.core.kv import Now
+from qmgrd.core.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.snapshot import Snapshotter
-from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+from qmgrd.store.lmdb_store import LmdbStore
 
 SOFTWARE = "qmgrd/0.1.0"
 KEEP_OUT_MS = 60_000
@@ -64,6 +64,7 @@ class Daemon:
             store,
             lambda call: self._loop.call_soon_threadsafe(call),
             reserve_bytes=config.store.free_disk_min_bytes,
+            puts_stop_bytes=store.map_bytes * config.store.high_water_percent // 100,
         )
         self._started_ms = self.now_ms()
         self._turns = self._start_turns()
@@ -173,6 +174,7 @@ class Daemon:
     def _run_turn(self) -> None:
         try:
             self._release(self._turns.run(self._now()))
+            self._snapshots.give_way()
         except TurnFailed as failed:
             self._recover(failed)
         except StoreFailed as failed:

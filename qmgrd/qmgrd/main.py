@@ -14,12 +14,13 @@ import uvloop
 from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config
 from qmgrd.core.broker import StoreForeign
+from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.ops import log as logs
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import LmdbStore, StoreFailed, StoreLocked
+from qmgrd.store.lmdb_store import LmdbStore, StoreLocked
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
@@ -71,7 +72,7 @@ def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
         return EXIT_STORE
     try:
         daemon = Daemon(config, store)
-    except StoreForeign as error:
+    except (StoreForeign, StoreFailed) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE
     except Exception as error:  # Damage shows itself in many ways.

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd import daemon as daemons
+from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import RECOVERIES_MAX, Daemon
 from qmgrd.net.listener import ListenFailed, listen
-from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 
@@ -36,8 +37,8 @@ def thawed() -> Iterator[None]:
 class Running:
     """A daemon that serves."""
 
-    def __init__(self, config: Config) -> None:
-        self.store = LmdbStore(config.queue_manager.data_dir, 1 << 28)
+    def __init__(self, config: Config, map_bytes: int) -> None:
+        self.store = LmdbStore(config.queue_manager.data_dir, map_bytes)
         self.daemon = Daemon(config, self.store)
         self.task = asyncio.create_task(self.daemon.run())
 
@@ -63,8 +64,10 @@ def config_of(data_dir: Path, **sections: Any) -> Config:
 
 
 @asynccontextmanager
-async def running(data_dir: Path, **sections: Any) -> AsyncIterator[Running]:
-    running = Running(config_of(data_dir, **sections))
+async def running(
+    data_dir: Path, map_bytes: int = 1 << 28, **sections: Any
+) -> AsyncIterator[Running]:
+    running = Running(config_of(data_dir, **sections), map_bytes)
     try:
         async with asyncio.timeout(30):
             await running.started()
@@ -252,9 +255,13 @@ async def test_file_that_tells_where_may_fail(tmp_path: Path) -> None:
 # -- bugs and broken stores
 
 
-def break_status(here: Running) -> None:
+def bug() -> None:
+    raise ZeroDivisionError("a bug")
+
+
+def break_status(here: Running, bug: Callable[[], object] = bug) -> None:
     def broken(session: object, message: object) -> None:
-        raise ZeroDivisionError("a bug")
+        bug()
 
     here.daemon._turns.broker._handlers[m.Status] = broken
 
@@ -376,6 +383,64 @@ async def test_store_that_fails_at_the_stop_is_told(
         monkeypatch.setattr(here.store, "commit", fail)
         with pytest.raises(StoreFailed, match="full"):
             await here.stop()
+
+
+async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> None:
+    async with running(tmp_path, map_bytes=1 << 20) as here:
+        wire = await Wire.connect(here.address)
+        break_status(here, lambda: here.daemon._turns.broker.context.tx.put(b"x", bytes(2 << 20)))
+        wire.send(m.Status(1))
+        with pytest.raises(StoreFailed, match="map of 1048576 bytes is full"):
+            await here.task
+        assert here.daemon._kept_out == {}
+        await wire.close()
+
+
+# -- snapshots
+
+
+async def churn(wire: Wire, stream: int, first_id: int, size: int) -> int:
+    """Put ten messages and take them away; return how many bytes they were, 0 if refused."""
+    wire.send(m.Put(stream, first_id, first_id - 1, "Q", [record(bytes(size))] * 10))
+    refused = (await wire.next(m.Committed)).refused
+    if refused:
+        assert [code for _, code, _ in refused] == [ErrorCode.STORE_FULL] * 10
+        return 0
+    wire.send(m.Get(10_000 + first_id, "Q", 10, 0, 0, 1 << 30))
+    deliver = await wire.next(m.Deliver)
+    handles = b"".join(item[:17] for item in deliver.items)
+    wire.send(m.Settle(first_id, m.ACK, deliver.queue_id, handles))
+    assert (await wire.next(m.Settled)).exceptions == []
+    return size * len(deliver.items)
+
+
+async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path: Path) -> None:
+    """Four times the map comes and goes while the snapshot cannot end."""
+    async with running(tmp_path / "data", map_bytes=8 << 20) as here:
+        wire, asker = await Wire.connect(here.address), await Wire.connect(here.address, "asker")
+        await wire.ask(m.QueueCreate, "Q")
+        await wire.ask(m.QueueCreate, "KEPT")
+        kept = [b"%d" % number + bytes(9_000) for number in range(100)]
+        await asker.put(ID, "KEPT", *map(record, kept))
+        here.daemon._snapshots._rate_bytes = 1_000
+        asker.send(m.Snapshot(50, str(tmp_path / "snap")))
+        stream = (await wire.ask(m.ProducerOpen, b"C" * 16))[0]
+        turns = moved = 0
+        while moved < 4 * (8 << 20):
+            moved += await churn(wire, stream, 1 + 10 * turns, 3_500)
+            turns += 1
+        refused = await asker.next(m.Error)
+        assert (refused.request_id, refused.code) == (50, ErrorCode.SNAPSHOT_FAILED)
+        assert f"{tmp_path}/snap: it held " in refused.text
+        assert "bytes that the store needed for puts: ask again when fewer" in refused.text
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+        assert await asker.bodies("KEPT") == kept
+        assert (await asker.ask(m.Status))["boot"] == 1
+        here.daemon._snapshots._rate_bytes = 1 << 30
+        asker.send(m.Snapshot(51, str(tmp_path / "snap")))
+        assert (await asker.next(m.Ok)).value["messages"] == 100
+        await wire.close()
+        await asker.close()
 
 
 # -- links

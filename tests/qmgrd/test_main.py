@@ -11,6 +11,7 @@ import structlog
 
 from qmgrd import daemon as daemons
 from qmgrd import main as command
+from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.main import (
@@ -21,7 +22,7 @@ from qmgrd.main import (
     EXIT_STORE,
     run,
 )
-from qmgrd.store.lmdb_store import LmdbStore, StoreFailed
+from qmgrd.store.lmdb_store import LmdbStore
 
 
 @pytest.fixture(autouse=True)

@@ -158,14 +158,16 @@ class Broker:
     def _fullness(self, space: Space, limit: int) -> str:
         store = self.context.config.store
         if space.used_bytes >= limit:
+            held = f" ({space.held_bytes} for a snapshot)" if space.held_bytes else ""
             return (
-                f"the store uses {space.used_bytes} bytes of its map, puts stop at {limit}; "
+                f"the store uses {space.used_bytes} bytes of its map{held}, puts stop at {limit}; "
                 "get messages, or raise store.map_bytes"
             )
-        if space.disk_free_bytes < store.free_disk_min_bytes:
+        if space.disk_free_bytes + space.file_free_bytes < store.free_disk_min_bytes:
             return (
-                f"the disk has {space.disk_free_bytes} bytes free, puts stop below "
-                f"{store.free_disk_min_bytes} (store.free_disk_min_bytes)"
+                f"the disk has {space.disk_free_bytes} bytes free and the store's file "
+                f"{space.file_free_bytes}, puts stop below {store.free_disk_min_bytes} "
+                "(store.free_disk_min_bytes)"
             )
         return ""
 

@@ -26,12 +26,21 @@ class Transaction(Protocol):
         """
 
 
+class StoreFailed(Exception):
+    """The store failed, and nobody's request is to blame: stop, and start anew.
+
+    A commit that fails so may or may not have happened.
+    """
+
+
 class Space(NamedTuple):
     """How full a store is."""
 
     used_bytes: int
     map_bytes: int
     disk_free_bytes: int
+    held_bytes: int  # of those used: free but for a snapshot that is being made
+    file_free_bytes: int  # in the store's file: they take no more of the disk when they are used
 
 
 class Store(Protocol):
@@ -45,6 +54,9 @@ class Store(Protocol):
 
     def abort(self) -> None:
         """Forget all written since :meth:`begin`; without one, do nothing."""
+
+    def failure(self, error: BaseException) -> StoreFailed | None:
+        """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
 
     def space(self) -> Space:
         """Return how full the store is, as of the last commit."""

@@ -45,6 +45,7 @@ class Turns:
 
         Raises:
             StoreForeign: the store is not this queue manager's.
+            StoreFailed: the store is full, or its disk failed.
         """
         self._limits = config.limits
         self._store = store
@@ -53,8 +54,11 @@ class Turns:
         try:
             self.boot = boot(tx, config.queue_manager.name, new_store_id)
             self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts)
-        except BaseException:
+        except BaseException as error:
             store.abort()
+            failure = store.failure(error)
+            if failure is not None:
+                raise failure from error
             raise
         store.commit()
 
@@ -68,7 +72,7 @@ class Turns:
 
         Raises:
             TurnFailed: a bug; nothing of this turn happened.
-            Exception: what the store's commit raises: whether the turn happened is not known.
+            StoreFailed: the store took no more; whether the turn happened is not known.
         """
         outcome = self._apply(now)
         self._store.commit()
@@ -91,7 +95,7 @@ class Turns:
             return broker.end()
         except Exception as error:
             self._store.abort()
-            raise TurnFailed(connection, error) from error
+            raise self._store.failure(error) or TurnFailed(connection, error) from error
 
     def stop(self, now: Now) -> list[Outcome]:
         """Run the last turns: say goodbye, bring leases back, mark the store as cleanly left."""

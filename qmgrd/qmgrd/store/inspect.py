@@ -1,4 +1,7 @@
-"""Looks at a data file before LMDB maps it: a truncated file would kill the process by SIGBUS.
+"""Looks at a data file as it lies on disk, for what LMDB does not tell.
+
+Before LMDB maps it: a truncated file would kill the process by SIGBUS. While LMDB works on it: how
+many pages were freed lately, which it cannot use again as long as somebody reads what was before.
 
     meta page, LMDB format 1, 64 bit      page head    0  page number u64, pad u16, flags u16, ...
     (pages 0 and 1; the one of the                16  magic u32, version u32, address, map size
@@ -11,7 +14,8 @@
 
 A file may end before its last page and be whole: pages that were taken and freed again in one
 transaction are never written. Then each page behind the end must be in the free database, whose
-values are a count and that many page numbers. That is looked up only for such a file.
+keys are the transactions that freed, and whose values a count and that many page numbers. That is
+looked up only for such a file.
 """
 
 import os
@@ -69,11 +73,27 @@ def check_data_file(path: Path) -> None:
         raise StoreUnreadable(path, str(error)) from None
 
 
+def freed_since(path: Path, transaction: int) -> tuple[int, int]:
+    """Return how many pages were freed in *transaction* and later, and which was the last.
+
+    Nothing is committed to *path* meanwhile.
+    """
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        meta = _newest_meta(file, size)
+        freed = 0
+        for freed_in, pages in _free_rows(file, meta, size // meta.page_bytes):
+            if freed_in < transaction:
+                break
+            freed += len(pages)
+    return freed, meta.transaction
+
+
 def _check(file: BinaryIO, size: int) -> None:
     meta = _newest_meta(file, size)
     pages = size // meta.page_bytes
     missing = meta.last_page + 1 - pages
-    if missing > 0 and sum(page >= pages for page in _free_pages(file, meta, pages)) < missing:
+    if missing > 0 and _free_behind(file, meta, pages) < missing:
         raise _Unsound(
             f"damaged: {size} bytes, but its pages reach to "
             f"{(meta.last_page + 1) * meta.page_bytes}; restore it from a snapshot"
@@ -114,8 +134,19 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
     return _MetaPage(page_bytes, _NUMBER.unpack_from(data, 80)[0], last_page, transaction)
 
 
-def _free_pages(file: BinaryIO, meta: _MetaPage, pages: int) -> Iterator[int]:
-    """Yield the page numbers in the free database. Its own pages must lie within the file."""
+def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
+    """Return how many of the free pages lie behind the end of the file."""
+    rows = _free_rows(file, meta, pages)
+    return sum(page >= pages for _, numbers in rows for page in numbers)
+
+
+def _free_rows(
+    file: BinaryIO, meta: _MetaPage, pages: int
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the rows of the free database, the latest transaction first.
+
+    Its own pages must lie within the file.
+    """
     todo = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = 0
     while todo:
@@ -124,18 +155,20 @@ def _free_pages(file: BinaryIO, meta: _MetaPage, pages: int) -> Iterator[int]:
         _, _, flags, lower, _ = _PAGE_HEAD.unpack_from(data)
         if seen > pages or not flags & (_BRANCH | _LEAF) or lower > meta.page_bytes:
             raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
-        for at in struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES):
+        nodes = struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES)
+        for at in nodes if flags & _BRANCH else reversed(nodes):  # The last branch is popped first.
             if at + _NODE.size > meta.page_bytes:
                 raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
             low, high, node_flags, key_bytes = _NODE.unpack_from(data, at)
             if flags & _BRANCH:
                 todo.append(low | high << 16 | node_flags << 32)
                 continue
-            value_at = at + _NODE.size + key_bytes
+            key_at = at + _NODE.size
+            value_at = key_at + key_bytes
             value = data[value_at : value_at + (low | high << 16)]
             if node_flags & _BIG:
                 value = _big_value(file, meta, pages, value, low | high << 16)
-            yield from _numbers(value)
+            yield _NUMBER.unpack_from(data, key_at)[0], _numbers(value)
 
 
 def _page(file: BinaryIO, meta: _MetaPage, pages: int, number: int) -> bytes:

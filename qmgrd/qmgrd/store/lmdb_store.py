@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import lmdb
 
-from qmgrd.core.kv import Space
-from qmgrd.store.inspect import StoreUnreadable, check_data_file
+from qmgrd.core.kv import Space, StoreFailed
+from qmgrd.store.inspect import StoreUnreadable, check_data_file, freed_since
 
 READERS_MAX = 1024
 ReadFailed = lmdb.Error  # what reading a damaged file raises
@@ -27,10 +27,6 @@ ReadFailed = lmdb.Error  # what reading a damaged file raises
 
 class StoreLocked(Exception):
     """Another daemon works on this directory."""
-
-
-class StoreFailed(Exception):
-    """The store failed in a way that leaves the last turn unknown: stop, and start anew."""
 
 
 class CopyFailed(Exception):
@@ -90,18 +86,25 @@ class LmdbStore:
         except BaseException:
             os.close(self._lock_fd)
             raise
+        self._data = directory / "store" / "data.mdb"
         self._txn: lmdb.Transaction | None = None
+        self._pin: Pin | None = None
 
-    def pin(self) -> "Pin":
-        """Hold on to the turn committed last, for a copy.
+    def pin(self, give_up: Callable[[], None] = lambda: None) -> "Pin":
+        """Hold on to the turn committed last, for a copy. There is one pin at a time.
+
+        Args:
+            give_up: ends a copy of it soon, whatever the copy waits for.
 
         Raises:
             CopyFailed: LMDB has no room for another reader.
         """
+        assert self._pin is None or self._pin.released, "a turn is pinned"
         try:
-            return Pin(self._env, self._env.begin())
+            self._pin = Pin(self._env, self._env.begin(), self._data, give_up)
         except lmdb.Error as error:
             raise CopyFailed(str(error)) from error
+        return self._pin
 
     def begin(self) -> LmdbTransaction:
         """Open the write transaction."""
@@ -128,15 +131,37 @@ class LmdbStore:
     def abort(self) -> None:
         """Forget the transaction."""
         txn, self._txn = self._txn, None
-        if txn is not None:
-            txn.abort()
+        if txn is None:
+            return
+        if self._pin is not None and not self._pin.released:
+            self._pin.give_up()  # LMDB lets an abort wait for the end of a copy.
+        txn.abort()
+
+    def failure(self, error: BaseException) -> StoreFailed | None:
+        """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
+        if isinstance(error, lmdb.MapFullError):
+            return StoreFailed(
+                f"the store's map of {self.map_bytes} bytes is full: raise store.map_bytes"
+            )
+        return StoreFailed(str(error)) if isinstance(error, lmdb.DiskError) else None
 
     def space(self) -> Space:
-        """Return how full map and disk are. The file never shrinks, so pages in use count."""
+        """Return how full map and disk are.
+
+        The file never shrinks. What is free in it is used again, but for what a pin holds.
+        """
         stat = self._env.stat()
+        page_bytes = stat["psize"]
+        held = self._pin.held_pages() if self._pin is not None else 0
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        used_bytes = (pages + held) * page_bytes
+        file = self._data.stat()
+        file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
         disk = os.statvfs(self.directory)
-        return Space(pages * stat["psize"], self.map_bytes, disk.f_bavail * disk.f_frsize)
+        return Space(
+            used_bytes, self.map_bytes, disk.f_bavail * disk.f_frsize,
+            held_bytes=held * page_bytes, file_free_bytes=max(file_bytes - used_bytes, 0),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close the store and let go of the directory."""
@@ -149,11 +174,29 @@ class Pin:
     """A turn that stays as it was while later ones are committed; the file grows meanwhile.
 
     One thread may pin it, another copy and release it, but not two at once.
+
+    Invariant: ``_held`` pages were freed since by transactions before ``_uncounted``.
     """
 
-    def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction) -> None:
+    def __init__(
+        self, env: lmdb.Environment, txn: lmdb.Transaction, data: Path, give_up: Callable[[], None]
+    ) -> None:
+        self.give_up = give_up
         self._env = env
         self._txn = txn
+        self._data = data
+        self._held = 0
+        self._uncounted = txn.id()
+        self.released = False
+
+    def held_pages(self) -> int:
+        """Return how many freed pages cannot be used again before the release."""
+        if self.released:
+            return 0
+        freed, last = freed_since(self._data, self._uncounted)
+        self._held += freed
+        self._uncounted = last + 1
+        return self._held
 
     def copy_to(self, fd: int) -> None:
         """Write a data file of the turn, without what is free in it, to *fd*.
@@ -169,6 +212,7 @@ class Pin:
     def release(self) -> None:
         """Let go of the turn; again does nothing. Before the store is closed."""
         self._txn.abort()
+        self.released = True
 
 
 def open_image(path: Path) -> "ImageReader":

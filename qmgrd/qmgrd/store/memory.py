@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from sortedcontainers import SortedDict
 
-from qmgrd.core.kv import Space
+from qmgrd.core.kv import Space, StoreFailed
 
 
 class MemoryStore:
@@ -20,6 +20,8 @@ class MemoryStore:
         self.flushes = 0
         self.map_bytes = 1 << 40
         self.disk_free_bytes = 1 << 40
+        self.held_bytes = 0
+        self.file_free_bytes = 0
         self.before_commit: Callable[[], None] | None = None
         self.after_commit: Callable[[], None] | None = None
         self._undo: dict[bytes, bytes | None] = {}
@@ -47,10 +49,17 @@ class MemoryStore:
                 self.rows[key] = value
         self._undo = {}
 
+    def failure(self, error: BaseException) -> StoreFailed | None:
+        """Return None: a store in memory is never full."""
+        return None
+
     def space(self) -> Space:
         """Return sizes that a test may set."""
         used = sum(map(len, self.rows.values())) if self.map_bytes < 1 << 40 else 0
-        return Space(used, self.map_bytes, self.disk_free_bytes)
+        return Space(
+            used + self.held_bytes, self.map_bytes, self.disk_free_bytes, self.held_bytes,
+            self.file_free_bytes,
+        )  # fmt: skip
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of *key*, or None."""

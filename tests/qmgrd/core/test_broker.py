@@ -167,9 +167,34 @@ def test_puts_stop_where_the_disk_is_nearly_full() -> None:
     manager.store.disk_free_bytes = 1_023
     (refused,) = app.put_records("Q", record(b"x"))
     assert refused.code is ErrorCode.STORE_FULL
-    assert "the disk has 1023 bytes free, puts stop below 1024" in refused.text
+    assert (
+        "the disk has 1023 bytes free and the store's file 0, puts stop below 1024" in refused.text
+    )
     assert app.ack(*app.get("Q")) == []
     manager.store.disk_free_bytes = 1_024
+    app.put("Q", b"again")
+
+
+def test_what_is_free_in_the_store_needs_no_disk() -> None:
+    """LMDB's file never shrinks: else puts stayed refused for good, though all was drained."""
+    manager, app = small()
+    manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, 1_000
+    app.put("Q", b"1")
+    manager.store.file_free_bytes = 999
+    (refused,) = app.put_records("Q", record(b"x"))
+    assert "the disk has 24 bytes free and the store's file 999, puts stop below" in refused.text
+
+
+def test_what_a_snapshot_holds_counts_as_used() -> None:
+    manager, app = small()
+    app.put("Q", b"1")
+    manager.store.map_bytes = 100_000
+    manager.store.held_bytes = 80_000
+    (refused,) = app.put_records("Q", record(b"x"))
+    assert refused.code is ErrorCode.STORE_FULL
+    assert "(80000 for a snapshot), puts stop at 80000" in refused.text
+    assert app.ack(*app.get("Q")) == []
+    manager.store.held_bytes = 0
     app.put("Q", b"again")
 
 

@@ -86,7 +86,7 @@ def test_space_grows_with_what_is_stored(tmp_path: Path) -> None:
 
 
 def test_plain_values_are_tuples() -> None:
-    assert Space(1, 2, 3) == (1, 2, 3)
+    assert Space(1, 2, 3, 4, 5) == (1, 2, 3, 4, 5)
     assert Now(1, 2).ms == 1
 
 

@@ -3,13 +3,18 @@
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import lmdb
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
+from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
+from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
@@ -167,6 +172,42 @@ def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Cli
     with pytest.raises(TurnFailed) as caught:
         manager.turn()
     assert caught.value.connection == 0
+
+
+def test_full_store_undoes_the_turn_and_names_nobody(tmp_path: Path) -> None:
+    """The request that met the end of the map is as innocent as any other."""
+    manager = Manager(LmdbStore(tmp_path, 1 << 20))
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    before = manager.scan(b"")
+
+    def fill(session: object, message: object) -> None:
+        manager.turns.broker.context.tx.put(b"x", bytes(2 << 20))
+
+    manager.turns.broker._handlers[m.Status] = fill
+    app.send(m.QueueCreate(50, "NEW"), m.Status(51))
+    with pytest.raises(StoreFailed, match="map of 1048576 bytes is full"):
+        manager.turn()
+    assert manager.scan(b"") == before
+    assert app.hear() == []
+    manager.crash()
+    manager.connect().put("Q", b"goes on")
+    manager.store.close()
+
+
+def test_start_on_a_full_store_says_so(tmp_path: Path) -> None:
+    manager = Manager(LmdbStore(tmp_path, 1 << 20))
+    pin = manager.store.pin()  # Nothing that is freed can be used again.
+    with suppress(lmdb.MapFullError, StoreFailed):
+        for number in range(1_000):
+            manager.store.begin().put(b"f%d" % number, bytes(3_000))
+            manager.store.commit()
+    manager.store.abort()
+    with pytest.raises(StoreFailed, match=r"raise store\.map_bytes"):
+        manager.start()
+    pin.release()
+    manager.start()
+    manager.store.close()
 
 
 # -- flushes

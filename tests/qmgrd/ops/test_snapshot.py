@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.ops.snapshot import SnapshotFailed
 from qmgrd.store.lmdb_store import LmdbStore
-from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.ops.shot import MAP_BYTES, Camera, managed, rows_of, writers
 
 SLOW = 64 << 10  # bytes a second: a copy that does not end while a test looks at it
@@ -233,6 +234,64 @@ def test_closing_at_once_gives_up_as_well(slow: Camera, tmp_path: Path) -> None:
     slow.snapshotter.close()
     assert isinstance(slow.wait(), SnapshotFailed)
     assert sorted(os.listdir(tmp_path)) == ["qm"]
+
+
+def test_snapshot_gives_way_where_what_it_holds_keeps_puts_out(
+    manager: Manager, tmp_path: Path
+) -> None:
+    store, client = manager.store, client_of(manager)
+    store.map_bytes = 8 << 20
+    stop_bytes = store.map_bytes * manager.config.store.high_water_percent // 100
+    camera = Camera(manager, rate_bytes=SLOW, puts_stop_bytes=stop_bytes)
+    with closing(camera.snapshotter):
+        camera.start(tmp_path / "snap")
+        while camera.calls.empty():
+            client.put_records("Q", record(bytes(10_000)))
+            client.ack(*client.get("Q"))
+            camera.snapshotter.give_way()
+            assert store.space().used_bytes < stop_bytes + (1 << 20)
+        result = camera.wait()
+    assert isinstance(result, SnapshotFailed)
+    assert result.text.startswith(f"{tmp_path}/snap: it held ")
+    assert result.text.endswith(
+        " bytes that the store needed for puts: ask again when fewer messages come and go, "
+        "or raise store.map_bytes"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["qm"]
+    assert store.space().held_bytes == 0
+    client.put("Q", b"goes on")
+
+
+def test_snapshot_of_a_store_that_is_full_anyway_does_not_give_way_at_once(
+    manager: Manager, tmp_path: Path
+) -> None:
+    """What keeps puts out is not the snapshot, and whoever looks into a full store wants one."""
+    used_bytes = manager.store.space().used_bytes
+    manager.store.map_bytes = used_bytes + (4 << 20)
+    camera = Camera(manager, rate_bytes=4 << 20, puts_stop_bytes=used_bytes // 2)
+    client = client_of(manager)
+    with closing(camera.snapshotter):
+        camera.start(tmp_path / "snap")
+        for _ in range(5):
+            client.ack(*client.get("Q"))
+            camera.snapshotter.give_way()
+        assert manager.store.space().held_bytes
+        assert isinstance(camera.wait(), dict)
+
+
+def test_turn_that_is_undone_does_not_wait_for_the_snapshot(
+    manager: Manager, slow: Camera, tmp_path: Path
+) -> None:
+    """LMDB's abort waits for a copy to end: a bug would stop the daemon for as long as it takes."""
+    slow.start(tmp_path / "snap")
+    wait_until(lambda: list(tmp_path.glob("*.partial-*/data.mdb")))
+    manager.store.begin()
+    manager.store.abort()
+    result = slow.wait()
+    assert isinstance(result, SnapshotFailed)
+    assert result.text == (f"{tmp_path}/snap: a turn failed meanwhile: ask again, and see the log")
+    assert sorted(os.listdir(tmp_path)) == ["qm"]
+    client_of(manager).put("Q", b"goes on")
 
 
 @pytest.mark.parametrize("ends", ["well", "badly"])

@@ -10,13 +10,14 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 
+import lmdb
 import pytest
 
+from qmgrd.core.kv import StoreFailed
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import (
     CopyFailed,
     LmdbStore,
-    StoreFailed,
     StoreLocked,
     open_image,
 )
@@ -213,6 +214,20 @@ def test_space_counts_what_is_in_use_and_not_the_file(store: LmdbStore) -> None:
     assert abs(full.disk_free_bytes - disk.f_bavail * disk.f_frsize) < 1 << 30
 
 
+def test_what_is_free_in_the_file_is_what_was_written_once(store: LmdbStore) -> None:
+    assert store.space().file_free_bytes < 100_000
+    put(store, **{f"k{number:03}": bytes(3000) for number in range(500)})
+    assert store.space().file_free_bytes < 100_000
+    tx = store.begin()
+    for number in range(500):
+        tx.delete(b"k%03d" % number)
+    store.commit()
+    assert store.space().file_free_bytes >= 500 * 3000
+    data = store.directory / "store" / "data.mdb"
+    os.truncate(data, data.stat().st_size + (1 << 30))  # A hole: it would need disk when used.
+    assert store.space().file_free_bytes < 3 << 20
+
+
 @pytest.fixture
 def files_end_at_once(store: LmdbStore) -> Iterator[None]:
     """No file may grow beyond what the store has: as a full disk."""
@@ -276,6 +291,56 @@ def test_released_pin_lets_freed_pages_be_used_again(store: LmdbStore) -> None:
     assert churn() > 1_000_000
     pin.release()
     assert churn() < 200_000
+
+
+def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
+    """Else the map would be full with next to nothing used: LMDB cannot take these pages again."""
+    put(store, a=bytes(100_000))
+    put(store, a=bytes(100_000))
+    before = store.space()
+    pin = store.pin()
+    for number in range(20):
+        put(store, a=bytes([number]) * 100_000)
+    pinned = store.space()
+    assert pinned.used_bytes - pinned.held_bytes == before.used_bytes
+    assert 20 * 100_000 < pinned.held_bytes < 24 * 100_000
+    assert store.space() == pinned
+    file_bytes = (store.directory / "store" / "data.mdb").stat().st_size
+    assert pinned.used_bytes + pinned.file_free_bytes == pytest.approx(file_bytes, rel=0.02)
+    pin.release()
+    after = store.space()
+    assert (after.used_bytes, after.held_bytes) == (before.used_bytes, 0)
+    assert after.file_free_bytes > 20 * 100_000
+    store.pin().release()
+
+
+def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
+    """Whatever was free when the turn was pinned: what counts as used is what LMDB can use."""
+    store = LmdbStore(tmp_path / "small", 4 << 20)
+    for _ in range(3):
+        pin = store.pin()
+        number = 0
+        while store.space().used_bytes < store.map_bytes * 95 // 100:
+            put(store, **{f"k{number % 400}": bytes(3_000)})
+            number += 1
+        assert store.space().held_bytes > 1 << 20
+        pin.release()
+    store.close()
+
+
+def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
+    tx = store.begin()
+    with pytest.raises(lmdb.MapFullError) as full:
+        tx.put(b"a", bytes(MAP_BYTES))
+    store.abort()
+    assert str(store.failure(full.value)) == (
+        f"the store's map of {MAP_BYTES} bytes is full: raise store.map_bytes"
+    )
+    assert str(store.failure(lmdb.DiskError("mdb_put: No space left on device"))) == (
+        "mdb_put: No space left on device"
+    )
+    assert store.failure(lmdb.BadValsizeError("mdb_put")) is None
+    assert store.failure(ZeroDivisionError()) is None
 
 
 def test_image_is_opened_once_in_a_process(store: LmdbStore, tmp_path: Path) -> None:

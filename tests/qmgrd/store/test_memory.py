@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from qmgrd.core.kv import Store, Transaction
+from qmgrd.core.kv import Space, Store, Transaction
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 
@@ -161,4 +161,5 @@ def test_key_that_lmdb_would_not_take_is_a_bug(store: MemoryStore, key: bytes) -
 
 def test_space_is_what_a_test_sets(store: MemoryStore) -> None:
     store.map_bytes, store.disk_free_bytes = 1000, 77
-    assert store.space() == (1, 1000, 77)
+    store.held_bytes, store.file_free_bytes = 500, 3
+    assert store.space() == Space(501, 1000, 77, held_bytes=500, file_free_bytes=3)
