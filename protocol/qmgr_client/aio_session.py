@@ -98,6 +98,7 @@ class Session:
         self._streams: dict[int, Stream] = {}
         self._room: deque[asyncio.Future[None]] = deque()
         self._idle: asyncio.Future[None] | None = None
+        self._is_closing = False
         self._flush_scheduled = False
         self._tick: asyncio.TimerHandle | None = None
         self._tick_due_ms = 0
@@ -122,16 +123,22 @@ class Session:
 
     def put(self, queue: str, record: bytes, uid: Uid | None) -> "asyncio.Future[PutResult]":
         """Hand a put to the core; the future has its result."""
+        self._check_open()
         return self._future(self.core.put(queue, record, uid))
 
     def settle(self, message: Message, action: int) -> "asyncio.Future[None]":
         """Hand a settle to the core; the future has its result."""
+        self._check_open()
         return self._future(self.core.settle(message, action))
 
     def request(self, kind: type[Any], *fields: Any) -> tuple[int, "asyncio.Future[Any]"]:
         """Hand a request to the core; return its ticket and the future of its result."""
         ticket = self.core.request(self.now_ms(), kind, *fields)
         return ticket, self._future(ticket)
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise ConnectionEnded(ErrorCode.CANCELLED, "the client is being closed")
 
     def abandon(self, ticket: int) -> None:
         """Give up a request."""
@@ -181,7 +188,8 @@ class Session:
             self._loop.call_soon_threadsafe(self.forget, ticket)
 
     async def settled_down(self) -> None:
-        """Return when no put and no settle waits for its result."""
+        """Return when no put and no settle waits for its result; none is taken from now on."""
+        self._is_closing = True
         if self.core.outstanding:
             self._idle = self._loop.create_future()
             await self._idle

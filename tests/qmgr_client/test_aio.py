@@ -391,3 +391,18 @@ def test_what_names_nothing_is_refused() -> None:
         connect("nowhere")
     with pytest.raises(ValueError, match="is not 16 bytes"):
         connect("unix:/x", producer_id=b"abc")
+
+
+async def test_no_put_is_taken_while_the_client_closes(tmp_path: Path) -> None:
+    """Else those who go on putting keep it open."""
+    async with serve(tmp_path):
+        manager = connect(address_of(tmp_path))
+        await manager.open()
+        await manager.queue_create("Q")
+        under_way = await manager.submit("Q", b"1")
+        closing = asyncio.create_task(manager.close())
+        await asyncio.sleep(0)
+        with pytest.raises(ConnectionEnded, match="being closed"):
+            await manager.put("Q", b"2")
+        await closing
+        assert (await under_way).uid is not None
