@@ -22,6 +22,7 @@ from qmgrd.core.admin import Admin
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.delivery import Delivery
+from qmgrd.core.intake import SettlePart
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.rights import allowed
@@ -29,6 +30,8 @@ from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
 
 TIMERS_PER_TURN = 1_000
+PAGE_BYTES = 4_096
+ROWS_MIN = 50  # in a turn, however small the map is
 
 
 class NotAuthorized(RemoteProtocolError):
@@ -125,6 +128,7 @@ class Broker:
         return {
             m.Put: streams.put,
             m.Settle: delivery.settle,
+            SettlePart: delivery.settle_part,
             m.Credit: delivery.credit,
             m.Consume: delivery.consume,
             m.Get: delivery.get,
@@ -154,6 +158,10 @@ class Broker:
         limit = space.map_bytes * context.config.store.high_water_percent // 100
         context.store_full = self._fullness(space, limit)
         context.room_bytes = limit - space.used_bytes
+        # Above the limit there is room for what turns copy: a page for each row at worst, and as
+        # many again that only the turn after the next may use.
+        pages = (space.map_bytes - limit) // PAGE_BYTES
+        context.turn_rows = min(context.config.limits.turn_rows, max(pages // 4, ROWS_MIN))
 
     def _fullness(self, space: Space, limit: int) -> str:
         store = self.context.config.store
@@ -246,7 +254,7 @@ class Broker:
     def end(self) -> Outcome:
         """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
         context = self.context
-        turn_rows = context.config.limits.turn_rows
+        turn_rows = context.turn_rows
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.delivery.return_leases()
         self.jobs.run()

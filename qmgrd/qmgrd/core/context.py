@@ -107,7 +107,7 @@ class Timers:
 class Context:
     """The queue manager's identity and limits, and the open turn.
 
-    ``rows`` estimates the rows read and written in this turn, to bound it.
+    ``rows`` estimates the rows read and written in this turn, ``turn_rows`` bounds them.
     """
 
     tx: Transaction
@@ -124,6 +124,7 @@ class Context:
         self.dials = 0
         self.turn_number = 0
         self.rows = 0
+        self.turn_rows = config.limits.turn_rows
         self.store_full = ""  # why puts are refused, or nothing
         self.room_bytes = 0  # what puts may still add in this turn
         self.dirty_queues: dict[int, Queue] = {}

@@ -6,6 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.intake import SettlePart
 from qmgrd.core.lease import Consumer, Lease, Lessee
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
@@ -29,7 +30,7 @@ class Delivery:
         self._context = context
         self._catalogue = catalogue
         self._sessions = sessions
-        self._rows_max = context.config.limits.turn_rows  # beyond it nothing is handed out
+        self._rows_max = context.turn_rows  # beyond it nothing is handed out
         self._returns: deque[Lease] = deque()
         self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
 
@@ -135,22 +136,35 @@ class Delivery:
 
     def settle(self, session: Session, message: m.Settle) -> None:
         """Acknowledge or release what the handles name."""
+        session.exceptions += self._settle(message, 0)
         session.settled_id = message.settle_id
+
+    def settle_part(self, session: Session, part: SettlePart) -> None:
+        """Acknowledge or release a piece of what a settle names; the last piece has the answer."""
+        session.part_exceptions += self._settle(part, part.first_index)
+        if part.is_last:
+            session.exceptions += session.part_exceptions
+            session.part_exceptions = []
+            session.settled_id = part.settle_id
+
+    def _settle(self, message: m.Settle | SettlePart, first_index: int) -> list[list[int]]:
+        """Return the exceptions."""
+        exceptions: list[list[int]] = []
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
-            return  # Deleted, and the message with it; or nobody's to settle but its link's.
+            return exceptions  # Deleted, with the message; or nobody's to settle but its link's.
         tx = self._context.tx
-        count = 0
-        for index, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(message.handles)):
+        handles = m.HANDLE.iter_unpack(message.handles)
+        for index, (priority, arrival, number) in enumerate(handles, first_index):
             if message.action == m.ACK:
                 code = queue.ack(tx, priority, arrival, number)
             else:
                 code = queue.release(tx, arrival, number)
-            count += 1
             if code:
-                session.exceptions.append([message.settle_id, index, int(code)])
-        self._context.rows += 2 * count
+                exceptions.append([message.settle_id, index, int(code)])
+        self._context.rows += 2 * len(message.handles) // m.HANDLE.size
         self._context.touch(queue)
+        return exceptions
 
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
@@ -245,8 +259,8 @@ class Delivery:
 
     def return_leases(self) -> None:
         """Bring back a slice of what lost connections held; the timers have rung in this turn."""
-        self._ends_left = RETURNS_PER_TURN
-        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
+        self._ends_left = min(RETURNS_PER_TURN, self._context.turn_rows)
+        for _ in range(min(self._ends_left, len(self._returns))):
             lease = self._returns.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:

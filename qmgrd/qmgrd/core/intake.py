@@ -13,6 +13,27 @@ AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from
 TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from that have nothing here
 
 
+class SettlePart(NamedTuple):
+    """A piece of a settle that is too long for one turn; the last one has its answer."""
+
+    settle_id: int
+    action: int
+    queue_id: int
+    handles: bytes
+    first_index: int  # of these handles in the settle
+    is_last: bool
+
+
+def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
+    """Yield *settle* in pieces of at most *handles_max* handles."""
+    size = handles_max * m.HANDLE.size
+    for start in range(0, len(settle.handles), size):
+        handles = settle.handles[start : start + size]
+        is_last = start + size >= len(settle.handles)
+        first_index = start // m.HANDLE.size
+        yield SettlePart(*settle[:3], handles, first_index, is_last)
+
+
 class Arrival(NamedTuple):
     """A message of a peer, or something that the shell wants the broker to know."""
 
@@ -66,7 +87,7 @@ class Intake:
             pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
         else:
-            pending.messages += 1
+            pending.messages += _counts(message)
         pending.bytes += size_bytes
         self._bytes += size_bytes
         self._add(connection, pending, Arrival(message, None, size_bytes))
@@ -105,8 +126,13 @@ class Intake:
                     pending.put_messages -= len(arrival.message.records) or 1
                     pending.put_bytes -= arrival.size_bytes
                 else:
-                    pending.messages -= 1
+                    pending.messages -= _counts(arrival.message)
                 pending.bytes -= arrival.size_bytes
                 self._bytes -= arrival.size_bytes
             bytes_max -= arrival.size_bytes
             yield connection, arrival
+
+
+def _counts(message: m.Message) -> bool:
+    """Return whether *message* counts towards what a peer may have waiting."""
+    return type(message) is not SettlePart or message.is_last

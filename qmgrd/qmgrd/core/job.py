@@ -52,7 +52,7 @@ class Jobs:
 
     def run(self) -> None:
         """Give a job its slice, and others too, in rotation, until the turn has had its rows."""
-        budget = self._context.config.limits.turn_rows
+        budget = self._context.turn_rows
         for count, job in enumerate(list(self.running.values())):
             if count and self._context.rows > budget:
                 return
@@ -77,12 +77,13 @@ class Jobs:
     def _slice(self, job: Job, prefix: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
         """Return the next rows under *prefix* and whether they are the last; move the cursor.
 
-        They are SLICE_ROWS, counting the body rows of long messages.
+        They are SLICE_ROWS, counting the body rows of long messages; fewer in a small map.
         """
+        weight_max = min(SLICE_ROWS, self._context.turn_rows)
         rows: list[tuple[bytes, bytes]] = []
         start, weight, last = max(job.row["cursor"], prefix), 0, True
         for key, value in self._context.tx.scan(start, keys.after(prefix)):
-            if weight >= SLICE_ROWS:
+            if weight >= weight_max:
                 last = False
                 break
             rows.append((key, value))

@@ -18,7 +18,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context import Dial
-from qmgrd.core.intake import Intake
+from qmgrd.core.intake import Intake, parts_of
 from qmgrd.core.queue import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ Event: TypeAlias = "Callable[[Broker], None]"
 Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
-PINGS_MAX = 100  # and pongs, in what is read at once
+HEARTBEATS_MAX = 100  # pings and pongs in what is read at once
+SETTLE_HANDLES = 128  # in one piece of a long settle
+SETTLE_BYTES = SETTLE_HANDLES * m.HANDLE.size
+_OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
 
 
 class Peer:
@@ -61,6 +64,7 @@ class Peer:
         self._side = Side.DIALLER if dial else Side.LISTENER
         self._connection = Connection(self._side, now_ms=now_ms)
         self._told = False
+        self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)
 
     @property
@@ -85,29 +89,36 @@ class Peer:
             RemoteProtocolError: the peer broke the protocol; what came before that counts.
         """
         answers: list[bytes] = []
-        connection, pings = self._connection, 0
+        connection, self._heartbeats = self._connection, 0
         for message, size_bytes in connection.receive(data, now_ms):
-            kind = type(message)
-            if kind is m.Put:
-                self._intake.message(self.number, message, size_bytes)
-            elif kind is m.Ping or kind is m.Pong:
-                pings += 1
-                if pings > PINGS_MAX:
-                    raise CreditExceeded("heartbeats", pings, PINGS_MAX)
-                if kind is m.Ping:
-                    answers.append(self._pong(message))
-            elif kind is m.Hello:
-                answers.append(self._greet(message))
-            elif kind is m.Welcome:
-                self._tell(self._dialled(message))
-            elif kind is m.Goaway:
-                self.goaway = message
+            if type(message) in _OWN:
+                answers.append(self._answer(message))
+            elif type(message) is m.Settle and len(message.handles) > SETTLE_BYTES:
+                for part in parts_of(message, SETTLE_HANDLES):
+                    self._intake.message(self.number, part, len(part.handles))
             else:
                 self._intake.message(self.number, message, size_bytes)
         if connection.error is not None:
             raise connection.error
         self._check_credit()
         return b"".join(answers)
+
+    def _answer(self, message: m.Message) -> bytes:
+        """Do what a message asks that is not the broker's; return what to write at once."""
+        kind = type(message)
+        if kind is m.Hello:
+            return self._greet(message)
+        if kind is m.Welcome:
+            self._tell(self._dialled(message))
+        elif kind is m.Goaway:
+            self.goaway = message
+        else:
+            self._heartbeats += 1
+            if self._heartbeats > HEARTBEATS_MAX:
+                raise CreditExceeded("heartbeats", self._heartbeats, HEARTBEATS_MAX)
+            if kind is m.Ping:
+                return self._pong(message)
+        return b""
 
     def _pong(self, ping: m.Ping) -> bytes:
         try:

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgrd.core.intake import SettlePart
 
 
 class Right(Enum):
@@ -26,6 +27,7 @@ RIGHTS: dict[type[Any], Right] = {
     m.Consume: Right.GET,
     m.Credit: Right.CONNECT,
     m.Settle: Right.GET,
+    SettlePart: Right.GET,
     m.Browse: Right.BROWSE,
     m.QueueCreate: Right.ADMIN,
     m.QueueDelete: Right.ADMIN,

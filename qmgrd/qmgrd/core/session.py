@@ -39,6 +39,7 @@ class Session:
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
     exceptions: list[list[int]] = field(default_factory=list)  # of this turn
+    part_exceptions: list[list[int]] = field(default_factory=list)  # of a settle not done yet
 
     def check_streams(self) -> None:
         """Raise RequestError PRODUCERS_EXHAUSTED where no further stream may be open here."""

@@ -89,7 +89,7 @@ class Turns:
                     broker.received(connection, arrival.message)
                 else:
                     arrival.event(broker)
-                if broker.context.rows > limits.turn_rows:
+                if broker.context.rows > broker.context.turn_rows:
                     break
             connection = 0
             return broker.end()

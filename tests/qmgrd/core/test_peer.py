@@ -19,7 +19,7 @@ from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.states import Side
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake
-from qmgrd.core.peer import PINGS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
+from qmgrd.core.peer import HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
 from tests.qmgrd.core.harness import record
 
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
@@ -192,9 +192,9 @@ def test_flood_of_heartbeats_breaks_the_protocol(flood: m.Message) -> None:
     """They are answered at once, so no credit holds them."""
     pair = Pair()
     pair.say(HELLO)
-    pair.say(*[flood] * PINGS_MAX)
-    with pytest.raises(CreditExceeded, match=f"{PINGS_MAX + 1} heartbeats outstanding"):
-        pair.say(*[flood] * (PINGS_MAX + 1))
+    pair.say(*[flood] * HEARTBEATS_MAX)
+    with pytest.raises(CreditExceeded, match=f"{HEARTBEATS_MAX + 1} heartbeats outstanding"):
+        pair.say(*[flood] * (HEARTBEATS_MAX + 1))
 
 
 def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:

@@ -4,10 +4,11 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.states import EITHER, FROM_DIALLER
+from qmgrd.core.intake import SettlePart
 from qmgrd.core.rights import RIGHTS, Right, allowed
 from tests.qmgrd.core.harness import Manager
 
-REQUESTS = FROM_DIALLER - EITHER
+REQUESTS = FROM_DIALLER - EITHER | {SettlePart}
 
 
 def test_table_has_each_request_and_nothing_else() -> None:

@@ -154,8 +154,9 @@ async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) 
             await asyncio.sleep(0)
             assert pending.bytes < AHEAD_MAX_BYTES + (1 << 20)
         taken = 0
-        while taken < count:
-            taken += sum(x.event is None for _, x in host.intake.take(1_000, 1 << 40))
+        while taken < count * len(settle.handles):
+            arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
+            taken += sum(len(arrival.message.handles) for arrival in arrivals)
             await asyncio.sleep(0)
 
 
