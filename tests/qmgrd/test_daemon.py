@@ -19,6 +19,7 @@ from qmgrd import daemon as daemons
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import RECOVERIES_MAX, Daemon
+from qmgrd.net import session as sessions
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import record
@@ -166,6 +167,28 @@ async def test_rubbish_closes_its_own_connection_only(tmp_path: Path) -> None:
             await bad.close()
         await good.ask(m.Status)
         await good.close()
+
+
+async def test_peer_that_leaves_too_much_unread_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "UNREAD_MAX_BYTES", 1 << 20)
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            wire = await Wire.connect(here.address)
+            await wire.ask(m.QueueCreate, "Q")
+            await wire.put(ID, "Q", record(bytes(900_000)))
+            never = await Wire.connect(here.address, "never")
+            never.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            request_id = 0
+            while (await wire.ask(m.Status))["connections"] > 1:
+                request_id += 1
+                never.send(m.Browse(request_id, "Q"))
+            await never.close()
+            await wire.close()
+    (told,) = [log for log in logs if log["event"] == "connection closed"]
+    assert (told["log_level"], told["peer"]) == ("warning", "never")
+    assert told["why"] == "over 1048576 bytes of answers were left unread"
 
 
 # -- the end
