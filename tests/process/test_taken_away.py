@@ -73,12 +73,16 @@ def test_snapshot_brings_back_a_store_that_was_removed(make: Make, tmp_path: Pat
         assert [records.decode(data).body for data in wire.drain("Q")] == [b"x"]
 
 
-def test_removed_lock_file_lets_no_second_daemon_in(make: Make) -> None:
-    listen = {"tcp": ["127.0.0.1:0"], "unix": "off"}
+@pytest.mark.parametrize("unix", ["", "off"])
+def test_removed_lock_file_lets_no_second_daemon_in(make: Make, unix: str) -> None:
+    listen = {"tcp": ["127.0.0.1:0"], "unix": unix}
     first, second = make(listen=listen).start(), make(listen=listen)
     with first.connect() as wire:
         (first.data_dir / "qmgrd.lock").unlink()
+        data = first.data_dir / "store" / "data.mdb"
+        before = data.read_bytes()
         assert second.launch().exit_code() == 3, second.said
         assert "is in use by another qmgrd" in second.find("cannot open the store")[0]["why"]
+        assert data.read_bytes() == before
         assert wire.ask(m.Status)["boot"] == 1
     assert first.stop() == 0
