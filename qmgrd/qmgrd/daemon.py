@@ -309,6 +309,11 @@ class Daemon:
         while True:
             due_ms = self.now_ms() + period_ms
             await asyncio.sleep(period_ms / 1000)
+            try:
+                self._store.space()
+            except StoreFailed as failed:  # Taken away: each turn would see it, but none came.
+                self._fail(failed)
+                return
             now_ms = self.now_ms()
             if now_ms - due_ms > period_ms:
                 continue  # The loop was held up: what came meanwhile is still to be read.

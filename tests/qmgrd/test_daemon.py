@@ -21,7 +21,7 @@ from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import RECOVERIES_MAX, Daemon
 from qmgrd.net import session as sessions
 from qmgrd.net.listener import ListenFailed, listen
-from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 
@@ -417,6 +417,16 @@ async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> 
             await here.task
         assert here.daemon._kept_out == {}
         await wire.close()
+
+
+async def test_store_that_is_taken_away_is_noticed_without_a_turn(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with running(tmp_path, limits={"heartbeat_ms": 40, "liveness_ms": 10_000}) as here:
+            (tmp_path / "store" / "data.mdb").unlink()
+            with pytest.raises(StoreReplaced):
+                await here.task
+    (told,) = [log for log in logs if log["log_level"] == "error"]
+    assert told["event"] == "stopping: the store was taken away"
 
 
 # -- snapshots
