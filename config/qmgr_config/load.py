@@ -48,6 +48,28 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         faults = [_fault(details, environment) for details in error.errors(include_url=False)]
         raise ConfigError(faults) from None
+    except UnicodeEncodeError:  # pydantic checks no value that it cannot encode.
+        raise ConfigError(list(_not_utf8("", tree))) from None
+
+
+def _not_utf8(path: str, value: Any) -> Iterator[str]:
+    """Yield a line for each text of the command line that came as other bytes."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _not_utf8(f"{path}.{key}".removeprefix("."), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _not_utf8(path, inner)
+    elif isinstance(value, str) and not _is_utf8(value):
+        yield f"{path}: {value!r} is not UTF-8"
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from_file(path: Path) -> Tree:

@@ -26,6 +26,7 @@ from zlib import crc32
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
+from qmgr_protocol.name import NAME_MAX, is_name
 
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
@@ -148,10 +149,12 @@ def stamp(record: bytes, uid: Uid) -> bytes:
 
 def encode_uid(uid: Uid) -> bytes:
     """Return the trailer that *uid* becomes in a record."""
-    origin = uid.origin.encode()
-    if not 1 <= len(origin) <= 64 or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
-        raise _invalid(f"{uid} is not a UID: 1 to 64 bytes of origin, a timestamp below 2**63")
-    return origin + TIMESTAMP.pack(uid.timestamp)
+    if not is_name(uid.origin) or not 0 <= uid.timestamp <= TIMESTAMP_MAX:
+        raise _invalid(
+            f"{str(uid)[:100]!r} is not a UID: as origin a name of 1 to {NAME_MAX} of "
+            "A-Z a-z 0-9 . _ -, and a timestamp below 2**63"
+        )
+    return uid.origin.encode() + TIMESTAMP.pack(uid.timestamp)
 
 
 def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
@@ -211,13 +214,14 @@ def uid_of(record: bytes, origin_length: int) -> Uid:
     """Return the UID of a stamped *record* whose head gave *origin_length*.
 
     Raises:
-        RequestError: RECORD_MALFORMED, an origin that is not text or a timestamp out of range.
+        RequestError: RECORD_MALFORMED, an origin that is no plain name or a timestamp out of range.
     """
     (timestamp,) = TIMESTAMP.unpack_from(record, len(record) - 8)
-    try:
-        origin = record[-8 - origin_length : -8].decode()
-    except UnicodeDecodeError:
-        raise _malformed("the origin is not UTF-8") from None
+    origin = record[-8 - origin_length : -8].decode(errors="replace")
+    if not is_name(origin):  # Every origin leaves a row, and is shown to people.
+        raise _malformed(
+            f"the origin {origin!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
+        )
     if timestamp > TIMESTAMP_MAX:
         raise _malformed(f"timestamp {timestamp} is beyond {TIMESTAMP_MAX}")
     return Uid(origin, timestamp)

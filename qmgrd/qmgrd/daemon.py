@@ -28,7 +28,7 @@ from qmgrd.net.dialler import dial
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.snapshot import Snapshotter
-from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = "qmgrd/0.1.0"
 KEEP_OUT_MS = 60_000
@@ -183,7 +183,10 @@ class Daemon:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        log.error("stopping: what is stored is sound, start anew", error=str(error))
+        if isinstance(error, StoreReplaced):
+            log.error("stopping: the store was taken away", error=str(error))
+        else:
+            log.error("stopping: what is stored is sound, start anew", error=str(error))
         self._failure = error
         self._stopped.set()
 
@@ -306,6 +309,11 @@ class Daemon:
         while True:
             due_ms = self.now_ms() + period_ms
             await asyncio.sleep(period_ms / 1000)
+            try:
+                self._store.space()
+            except StoreFailed as failed:  # Taken away: each turn would see it, but none came.
+                self._fail(failed)
+                return
             now_ms = self.now_ms()
             if now_ms - due_ms > period_ms:
                 continue  # The loop was held up: what came meanwhile is still to be read.

@@ -20,7 +20,7 @@ from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.ops import log as logs
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import LmdbStore, StoreLocked
+from qmgrd.store.lmdb_store import LmdbStore, StoreLocked, StoreMissing
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     logs.configure(config.log, sys.stderr)
     try:
         store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
-    except (StoreLocked, StoreUnreadable) as error:
+    except (StoreLocked, StoreMissing, StoreUnreadable) as error:
         log.error("cannot open the store", why=str(error))
         return EXIT_STORE
     except OSError as error:

@@ -1,4 +1,9 @@
-"""Finds snapshots and reads what each says of itself: see qmgrd.ops.snapshot_writer."""
+"""Finds snapshots and reads what each says of itself: see qmgrd.ops.snapshot_writer.
+
+A manifest says what to read, so it is trusted only with its own checksum: a range that was cut
+short would leave messages out unseen. The checksum finds damage and edits; who means harm can make
+it anew.
+"""
 
 import glob
 import hashlib
@@ -9,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qmgrd.core.keys import FORMAT as STORE_FORMAT
+from qmgrd.ops.manifest import CHECKSUM, checksum
 
 FORMAT = 1
 FILE = "manifest.json"
@@ -120,6 +126,7 @@ def read(directory: str) -> Snapshot:
     try:
         manifest = json.loads(path.read_bytes())
         _check_formats(directory, manifest)
+        _check_sum(path, manifest)
         snapshot = _snapshot(directory, manifest)
         data_bytes = Path(directory, DATA).stat().st_size
     except OSError as error:
@@ -143,6 +150,13 @@ def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
                 f"{directory}: {what} {manifest[what]}, this qmgrd reads {known}; "
                 "read it with the version that wrote it"
             )
+
+
+def _check_sum(path: Path, manifest: dict[str, Any]) -> None:
+    if manifest[CHECKSUM] != checksum(manifest):
+        raise SnapshotUnreadable(
+            f"{path}: damaged: its own checksum does not match it; copy or take the snapshot anew"
+        )
 
 
 def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:

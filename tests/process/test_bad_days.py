@@ -199,9 +199,11 @@ def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
         ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),
+        ("Q", records.stamp_encoded(record(b"x"), b"a b" + bytes(8)), ErrorCode.RECORD_MALFORMED,
+         "the origin 'a b' is not a name"),
         ("Q", record(b"x", ("QM1", 2**62)), ErrorCode.VALUE_INVALID, "over a day ahead"),
     ],
-)
+)  # fmt: skip
 def test_put_that_cannot_be_stored_is_refused_by_itself(
     shared: Daemon, queue: str, data: bytes, code: ErrorCode, words: str
 ) -> None:

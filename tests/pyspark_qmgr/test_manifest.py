@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read, verify
+from qmgrd.ops.manifest import CHECKSUM, checksum
 from tests.pyspark_qmgr.snapshots import make
 
 
@@ -21,8 +22,10 @@ def refusal(*paths: Path | str) -> str:
 
 
 def change(directory: Path, **facts: Any) -> None:
+    """Have the manifest of a snapshot say something else, and vouch for it."""
     path = directory / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+    manifest = {**json.loads(path.read_text()), **facts}
+    path.write_text(json.dumps({**manifest, CHECKSUM: checksum(manifest)}))
 
 
 @pytest.fixture
@@ -122,6 +125,40 @@ def test_damaged_manifest_is_named(copy: Path, spoil: Callable[[Path], None]) ->
     text = refusal(copy)
     assert text.startswith(f"{copy}/manifest.json: damaged (")
     assert text.endswith("; take the snapshot anew")
+
+
+@pytest.mark.parametrize(
+    ("said", "changed"),
+    [
+        ('"last_arrival": 2500', '"last_arrival": 10'),
+        ('"messages": 2500', '"messages": 2499'),
+        ('"queue": "MANY"', '"queue": "MANE"'),
+        ('"boot": 1', '"boot": 2'),
+    ],
+)
+def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: str) -> None:
+    """Spark would leave out what it does not name."""
+    path = copy / "manifest.json"
+    text = path.read_text()
+    assert said in text
+    path.write_text(text.replace(said, changed))
+    assert refusal(copy) == (
+        f"{path}: damaged: its own checksum does not match it; copy or take the snapshot anew"
+    )
+
+
+def test_manifest_without_a_checksum_is_refused(copy: Path) -> None:
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest[CHECKSUM]
+    path.write_text(json.dumps(manifest))
+    assert "damaged (KeyError: 'manifest_sha256')" in refusal(copy)
+
+
+def test_manifest_may_be_laid_out_anew(copy: Path) -> None:
+    path = copy / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
+    assert names(copy) == ["copy"]
 
 
 def test_manifest_that_is_missing_is_named(copy: Path) -> None:

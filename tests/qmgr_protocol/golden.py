@@ -254,6 +254,9 @@ REFUSED_RECORDS: dict[str, Refused] = {
     ),
     "lengths that do not add up": Refused(_damaged("a body", 23, 4), ErrorCode.RECORD_MALFORMED),
     "an origin that is not there": Refused(_damaged("a body", 4, 3), ErrorCode.RECORD_MALFORMED),
+    "an origin that is no plain name": Refused(
+        record.stamp_encoded(_RECORD, b"a b" + bytes(8)), ErrorCode.RECORD_MALFORMED
+    ),
 }
 
 

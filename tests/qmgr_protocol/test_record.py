@@ -83,7 +83,9 @@ def test_uid_is_written_with_a_period() -> None:
         Fields(b"", group=(b"g" * 24, 2**32, False)),
         Fields(b"", uid=Uid("", 1)),
         Fields(b"", uid=Uid("x" * 65, 1)),
-        Fields(b"", uid=Uid("ü" * 33, 1)),
+        Fields(b"", uid=Uid("ü", 1)),
+        Fields(b"", uid=Uid("A@B", 1)),
+        Fields(b"", uid=Uid("\ud800", 1)),
         Fields(b"", uid=Uid("QM1", -1)),
         Fields(b"", uid=Uid("QM1", 2**63)),
         Fields(b"", envelope={"a": "x" * 65_536}),
@@ -122,9 +124,11 @@ def test_envelope_that_is_no_msgpack_is_malformed() -> None:
     assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
 
 
-def test_origin_that_is_no_text_is_malformed() -> None:
-    data = record.stamp_encoded(record.encode(Fields(b"")), b"\xff" + bytes(8))
+@pytest.mark.parametrize("origin", [b"\xff", "ü".encode(), b"a b", b"A@B", b"\0", b"QM1\n"])
+def test_origin_that_is_no_plain_name_is_malformed(origin: bytes) -> None:
+    data = record.stamp_encoded(record.encode(Fields(b"")), origin + bytes(8))
     assert code_of(record.uid_of, data, record.check(data).origin_length) == 400
+    assert code_of(record.decode, data) == ErrorCode.RECORD_MALFORMED
 
 
 def test_timestamp_beyond_63_bits_is_malformed() -> None:

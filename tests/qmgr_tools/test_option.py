@@ -60,8 +60,12 @@ def test_uid_is_cut_at_its_last_dot() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "x.", ".5", "x.-5", "x.5a", f"x.{TIMESTAMP_MAX + 1}", "o" * 65 + ".1", "x.٣"]
-)
+    "text",
+    [
+        "", "x", "x.", ".5", "x.-5", "x.5a", f"x.{TIMESTAMP_MAX + 1}", "o" * 65 + ".1", "x.٣",
+        "ü.1", "a b.1", "A@B.1",
+    ],
+)  # fmt: skip
 def test_uid_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="is no UID") as refusal:
         option.uid(text)

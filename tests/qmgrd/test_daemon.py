@@ -19,8 +19,9 @@ from qmgrd import daemon as daemons
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import RECOVERIES_MAX, Daemon
+from qmgrd.net import session as sessions
 from qmgrd.net.listener import ListenFailed, listen
-from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 
@@ -166,6 +167,28 @@ async def test_rubbish_closes_its_own_connection_only(tmp_path: Path) -> None:
             await bad.close()
         await good.ask(m.Status)
         await good.close()
+
+
+async def test_peer_that_leaves_too_much_unread_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "UNREAD_MAX_BYTES", 1 << 20)
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            wire = await Wire.connect(here.address)
+            await wire.ask(m.QueueCreate, "Q")
+            await wire.put(ID, "Q", record(bytes(900_000)))
+            never = await Wire.connect(here.address, "never")
+            never.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            request_id = 0
+            while (await wire.ask(m.Status))["connections"] > 1:
+                request_id += 1
+                never.send(m.Browse(request_id, "Q"))
+            await never.close()
+            await wire.close()
+    (told,) = [log for log in logs if log["event"] == "connection closed"]
+    assert (told["log_level"], told["peer"]) == ("warning", "never")
+    assert told["why"] == "over 1048576 bytes of answers were left unread"
 
 
 # -- the end
@@ -394,6 +417,16 @@ async def test_full_map_ends_the_daemon_and_keeps_nobody_out(tmp_path: Path) -> 
             await here.task
         assert here.daemon._kept_out == {}
         await wire.close()
+
+
+async def test_store_that_is_taken_away_is_noticed_without_a_turn(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with running(tmp_path, limits={"heartbeat_ms": 40, "liveness_ms": 10_000}) as here:
+            (tmp_path / "store" / "data.mdb").unlink()
+            with pytest.raises(StoreReplaced):
+                await here.task
+    (told,) = [log for log in logs if log["log_level"] == "error"]
+    assert told["event"] == "stopping: the store was taken away"
 
 
 # -- snapshots

@@ -1,6 +1,8 @@
 """The command: options, exit codes, and what is said when it cannot start."""
 
 import gc
+import os
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -95,6 +97,11 @@ def test_bad_configuration_is_told_with_its_path(
     assert words in capsys.readouterr().err
 
 
+def test_name_that_is_not_utf8_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--name", os.fsdecode(b"\xff"), "--check"]) == EXIT_CONFIG
+    assert r"queue_manager.name: '\udcff' is not UTF-8" in capsys.readouterr().err
+
+
 def test_missing_configuration_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", "/none/qmgrd.toml"]) == EXIT_CONFIG
     assert "/none/qmgrd.toml: cannot be read: No such file" in capsys.readouterr().err
@@ -117,6 +124,13 @@ def test_second_daemon_on_a_directory_is_refused(
     assert run(options(tmp_path)) == EXIT_STORE
     assert "is in use by another qmgrd" in capsys.readouterr().err
     store.close()
+
+
+def test_store_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    LmdbStore(tmp_path, 1 << 20).close()
+    shutil.rmtree(tmp_path / "store")
+    assert run(options(tmp_path)) == EXIT_STORE
+    assert "store/data.mdb is gone" in capsys.readouterr().err
 
 
 def test_directory_that_cannot_be_made_is_told(

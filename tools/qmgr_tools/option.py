@@ -11,11 +11,11 @@ import typer
 
 from qmgr_config.units import parse_bytes, parse_ms, shown
 from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
+from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
-ORIGIN_MAX_BYTES = 64
 _TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
@@ -97,11 +97,11 @@ def uid(text: str) -> Uid:
         Failure: USAGE.
     """
     origin, _, digits = text.rpartition(".")
-    if 1 <= len(origin.encode()) <= ORIGIN_MAX_BYTES and re.fullmatch("[0-9]{1,19}", digits):
+    if is_name(origin) and re.fullmatch("[0-9]{1,19}", digits):
         timestamp = int(digits)
         if timestamp <= TIMESTAMP_MAX:
             return Uid(origin, timestamp)
     raise usage(
         f"--uid {text[:80]!r} is no UID", "it is not ORIGIN.TIMESTAMP",
-        f"1 to 64 bytes of origin, a timestamp from 0 to {TIMESTAMP_MAX}",
+        f"the origin is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, the timestamp 0 to {TIMESTAMP_MAX}",
     )  # fmt: skip

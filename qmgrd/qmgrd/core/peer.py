@@ -187,7 +187,9 @@ class Peer:
         Raises:
             LivenessExpired: the peer has been silent for too long.
         """
-        limits = self._limits
+        # The listener's times hold for both ends. Until a link knows them it goes by its own.
+        welcome = self._connection.welcome if self._side is Side.DIALLER else None
+        limits = welcome or self._limits
         return self._connection.poll(now_ms, limits.heartbeat_ms, limits.liveness_ms)
 
     def closed(self, why: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RemoteProtocolError
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core.peer import Peer, goodbye
 
 # uvloop's own low-water mark is 16 bytes, which makes for stop and go.
@@ -105,8 +105,8 @@ class Session(asyncio.Protocol):
         if transport is None:
             return
         if transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
-            self._why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
-            transport.abort()
+            why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
+            self._cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
         transport.write(data)
 
@@ -116,6 +116,12 @@ class Session(asyncio.Protocol):
             self._why = goaway.text
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
+
+    def _cut_off(self, goaway: m.Goaway) -> None:
+        """Close at once: nobody is there to fetch the goodbye, which says why in the log."""
+        self.say_goodbye(goaway)
+        if self._transport is not None:
+            self._transport.abort()
 
     def _leave(self, last_words: bytes) -> None:
         """Close once the peer has closed its end, or had time to.
@@ -154,9 +160,7 @@ class Session(asyncio.Protocol):
         try:
             ping = self.peer.poll(now_ms)
         except RemoteProtocolError as error:
-            self.say_goodbye(goodbye(error))
-            if self._transport is not None:
-                self._transport.abort()  # Nobody is there to fetch the goodbye.
+            self._cut_off(goodbye(error))
         else:
             if ping:
                 self.write(ping)

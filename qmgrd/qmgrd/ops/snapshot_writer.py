@@ -27,6 +27,7 @@ from qmgr_protocol.codec import unpack
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
+from qmgrd.ops.manifest import CHECKSUM, checksum
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import open_image
 
@@ -135,6 +136,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
     if manifest["turn"] != order.turn:
         raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
     manifest |= {"data_bytes": size, "data_sha256": digest}
+    manifest[CHECKSUM] = checksum(manifest)
     fd = os.open(partial / "manifest.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     with open(fd, "w") as file:
         json.dump(manifest, file, indent=1)

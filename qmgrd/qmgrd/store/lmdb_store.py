@@ -1,7 +1,7 @@
 """The store on disk: one LMDB environment in its default, durable mode. Alone imports lmdb.
 
-    data directory
-      qmgrd.lock    held while a daemon runs: one daemon per directory
+    data directory  locked itself while a daemon runs: a file in it could be removed and made anew
+      qmgrd.lock    the process id of the daemon that runs, or ran last: there must be a store
       store/        data.mdb, lock.mdb
 
 Everything happens on the thread of the event loop: a transaction committed on another thread hangs
@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -22,11 +23,32 @@ from qmgrd.core.kv import Space, StoreFailed
 from qmgrd.store.inspect import StoreUnreadable, check_data_file, freed_since
 
 READERS_MAX = 1024
+LOCK_FILE = "qmgrd.lock"
 ReadFailed = lmdb.Error  # what reading a damaged file raises
 
 
 class StoreLocked(Exception):
     """Another daemon works on this directory."""
+
+
+class StoreMissing(Exception):
+    """A daemon has worked here, but what it stored is gone."""
+
+    def __init__(self, data: Path, traces: list[Path]) -> None:
+        super().__init__(
+            f"{data} is gone, and a queue manager has been here: restore the file from a snapshot, "
+            f"or, to begin with an empty store, remove {' and '.join(map(str, traces))}"
+        )
+
+
+class StoreReplaced(StoreFailed):
+    """The file that LMDB works on is no longer the one that the next start would open."""
+
+    def __init__(self, data: Path, found: str) -> None:
+        super().__init__(
+            f"{data} was removed or replaced while the daemon worked ({found}): "
+            "restore it from a snapshot"
+        )
 
 
 class CopyFailed(Exception):
@@ -74,19 +96,25 @@ class LmdbStore:
 
         Raises:
             StoreLocked: another daemon holds the directory.
+            StoreMissing: it held a store, which is gone.
             StoreUnreadable: what is there is foreign or damaged; it was not touched.
             OSError: the directory cannot be made or written.
         """
         self.directory = directory
         self.map_bytes = map_bytes
         directory.mkdir(parents=True, exist_ok=True)
+        self._data = directory / "store" / "data.mdb"
         self._lock_fd = _lock(directory)
         try:
+            _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
+            self._file = _identity(self._data.stat())
+            # Only now, so that a first start that is killed leaves nothing that calls for a store.
+            with suppress(OSError):  # The disk may be full, and this daemon what empties it.
+                (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
         except BaseException:
             os.close(self._lock_fd)
             raise
-        self._data = directory / "store" / "data.mdb"
         self._txn: lmdb.Transaction | None = None
         self._pin: Pin | None = None
 
@@ -139,6 +167,8 @@ class LmdbStore:
 
     def failure(self, error: BaseException) -> StoreFailed | None:
         """Return what *error*, met in a transaction, says of the store; None if it says nothing."""
+        if isinstance(error, StoreFailed):
+            return error
         if isinstance(error, lmdb.MapFullError):
             return StoreFailed(
                 f"the store's map of {self.map_bytes} bytes is full: raise store.map_bytes"
@@ -149,19 +179,31 @@ class LmdbStore:
         """Return how full map and disk are.
 
         The file never shrinks. What is free in it is used again, but for what a pin holds.
+
+        Raises:
+            StoreReplaced: the file was taken away; what is committed to it would be lost.
         """
+        file = self._stat_data()
         stat = self._env.stat()
         page_bytes = stat["psize"]
         held = self._pin.held_pages() if self._pin is not None else 0
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         used_bytes = (pages + held) * page_bytes
-        file = self._data.stat()
         file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
         disk = os.statvfs(self.directory)
         return Space(
             used_bytes, self.map_bytes, disk.f_bavail * disk.f_frsize,
             held_bytes=held * page_bytes, file_free_bytes=max(file_bytes - used_bytes, 0),
         )  # fmt: skip
+
+    def _stat_data(self) -> os.stat_result:
+        try:
+            found = self._data.stat()
+        except OSError as error:
+            raise StoreReplaced(self._data, error.strerror or str(error)) from error
+        if _identity(found) != self._file:
+            raise StoreReplaced(self._data, "another file is there")
+        return found
 
     def close(self) -> None:
         """Close the store and let go of the directory."""
@@ -288,16 +330,35 @@ def _sync(path: Path) -> None:
 
 
 def _lock(directory: Path) -> int:
-    fd = os.open(directory / "qmgrd.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
         os.close(fd)
         raise StoreLocked(
-            f"{directory} is in use by another qmgrd (process {owner or 'unknown'}): "
+            f"{directory} is in use by another qmgrd (process {_owner(directory)}): "
             "stop it, or give this one a data_dir of its own"
         ) from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
+
+
+def _owner(directory: Path) -> str:
+    try:
+        return (directory / LOCK_FILE).read_text(errors="replace").strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _check_missing(directory: Path, data: Path) -> None:
+    """Raise StoreMissing where a daemon has worked, but its store is gone."""
+    traces = [path for path in (data.parent, directory / LOCK_FILE) if path.exists()]
+    if not traces:
+        return
+    try:
+        data.stat()
+    except FileNotFoundError:
+        raise StoreMissing(data, traces) from None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -305,6 +305,26 @@ def test_blocked_link_sends_again_after_a_while(app: Client, nyc: Nyc) -> None:
 # -- dialling
 
 
+def test_start_of_a_link_that_is_on_its_way_changes_nothing(app: Client, nyc: Nyc) -> None:
+
+    def start(expected: str) -> None:
+        before = app.ask(m.LinkShow, "NYC")
+        assert before["state"] == expected
+        assert app.ask(m.LinkStart, "NYC") == before
+        nyc.turn()
+        assert len(nyc.dials) == 1
+
+    start("dialling")
+    (opening,) = nyc.answer()
+    start("opening")
+    nyc.stream += 1
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096]))
+    start("up")
+    app.put("F@NYC", b"1")
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 500, "full"))
+    start("blocked")
+
+
 def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: Nyc) -> None:
     intake = app.manager.turns.intake
     waits = []
@@ -325,6 +345,7 @@ def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: N
 
 def test_dial_that_failed_late_does_not_harm_a_link_that_is_up(app: Client, nyc: Nyc) -> None:
     """Of two dials the second succeeded."""
+    app.ask(m.LinkStop, "NYC")
     app.ask(m.LinkStart, "NYC")
     nyc.up()
     first = nyc.dials[0]

@@ -259,6 +259,28 @@ def test_link_says_hello_as_a_queue_manager() -> None:
     assert [bool(arrival.event) for _, arrival in intake.take(9, 999)] == [True, False, True]
 
 
+def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
+    peer = Peer(1, Intake(), Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    far = Connection(Side.LISTENER)
+    far.receive(peer.hello(), 0)
+    welcome = m.Welcome(1, "QM2", b"T" * 16, 1, heartbeat_ms=60_000, liveness_ms=180_000)
+    peer.receive(far.send(welcome), 0)
+    assert peer.poll(59_999) == b""
+    assert [message for message, _ in far.receive(peer.poll(60_000), 0)] == [m.Ping(60_000)]
+    peer.poll(179_999)
+    with pytest.raises(RemoteProtocolError, match="nothing heard for 180000 ms, at most 180000"):
+        peer.poll(180_000)
+
+
+def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
+    limits = Limits(heartbeat_ms=100, liveness_ms=300)
+    peer = Peer(1, Intake(), limits, WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    peer.hello()
+    assert peer.poll(299) == b""
+    with pytest.raises(RemoteProtocolError, match="nothing heard for 300 ms"):
+        peer.poll(300)
+
+
 def test_link_that_is_sent_away_was_never_dialled() -> None:
     """The broker hears that the dial failed, once."""
     intake = Intake()

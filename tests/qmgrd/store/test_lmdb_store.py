@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from qmgrd.store.lmdb_store import (
     CopyFailed,
     LmdbStore,
     StoreLocked,
+    StoreMissing,
+    StoreReplaced,
     open_image,
 )
 
@@ -132,6 +135,12 @@ def test_second_store_in_one_process_is_refused(store: LmdbStore) -> None:
     put(store, a=b"1")
 
 
+def test_no_file_can_be_removed_to_let_a_second_store_in(store: LmdbStore) -> None:
+    (store.directory / "qmgrd.lock").unlink()
+    with pytest.raises(StoreLocked, match="process unknown"):
+        LmdbStore(store.directory, MAP_BYTES)
+
+
 def test_new_store_is_synced_with_every_directory_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,11 +172,44 @@ def test_start_that_was_killed_early_is_made_up_for(tmp_path: Path) -> None:
 
 def test_store_whose_data_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
-    with pytest.raises(StoreUnreadable, match=r"data\.mdb: No such file or directory"):
+    with pytest.raises(StoreMissing, match=r"data\.mdb is gone"):
         LmdbStore(tmp_path, MAP_BYTES)
     assert list((tmp_path / "store").iterdir()) == []
     (tmp_path / "store").rmdir()
     LmdbStore(tmp_path, MAP_BYTES).close()  # The refusal held no lock.
+
+
+def test_store_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    LmdbStore(tmp_path, MAP_BYTES).close()
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(StoreMissing) as refusal:
+        LmdbStore(tmp_path, MAP_BYTES)
+    assert str(refusal.value) == (
+        f"{tmp_path}/store/data.mdb is gone, and a queue manager has been here: restore the file "
+        f"from a snapshot, or, to begin with an empty store, remove {tmp_path}/qmgrd.lock"
+    )
+    (tmp_path / "qmgrd.lock").unlink()
+    LmdbStore(tmp_path, MAP_BYTES).close()
+
+
+@pytest.mark.parametrize("what", ["the file", "the store", "the directory"])
+def test_store_that_is_removed_is_noticed(store: LmdbStore, what: str) -> None:
+    put(store, a=b"1")
+    data = store.directory / "store" / "data.mdb"
+    if what == "the file":
+        data.unlink()
+    else:
+        shutil.rmtree(data.parent if what == "the store" else store.directory)
+    with pytest.raises(StoreReplaced, match=r"data\.mdb was removed or replaced .*No such file"):
+        store.space()
+
+
+def test_store_that_is_replaced_is_noticed(store: LmdbStore) -> None:
+    data = store.directory / "store" / "data.mdb"
+    shutil.copy(data, data.with_name("copy"))
+    data.with_name("copy").rename(data)
+    with pytest.raises(StoreReplaced, match=r"another file is there"):
+        store.space()
 
 
 def test_damaged_store_is_refused_untouched(tmp_path: Path) -> None:
