@@ -50,6 +50,7 @@ class ErrorCode(IntEnum):
     CANCELLED = 201
     NAME_INVALID = 202
     VALUE_INVALID = 203
+    STORE_DAMAGED = 204
     # 300: queues
     QUEUE_UNKNOWN = 300
     QUEUE_EXISTS = 301

@@ -15,6 +15,7 @@ from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config
 from qmgrd.core.broker import StoreForeign
 from qmgrd.core.kv import StoreFailed
+from qmgrd.core.row import RowDamaged
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
@@ -72,7 +73,7 @@ def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
         return EXIT_STORE
     try:
         daemon = Daemon(config, store)
-    except (StoreForeign, StoreFailed) as error:
+    except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE
     except Exception as error:  # Damage shows itself in many ways.

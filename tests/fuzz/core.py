@@ -12,6 +12,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Dial, Outcome, TakeSnapshot
 from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
 from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
@@ -64,7 +65,7 @@ class Siege:
     def _make_quiet_queue(self) -> None:
         """The queue of the worker, under an id that no forged handle hits."""
         for queue_id in (QUIET_ID, 1):
-            self.manager.store.begin().put(keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
+            rows.put(self.manager.store.begin(), keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
             self.manager.store.commit()
             if queue_id == QUIET_ID:
                 self.worker.ask(m.QueueCreate, "QUIET")

@@ -20,6 +20,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import encode
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from tests.process.daemon import Daemon, Wire
 
 pytestmark = pytest.mark.process
@@ -297,7 +298,32 @@ def newer_format(file: Path) -> None:
 
 
 def of_another(file: Path) -> None:
-    rewrite(file, keys.STORE, keys.STORE_ROW.pack(b"S" * 16, keys.FORMAT, 1) + b"OTHER")
+    row = keys.STORE_ROW.pack(b"S" * 16, keys.FORMAT, 1) + b"OTHER"
+    rewrite(file, keys.STORE, rows.seal(keys.STORE, row))
+
+
+def flip(file: Path, key: bytes, bit: int) -> None:
+    """Flip a bit of a row, as a bad disk would."""
+    with (
+        lmdb.open(str(file.parent), map_size=1 << 28, max_dbs=0, lib_version=0) as env,
+        env.begin() as txn,
+    ):
+        value = txn.get(key) or b""
+    rewrite(file, key, (int.from_bytes(value, "big") ^ (1 << bit)).to_bytes(len(value), "big"))
+
+
+def rotten_next_arrival(file: Path) -> None:
+    """The next puts would replace messages."""
+    flip(file, keys.of_queue(keys.SPACE_COUNTERS, 1), 8 * 8 * 13 + 8 * rows.SEAL_BYTES + 3)
+
+
+def rotten_depth(file: Path) -> None:
+    """Messages would be hidden."""
+    flip(file, keys.of_queue(keys.SPACE_COUNTERS, 1), 8 * 8 * 12 + 8 * rows.SEAL_BYTES + 3)
+
+
+def rotten_queue(file: Path) -> None:
+    flip(file, keys.SPACE_QUEUE + b"Q", 40)
 
 
 def foreign(file: Path) -> None:
@@ -321,6 +347,9 @@ def rubbish_pages(file: Path) -> None:
         (of_another, "belongs to queue manager OTHER, the configuration says QM1"),
         (foreign, "the store is not empty, yet no store of qmgrd"),
         (rubbish_pages, "is it damaged?"),
+        (rotten_next_arrival, "the counters of queue Q (id 1): its checksum is wrong; restore"),
+        (rotten_depth, "the counters of queue Q (id 1): its checksum is wrong; restore"),
+        (rotten_queue, "the definition of queue Q: its checksum is wrong; restore"),
     ],
 )
 def test_store_that_cannot_be_used_is_refused_and_not_touched(

@@ -8,6 +8,7 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.link import Link
@@ -25,7 +26,7 @@ def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
 
 def audit(node: Node, watch: Watch) -> None:
     """Hold what *node* has stored, and what it believes, against each other."""
-    jobs = [unpack(row) for _, row in rows_of(node.store, keys.SPACE_JOB)]
+    jobs = [unpack(row) for _, row in rows.scan(node.store, keys.SPACE_JOB)]
     dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop"}
     counters_equal_contents(node, dropped)
     uid_index_agrees(node, dropped)
@@ -58,7 +59,7 @@ def counters_equal_contents(node: Node, dropped: set[int]) -> None:
         counts[1] += entries.record_bytes(entry)
         counts[2] = max(counts[2], keys.place(key)[1])
     known: set[int] = set()
-    for key, row in rows_of(node.store, keys.SPACE_COUNTERS):
+    for key, row in rows.scan(node.store, keys.SPACE_COUNTERS):
         queue_id = int.from_bytes(key[1:], "big")
         known.add(queue_id)
         if queue_id in dropped:
@@ -93,7 +94,8 @@ def uid_index_agrees(node: Node, dropped: set[int]) -> None:
 
 def origin_table_covers(node: Node, dropped: set[int]) -> None:
     """No message on a queue has a timestamp above its origin's entry."""
-    table = {key: int.from_bytes(row, "big") for key, row in rows_of(node.store, keys.SPACE_ORIGIN)}
+    found = rows.scan(node.store, keys.SPACE_ORIGIN)
+    table = {key: int.from_bytes(row, "big") for key, row in found}
     for queue_id, _, entry in _messages(node.store):
         if queue_id in dropped:
             continue

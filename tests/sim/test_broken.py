@@ -214,7 +214,9 @@ def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
 
 def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
     load = Catalogue.load
-    monkeypatch.setattr(Catalogue, "load", lambda self, *, unclean: load(self, unclean=False))
+    monkeypatch.setattr(
+        Catalogue, "load", lambda self, dropped, *, unclean: load(self, dropped, unclean=False)
+    )
     assert_caught({"delivered_again_is_flagged"})
 
 

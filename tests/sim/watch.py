@@ -15,6 +15,7 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Outcome
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.peer import Peer
@@ -99,19 +100,22 @@ class Watch:
                 if change.new is None:
                     view.rows.pop(change.key, None)
                 else:
-                    view.rows[change.key] = change.new
+                    view.rows[change.key] = rows.unseal(change.key, change.new)
             elif change.key == keys.CLOCK and change.new is not None:
-                self._clock(node, view, keys.CLOCK_ROW.unpack_from(change.new))
+                self._clock(node, view, change)
             elif space == keys.SPACE_QUEUE and change.new is not None:
-                row = unpack(change.new)
+                row = unpack(rows.unseal(change.key, change.new))
                 view.queues[row["queue_id"]] = (change.key[1:].decode(), row["kind"])
 
-    def _clock(self, node: Node, view: View, row: tuple[int, ...]) -> None:
+    def _clock(self, node: Node, view: View, change: Change) -> None:
+        assert change.new is not None
+        row = keys.CLOCK_ROW.unpack(rows.unseal(change.key, change.new))
         store_ms, _, stamp_us, turn, _ = row
         before_ms, before_us, before = view.clock
         fact = f"{node.name}: {row} after {view.clock}"
         require(store_ms >= before_ms and stamp_us >= before_us, "clocks_never_go_back", fact)
-        require(turn == before + 1, "turns_are_counted", fact)
+        is_first = change.old is None  # A new store begins with turn 0.
+        require(turn == before + (not is_first), "turns_are_counted", fact)
         view.clock = (store_ms, stamp_us, turn)
 
     def _message(self, node: Node, view: View, change: Change) -> None:

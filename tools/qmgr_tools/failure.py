@@ -54,6 +54,7 @@ _FAILED = {
     ErrorCode.RECORD_MALFORMED,
     ErrorCode.CHECKSUM_MISMATCH,
     ErrorCode.RECORD_DAMAGED,
+    ErrorCode.STORE_DAMAGED,
     ErrorCode.SNAPSHOT_FAILED,
 }
 _TRY = {

@@ -18,6 +18,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.admin import Admin
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, Dial, Outcome
@@ -66,32 +67,49 @@ def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
 
     Raises:
         StoreForeign: the store is another queue manager's, or of a newer format.
+        RowDamaged: a row that is read here.
     """
-    row = tx.get(keys.STORE)
-    if row is None:
+    if tx.get(keys.STORE) is None:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
             raise StoreForeign("the store is not empty, yet no store of qmgrd")
-        store_id, number = new_store_id, 0
-    else:
-        store_id, version, number = keys.STORE_ROW.unpack_from(row)
-        owner = row[keys.STORE_ROW.size :].decode()
+        _found(tx, name, new_store_id)
+    store_id, number = _identify(tx, name)
+    clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
+    clock_ms, wall_us, stamp_us, turn_number, producers = keys.CLOCK_ROW.unpack(clock)
+    unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
+    number += 1
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number) + name.encode())
+    return Boot(store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean)
+
+
+def _found(tx: Transaction, name: str, store_id: bytes) -> None:
+    """Write the rows that every store has, as a boot 0 that ended well would have left them."""
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, 0) + name.encode())
+    rows.put(tx, keys.CLOCK, bytes(keys.CLOCK_ROW.size))
+    rows.put(tx, keys.CLEAN, bytes(8))
+    rows.put(tx, keys.NEXT_QUEUE, (1).to_bytes(4, "big"))
+
+
+def _identify(tx: Transaction, name: str) -> tuple[bytes, int]:
+    """Return the store's id and its last boot number, if it is this queue manager's."""
+    value = tx.get(keys.STORE) or b""
+    if len(value) >= keys.STORE_ROW.size:
+        _, version, _ = keys.STORE_ROW.unpack_from(value)
         if version != keys.FORMAT:
             raise StoreForeign(
                 f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
-                "use the version that wrote it"
+                "use the version that wrote it; if none did, it is damaged; "
+                "restore the store from a snapshot"
             )
-        if owner != name:
-            raise StoreForeign(
-                f"the store belongs to queue manager {owner}, the configuration says {name}: "
-                "correct queue_manager.name or queue_manager.data_dir"
-            )
-    clock = tx.get(keys.CLOCK)
-    clock_ms, wall_us, stamp_us, turn_number, producers = (
-        keys.CLOCK_ROW.unpack(clock[: keys.CLOCK_ROW.size]) if clock else (0, 0, 0, 0, 0)
-    )
-    unclean = row is not None and tx.get(keys.CLEAN) != number.to_bytes(8, "big")
-    tx.put(keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number + 1) + name.encode())
-    return Boot(store_id, number + 1, clock_ms, wall_us, stamp_us, turn_number, producers, unclean)
+    row = rows.unseal(keys.STORE, value)
+    store_id, _, number = keys.STORE_ROW.unpack_from(row)
+    owner = row[keys.STORE_ROW.size :].decode()
+    if owner != name:
+        raise StoreForeign(
+            f"the store belongs to queue manager {owner}, the configuration says {name}: "
+            "correct queue_manager.name or queue_manager.data_dir"
+        )
+    return store_id, number
 
 
 class Broker:
@@ -115,8 +133,8 @@ class Broker:
         self.delivery = Delivery(context, self.catalogue, self.sessions)
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self._unclean = boot_.unclean
-        self.catalogue.load(unclean=boot_.unclean)
         self.jobs.load()
+        self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
         self._handlers = self._table()
         for link in self.catalogue.links.values():
             if not link.row["stopped"]:
@@ -224,6 +242,8 @@ class Broker:
                 message.request_id, error.code, error.error_class, error.retry_after_ms, error.text
             )
             self.context.send(connection, answer)
+            if isinstance(error, rows.RowDamaged):
+                self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
             self.context.close(connection, error.code, str(error))
             self.closed(connection, str(error))
@@ -292,7 +312,7 @@ class Broker:
                 context.now.ms, context.now.wall_us, context.stamper.last_us,
                 context.turn_number, self.streams.producer_count,
             )  # fmt: skip
-            context.tx.put(keys.CLOCK, row)
+            rows.put(context.tx, keys.CLOCK, row)
 
     @property
     def busy(self) -> bool:
@@ -316,7 +336,7 @@ class Broker:
         if self._unclean:
             for queue in self.catalogue.by_id.values():
                 self.context.touch(queue)  # What came before the crash may still lie there.
-        self.context.tx.put(keys.CLEAN, self.context.boot.to_bytes(8, "big"))
+        rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
 
     def _retention(self) -> None:
         self.jobs.start("retention")

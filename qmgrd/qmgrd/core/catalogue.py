@@ -14,8 +14,10 @@ from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
+from qmgrd.core.kv import Transaction
 from qmgrd.core.link import Link, LinkState
 from qmgrd.core.queue import Queue
 
@@ -38,13 +40,30 @@ class Catalogue:
         self.links: dict[str, Link] = {}
         self._rows: dict[str, dict[str, Any]] = {}
 
-    def load(self, *, unclean: bool) -> None:
-        """Read all rows. After an unclean stop older messages count as maybe delivered."""
+    def load(self, dropped: set[int], *, unclean: bool) -> None:
+        """Read all rows. After an unclean stop older messages count as maybe delivered.
+
+        Args:
+            dropped: ids of deleted queues of which something may be left.
+
+        Raises:
+            RowDamaged: one is, or there are traces of one that is missing.
+        """
         tx = self._context.tx
-        for key, row in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
+        for key, row in rows.scan(tx, keys.SPACE_QUEUE):
             self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
-        for key, row in tx.scan(keys.SPACE_LINK, keys.after(keys.SPACE_LINK)):
+        for key, _ in tx.scan(keys.SPACE_COUNTERS, keys.after(keys.SPACE_COUNTERS)):
+            queue_id = int.from_bytes(key[1:], "big")
+            if queue_id not in self.by_id and queue_id not in dropped:
+                raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
+        for queue in self.by_id.values():
+            _check_arrivals(tx, queue)
+        rows.get(tx, keys.NEXT_QUEUE)
+        for key, row in rows.scan(tx, keys.SPACE_LINK):
             self._add_link(key[1:].decode(), unpack(row))
+        for queue in self.by_id.values():
+            if queue.is_transmission and queue.name[1:] not in self.links:
+                raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
 
     def local(self, name: str) -> Queue:
         """Return the local or transmission queue *name*.
@@ -135,7 +154,10 @@ class Catalogue:
             )
 
     def _store_queue(self, name: str, row: dict[str, Any]) -> None:
-        self._context.tx.put(keys.SPACE_QUEUE + name.encode(), pack(row))
+        tx = self._context.tx
+        rows.put(tx, keys.SPACE_QUEUE + name.encode(), pack(row))
+        if row["kind"] != "remote":
+            Counters().write(tx, row["queue_id"])
         self._context.wrote = True
         self._add_queue(name, row, unclean=False)
 
@@ -145,10 +167,9 @@ class Catalogue:
             self.queues[name] = Remote(name, *names.split(name))
             return
         queue_id = row["queue_id"]
-        stored = self._context.tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id))
         queue = Queue(
             queue_id, name, attributes.bounds(self._context.config, row),
-            Counters.decode(stored or b"\0" * 7 + b"\1"), self._context.ids,
+            Counters.read(self._context.tx, queue_id, name), self._context.ids,
             is_transmission=row["kind"] == "transmission", unclean=unclean,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
@@ -213,7 +234,7 @@ class Catalogue:
 
     def store_link(self, name: str, row: dict[str, Any]) -> None:
         """Write the row of a link."""
-        self._context.tx.put(keys.SPACE_LINK + name.encode(), pack(row))
+        rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
         self._context.wrote = True
 
     def accept_peer(self, name: str) -> None:
@@ -263,7 +284,25 @@ class Catalogue:
         )
 
     def _next_queue_id(self) -> int:
-        stored = self._context.tx.get(keys.NEXT_QUEUE)
-        queue_id = 1 if stored is None else int.from_bytes(stored, "big")
-        self._context.tx.put(keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
+        queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
+        rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id
+
+
+def _check_arrivals(tx: Transaction, queue: Queue) -> None:
+    """Raise RowDamaged where a message lies at or behind the next arrival: a put would replace it.
+
+    A seek for each priority that there is, and one more.
+    """
+    start = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    stop = keys.after(start)
+    next_arrival = queue.counters.next_arrival
+    while (found := next(tx.scan(start, stop), None)) is not None:
+        _, arrival = keys.place(found[0])
+        if arrival >= next_arrival:
+            raise rows.RowDamaged(
+                f"the counters of queue {queue.name} (id {queue.id})",
+                f"message {arrival} is there, yet the next is to be {next_arrival}",
+            )
+        # The same lane and priority, from where nothing should be: else it is the next one's first.
+        start = found[0][:-8] + next_arrival.to_bytes(8, "big")

@@ -9,6 +9,10 @@ import struct
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.kv import Transaction
+
 _ROW = struct.Struct(">14Q")
 
 
@@ -44,6 +48,19 @@ class Counters:
         """Return what a stored row holds; counters it does not know yet start at 0."""
         padded = row[: _ROW.size].ljust(_ROW.size, b"\0")
         return cls(*_ROW.unpack(padded))
+
+    @classmethod
+    def read(cls, tx: Transaction, queue_id: int, queue: str) -> "Counters":
+        """Return what is stored for that queue.
+
+        Raises:
+            RowDamaged: the row is, or it is missing: each queue has one.
+        """
+        return cls.decode(rows.get(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), queue))
+
+    def write(self, tx: Transaction, queue_id: int) -> None:
+        """Store them for that queue."""
+        rows.put(tx, keys.of_queue(keys.SPACE_COUNTERS, queue_id), self.encode())
 
     def as_dict(self) -> dict[str, int]:
         """Return the counters by name."""

@@ -10,15 +10,18 @@ raised them, beside the messages.
 
 A row of the index counts only if the message at its position has that UID still. One whose UID
 rots leaves its row behind, as nothing else names it; the next message of that UID takes it over.
+A row of the table that rots becomes the highest there can be: from then on the index is asked.
 """
 
 from enum import Enum
 
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
 ORIGINS_CACHED_MAX = 10_000
+TIMESTAMP_MAX = 2**64 - 1
 
 
 class Verdict(Enum):
@@ -73,7 +76,7 @@ class OriginTable:
     def flush(self, tx: Transaction) -> None:
         """Write the entries that were raised in this turn."""
         for origin in self._raised:
-            tx.put(self._prefix + origin, self._highest[origin].to_bytes(8, "big"))
+            rows.put(tx, self._prefix + origin, self._highest[origin].to_bytes(8, "big"))
         self._raised.clear()
         if len(self._highest) > ORIGINS_CACHED_MAX:
             self._highest.clear()
@@ -84,10 +87,22 @@ class OriginTable:
         for key, value in tx.scan(self._prefix, keys.after(self._prefix)):
             if len(found) == limit:
                 break
-            found[key[len(self._prefix) :].decode()] = int.from_bytes(value, "big")
+            found[key[len(self._prefix) :].decode()] = _timestamp(key, value)
         return found
 
     def _load(self, tx: Transaction, origin: bytes) -> int:
-        value = tx.get(self._prefix + origin)
-        self._highest[origin] = -1 if value is None else int.from_bytes(value, "big")
-        return self._highest[origin]
+        key = self._prefix + origin
+        value = tx.get(key)
+        highest = -1 if value is None else _timestamp(key, value)
+        if highest == TIMESTAMP_MAX:
+            self._raised[origin] = None  # It may have rotted: written, it is sound again.
+        self._highest[origin] = highest
+        return highest
+
+
+def _timestamp(key: bytes, value: bytes) -> int:
+    """Return what a row of the table holds, or, if it is damaged, what is never too low."""
+    try:
+        return int.from_bytes(rows.unseal(key, value), "big")
+    except rows.RowDamaged:
+        return TIMESTAMP_MAX

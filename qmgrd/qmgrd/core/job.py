@@ -9,7 +9,8 @@ from typing import Any
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.messages import Ok
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, producer
+from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 
@@ -38,10 +39,13 @@ class Jobs:
 
     def load(self) -> None:
         """Read what a stop left undone."""
-        space = keys.SPACE_JOB
-        for key, row in self._context.tx.scan(space, keys.after(space)):
+        for key, row in rows.scan(self._context.tx, keys.SPACE_JOB):
             job_id = int.from_bytes(key[1:], "big")
             self.running[job_id] = Job(job_id, unpack(row))
+
+    def dropped(self) -> set[int]:
+        """Return the ids of the deleted queues of which something may be left."""
+        return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
 
     def start(self, kind: str, **facts: Any) -> Job:
         """Begin a job in this turn: ``purge``, ``drop`` or ``retention``."""
@@ -71,7 +75,7 @@ class Jobs:
         self._context.send(connection, Ok(request_id, {"messages": job.row["done"]}))
 
     def _store(self, job: Job) -> None:
-        self._context.tx.put(keys.job(job.id), pack(job.row))
+        rows.put(self._context.tx, keys.job(job.id), pack(job.row))
         self._context.wrote = True
 
     def _slice(self, job: Job, prefix: bytes) -> tuple[list[tuple[bytes, bytes]], bool]:
@@ -80,28 +84,28 @@ class Jobs:
         They are SLICE_ROWS, counting the body rows of long messages; fewer in a small map.
         """
         weight_max = min(SLICE_ROWS, self._context.turn_rows)
-        rows: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes, bytes]] = []
         start, weight, last = max(job.row["cursor"], prefix), 0, True
         for key, value in self._context.tx.scan(start, keys.after(prefix)):
             if weight >= weight_max:
                 last = False
                 break
-            rows.append((key, value))
+            found.append((key, value))
             weight += 1
             if key.startswith(keys.SPACE_MESSAGE):
                 weight += entries.body_rows(entries.decode(value))
         self._context.rows += 2 * weight
-        if rows:
-            job.row["cursor"] = rows[-1][0] + b"\0"
-        return rows, last
+        if found:
+            job.row["cursor"] = found[-1][0] + b"\0"
+        return found, last
 
     def _purge(self, job: Job) -> bool:
         """Remove what arrived before the purge and is not leased."""
         queue = self._catalogue.by_id.get(job.row["queue_id"])
         if queue is None:
             return True
-        rows, last = self._slice(job, keys.lane(queue.id, keys.LANE_READY))
-        for key, value in rows:
+        found, last = self._slice(job, keys.lane(queue.id, keys.LANE_READY))
+        for key, value in found:
             priority, arrival = keys.place(key)
             if arrival < job.row["before"] and arrival not in queue.leases:
                 queue.remove_entry(self._context.tx, priority, arrival, value)
@@ -114,12 +118,12 @@ class Jobs:
         """Remove all that a deleted queue left, in the order of keys, as the cursor goes."""
         queue_id, tx = job.row["queue_id"], self._context.tx
         for space in (keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN):
-            rows, _ = self._slice(job, keys.of_queue(space, queue_id))
-            for key, value in rows:
+            found, _ = self._slice(job, keys.of_queue(space, queue_id))
+            for key, value in found:
                 if space == keys.SPACE_MESSAGE:
                     entries.delete_rows(tx, entries.decode(value))
                 tx.delete(key)
-            if rows:
+            if found:
                 return False
         return True
 
@@ -127,9 +131,12 @@ class Jobs:
         """Remove producers that nobody used for long."""
         now_ms = self._context.now.ms
         limit_ms = self._context.config.producer.retention_ms
-        rows, last = self._slice(job, keys.SPACE_PRODUCER)
-        for key, row in rows:
-            if unpack(row)[1] + limit_ms < now_ms and key[1:] not in self.producers_in_use:
+        found, last = self._slice(job, keys.SPACE_PRODUCER)
+        for key, value in found:
+            used_ms = producer.used_ms_of(key, value)
+            if used_ms is None or used_ms + limit_ms >= now_ms:
+                continue
+            if key[1:] not in self.producers_in_use:
                 self._context.tx.delete(key)
                 self.producers_gone += 1
         return last

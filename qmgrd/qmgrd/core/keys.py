@@ -1,7 +1,8 @@
 """Every key of the store. One key space, big-endian, so that the order of bytes is the order asked.
 
     space  rest                                           value
-    00     what (u8)                                      store row, clock row, clean mark
+    00     what (u8)                                      store row, clock row, clean mark,
+                                                          id of the next queue (u32)
     01     queue name                                     queue row (msgpack map)
     02     link name                                      link row (msgpack map)
     03     queue manager name                             store id pinned to it (16 bytes)
@@ -16,7 +17,10 @@
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
 
-To change a layout raise FORMAT and refuse older stores or migrate them by a job.
+Behind each value but those of 10, 11 and 30 stands a CRC-32 of key and value: see row.py.
+
+To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
+begins with store id and format in every format: they are read before the seal is looked at.
 """
 
 import struct

@@ -16,6 +16,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, FieldInvalid, RequestErr
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, ids_of, runs_of
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 from qmgrd.core.queue import Put, Queue
@@ -126,8 +127,12 @@ class LinkInbox:
 
 
 def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
-    """Return the stored window of that stream, or None."""
-    row = tx.get(keys.SPACE_LINK_INBOX + stream_id)
+    """Return the stored window of that stream, or None.
+
+    Raises:
+        RowDamaged: its row is.
+    """
+    row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
     peer, commit_id, runs, highest_uid = unpack(row)[:4]
@@ -141,12 +146,12 @@ def pin_peer(context: Context, name: str, store_id: bytes) -> None:
     """Bind the name of a peer to its store at the first contact.
 
     Raises:
-        RequestError: PEER_STORE_CHANGED, another store uses that name.
+        RequestError: PEER_STORE_CHANGED, another store uses that name. STORE_DAMAGED.
     """
     key = keys.SPACE_PEER + name.encode()
-    known = context.tx.get(key)
+    known = rows.find(context.tx, key)
     if known is None:
-        context.tx.put(key, store_id)
+        rows.put(context.tx, key, store_id)
         context.wrote = True
     elif known != store_id:
         raise RequestError(

@@ -11,6 +11,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.window import Outbox
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
 
@@ -29,7 +30,7 @@ class LinkOutbox(Outbox):
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
         self._damaged: list[tuple[bytes, bytes]] = []  # keys and entries met in this turn
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
-        commit_id, row = 0, context.tx.get(self._row_key)
+        commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
             commit_id, self._commit_uid = unpack(row)[:2]
         super().__init__(
@@ -37,7 +38,7 @@ class LinkOutbox(Outbox):
         )
 
     def _save(self) -> None:
-        self._context.tx.put(self._row_key, pack([self.commit_id, self._commit_uid]))
+        rows.put(self._context.tx, self._row_key, pack([self.commit_id, self._commit_uid]))
         self._context.touch(self.queue)
 
     def _key(self, seq_id: int) -> bytes:
@@ -110,8 +111,8 @@ class LinkOutbox(Outbox):
 
     def _delete(self, first_id: int, last_id: int) -> None:
         tx, queue = self._context.tx, self.queue
-        rows = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
-        for key, value in rows:
+        found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
+        for key, value in found:
             queue.remove_entry(tx, *keys.place(key), value)
-        queue.counters.acked += len(rows)
-        self._context.rows += 3 * len(rows)
+        queue.counters.acked += len(found)
+        self._context.rows += 3 * len(found)

@@ -14,6 +14,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
 from qmgr_protocol.window import Inbox, ids_of, runs_of
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 
@@ -86,14 +87,30 @@ class Producer:
 
 
 def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
-    """Return the stored producer of that id, or None."""
-    row = tx.get(keys.SPACE_PRODUCER + producer_id)
+    """Return the stored producer of that id, or None.
+
+    Raises:
+        RowDamaged: its row is.
+    """
+    row = rows.find(tx, keys.SPACE_PRODUCER + producer_id)
     if row is None:
         return None
     commit_id, used_ms, seen, ahead, refused, instance = unpack(row)[:6]
     inbox = Inbox(window, commit_id, ids_of(ahead))
     codes = {seq_id: code for code, runs in refused for seq_id in ids_of(runs)}
     return Producer(producer_id, inbox, used_ms, seen, codes, instance)
+
+
+def used_ms_of(key: bytes, value: bytes) -> int | None:
+    """Return when the producer of a stored row was last used; None of a damaged one, which stays.
+
+    Without it the producer would begin anew, and what it put again would be stored twice.
+    """
+    try:
+        used_ms: int = unpack(rows.unseal(key, value))[1]
+    except rows.RowDamaged:
+        return None
+    return used_ms
 
 
 def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
@@ -103,13 +120,15 @@ def evict(context: Context, near: bytes, in_use: Container[bytes]) -> bool:
     is refused with PRODUCER_UNKNOWN, not stored again.
     """
     key, space = keys.SPACE_PRODUCER + near, keys.SPACE_PRODUCER
-    rows = list(islice(context.tx.scan(key, keys.after(space)), EVICT_SAMPLE))
-    rows += islice(context.tx.scan(space, key), EVICT_SAMPLE - len(rows))
+    sample = list(islice(context.tx.scan(key, keys.after(space)), EVICT_SAMPLE))
+    sample += islice(context.tx.scan(space, key), EVICT_SAMPLE - len(sample))
     idle_before_ms = context.now.ms - EVICT_IDLE_MS
     found = [
         (used_ms, key)
-        for key, row in rows
-        if (used_ms := unpack(row)[1]) <= idle_before_ms and key[1:] not in in_use
+        for key, value in sample
+        if (used_ms := used_ms_of(key, value)) is not None
+        and used_ms <= idle_before_ms
+        and key[1:] not in in_use
     ]
     if not found:
         return False
@@ -123,7 +142,7 @@ def open_producer(context: Context, producer_id: bytes, resume: bool, count: int
 
     Raises:
         RequestError: PRODUCER_UNKNOWN, there is nothing to resume: the row is past its retention,
-            or the store is another. PRODUCERS_EXHAUSTED.
+            or the store is another. PRODUCERS_EXHAUSTED. STORE_DAMAGED, its row is.
     """
     window = context.config.limits.put_window_messages
     found = load(context.tx, producer_id, window)

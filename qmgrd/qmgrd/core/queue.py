@@ -361,7 +361,7 @@ class Queue:
     def flush(self, tx: Transaction) -> None:
         """Write what this turn changed beside the messages."""
         self.origins.flush(tx)
-        tx.put(keys.of_queue(keys.SPACE_COUNTERS, self.id), self.counters.encode())
+        self.counters.write(tx, self.id)
 
     def describe(self) -> dict[str, Any]:
         """Return the counters and what is in memory, for people and scripts."""

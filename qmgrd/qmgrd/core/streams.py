@@ -12,6 +12,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.window import Inbox
 from qmgrd.core import keys, link_inbox, producer
+from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import Jobs
@@ -93,10 +94,10 @@ class Streams:
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
         session.check_streams()
         link_inbox.pin_peer(self._context, session.name, session.store_id)
-        self._fence(message.stream_id, session, ErrorCode.LINK_FENCED)
         window = self._context.config.link.window_messages
         key = keys.SPACE_LINK_INBOX + message.stream_id
         found = self._dirty.get(key) or link_inbox.load(self._context.tx, message.stream_id, window)
+        self._fence(message.stream_id, session, ErrorCode.LINK_FENCED)
         if isinstance(found, LinkInbox):
             found = replace(found, timer_set=False)  # That timer tells the older connection.
         else:
@@ -206,7 +207,7 @@ class Streams:
     def end_turn(self, sessions: dict[int, Session]) -> None:
         """Write the rows of all that moved, and answer it."""
         for key, stream in self._dirty.items():
-            self._context.tx.put(key, stream.encode())
+            rows.put(self._context.tx, key, stream.encode())
             self._context.wrote = True
             if stream.identity not in self._holders:  # Closed in this turn; now its row is young.
                 self._jobs.producers_in_use.pop(stream.identity, None)

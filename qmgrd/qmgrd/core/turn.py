@@ -45,6 +45,7 @@ class Turns:
 
         Raises:
             StoreForeign: the store is not this queue manager's.
+            RowDamaged: a row of it rotted.
             StoreFailed: the store is full, or its disk failed.
         """
         self._limits = config.limits

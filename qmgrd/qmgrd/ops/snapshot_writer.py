@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import shutil
-import struct
 import sys
 import time
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import unpack
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.manifest import CHECKSUM, checksum
@@ -131,7 +131,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
     size, digest = _receive(order, data, source_fd)
     try:
         manifest = describe(data)
-    except (StoreUnreadable, struct.error) as error:
+    except (StoreUnreadable, rows.RowDamaged) as error:
         raise WriteFailed(f"the copy cannot be read: {error}") from error
     if manifest["turn"] != order.turn:
         raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
@@ -197,19 +197,22 @@ def describe(data: Path) -> dict[str, Any]:
 
     Raises:
         StoreUnreadable: it is no data file, or damaged.
-        struct.error: it is no store of qmgrd.
+        RowDamaged: one of the rows that are read; it may be no store of qmgrd.
     """
     image = open_image(data)
     try:
         with image.transaction() as tx:
-            store = tx.get(keys.STORE) or b""
+            store = rows.get(tx, keys.STORE)
             store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
             name = store[keys.STORE_ROW.size :].decode()
-            clock = tx.get(keys.CLOCK) or b"\0" * keys.CLOCK_ROW.size
-            _, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(clock)
+            _, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(rows.get(tx, keys.CLOCK))
             ranges = _ranges(tx)
-            rows = tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE))
-            queues = [_queue(tx, key[1:].decode(), row, ranges) for key, row in rows]
+            defined = [(key, unpack(row)) for key, row in rows.scan(tx, keys.SPACE_QUEUE)]
+            queues = [
+                _queue(tx, key[1:].decode(), row, ranges)
+                for key, row in defined
+                if row["kind"] != "remote"
+            ]
     finally:
         image.close()
     return {
@@ -223,7 +226,7 @@ def describe(data: Path) -> dict[str, Any]:
         "store_format": store_format,
         "lmdb_format": LMDB_FORMAT,
         "messages": sum(queue["depth"] for queue in queues),
-        "queues": [queue for queue in queues if queue["kind"] != "remote"],
+        "queues": queues,
     }
 
 
@@ -249,16 +252,15 @@ def _ranges(tx: Transaction) -> Ranges:
     return found
 
 
-def _queue(tx: Transaction, name: str, row: bytes, ranges: Ranges) -> dict[str, Any]:
-    attributes = unpack(row)
-    queue_id = attributes["queue_id"]
-    counters = Counters.decode(tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id)) or b"")
+def _queue(tx: Transaction, name: str, row: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
+    queue_id = row["queue_id"]
+    counters = Counters.read(tx, queue_id, name)
     found = ranges.get(queue_id, [])
     ready = [one for one in found if one["lane"] == keys.LANE_READY]
     return {
         "queue": name,
         "queue_id": queue_id,
-        "kind": attributes["kind"],
+        "kind": row["kind"],
         "depth": sum(one["messages"] for one in ready),
         "bytes": counters.bytes,
         "first_arrival": min((one["first_arrival"] for one in ready), default=None),

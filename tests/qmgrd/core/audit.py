@@ -2,6 +2,7 @@
 
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core import row as sealed
 from qmgrd.core.counters import Counters
 from qmgrd.core.queue import Queue
 from tests.qmgrd.core.harness import Manager
@@ -34,19 +35,19 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         assert uids[index_key] == key[5:], "the UID index points elsewhere"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
-        assert rows[origin] >= trailer[-8:], "the table of origins is below a message"
+        highest = sealed.unseal(origin, rows[origin])
+        assert highest >= trailer[-8:], "the table of origins is below a message"
         size += entries.record_bytes(entry)
         if entry.kind == entries.IN_ROWS:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
     assert counters.bytes == size
     _audit_leases(queue, {keys.place(key) for key in ready})
-    stored = rows.get(keys.of_queue(keys.SPACE_COUNTERS, queue.id))
-    if stored is not None:
-        known = Counters.decode(stored)
-        known.delivered = counters.delivered  # A delivery writes nothing,
-        known.maybe_before = counters.maybe_before  # nor does a start.
-        assert known == counters
+    key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
+    known = Counters.decode(sealed.unseal(key, rows[key]))
+    known.delivered = counters.delivered  # A delivery writes nothing,
+    known.maybe_before = counters.maybe_before  # nor does a start.
+    assert known == counters
     return bodies
 
 

@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 LINK = {"addresses": ["h:1"]}
@@ -149,8 +150,8 @@ def test_unknown_link_is_told_from_what_is_no_name(app: Client, kind: type) -> N
 def test_attributes_of_a_newer_version_are_kept(store: AnyStore, app: Client) -> None:
     manager = app.manager
     tx = manager.store.begin()
-    row = unpack(tx.get(keys.SPACE_QUEUE + b"Q") or b"")
-    tx.put(keys.SPACE_QUEUE + b"Q", pack(row | {"colour": "red"}))
+    row = unpack(rows.get(tx, keys.SPACE_QUEUE + b"Q"))
+    rows.put(tx, keys.SPACE_QUEUE + b"Q", pack(row | {"colour": "red"}))
     manager.store.commit()
     manager.crash()
     assert manager.connect().show("Q")["colour"] == "red"

@@ -360,3 +360,19 @@ def test_one_uid_may_wait_for_a_link_once_for_each_queue_there(
     assert put(app, "A", 5, "F@NYC") is DUPLICATE
     assert put(app, "A", 5, "G@NYC") is DUPLICATE
     assert app.show("@NYC")["depth"] == 2
+
+
+def test_entry_that_rotted_never_lets_a_duplicate_in(store: AnyStore, app: Client) -> None:
+    """What it was is not known: from then on the index is asked."""
+    put(app, "A", 5)
+    manager = app.manager
+    key = keys.of_queue(keys.SPACE_ORIGIN, manager.queue("Q").id) + b"A"
+    tx = manager.store.begin()
+    tx.put(key, bytes(8) + (tx.get(key) or b"")[8:])
+    manager.store.commit()
+    manager.crash()
+    again = manager.connect()
+    (refused,) = again.put_records("Q", record(b"x", uid=("A", 5)))
+    assert refused.code == ErrorCode.DUPLICATE_MESSAGE
+    assert again.put_records("Q", record(b"x", uid=("A", 6))) == []
+    assert manager.queue("Q").counters.slow == 1

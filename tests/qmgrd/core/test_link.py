@@ -241,6 +241,22 @@ def test_peer_with_another_store_is_refused(store: AnyStore, app: Client, nyc: N
     assert nyc.goaway.code == ErrorCode.PEER_STORE_CHANGED
 
 
+def test_peer_whose_pinned_store_id_rotted_is_refused(
+    store: AnyStore, app: Client, nyc: Nyc
+) -> None:
+    nyc.up()
+    key = keys.SPACE_PEER + b"NYC"
+    tx = app.manager.store.begin()
+    tx.put(key, b"!" + (tx.get(key) or b"")[1:])
+    app.manager.store.commit()
+    app.manager.crash()
+    nyc.turn()
+    nyc.answer()
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.STORE_DAMAGED
+    assert "the store id of queue manager NYC: its checksum is wrong" in nyc.goaway.text
+
+
 def test_peer_that_holds_more_than_was_assigned_is_refused_B21(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1")
     nyc.up(commit_id=2, trailer=b"x")

@@ -7,6 +7,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.window import Inbox
 from qmgrd.core import keys, link_inbox
+from qmgrd.core import row as rows
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
@@ -289,14 +290,41 @@ def test_inbound_links_are_listed_once(app: Client, far: Far) -> None:
 def test_row_is_read_as_it_was_written() -> None:
     tx = MemoryStore()
     stream = LinkInbox(STREAM, "FAR", Inbox(10, 4, {6, 8}), 8, b"h")
-    tx.put(stream.key, stream.encode())
+    rows.put(tx, stream.key, stream.encode())
     assert link_inbox.load(tx, STREAM, 10) == stream
     assert link_inbox.load(tx, STREAM[:-1] + b"x", 10) is None
 
 
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
-    tx.put(keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", "new"]))
+    rows.put(tx, keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", "new"]))
     loaded = link_inbox.load(tx, STREAM, 10)
     assert loaded is not None
     assert (loaded.inbox.ahead, loaded.highest_id, loaded.highest_uid) == ({6, 7}, 7, b"g")
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (keys.SPACE_LINK_INBOX + STREAM, f"the receiving window of stream {STREAM.hex()}"),
+        (keys.SPACE_PEER + b"FAR", "the store id of queue manager FAR"),
+    ],
+)
+def test_link_whose_row_rotted_is_told_and_nobody_else_is_kept_out(
+    store: AnyStore, app: Client, far: Far, key: bytes, words: str
+) -> None:
+    far.send(1, message(1))
+    manager = app.manager
+    tx = manager.store.begin()
+    rows.put(tx, key, b"rot")
+    tx.put(key, (tx.get(key) or b"") + b"!")
+    manager.store.commit()
+    manager.crash()
+    again = Far(manager)
+    again.client.send(m.LinkOpen(50, STREAM, 1, 2))
+    outcome = manager.turn()
+    (error,) = again.client.hear()
+    assert (error.code, error.text.split(":")[0]) == (ErrorCode.STORE_DAMAGED, words)
+    assert [note.event for note in outcome.notes] == ["the store is damaged"]
+    other = Far(manager, "OTHER", b"O" * 16)
+    assert other.open(b"O" * 16 + STREAM[16:])[0] == 0

@@ -6,6 +6,7 @@ from qmgr_config.model import Config
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, WindowExceeded
 from qmgr_protocol.window import Inbox
 from qmgrd.core import producer
+from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Now
 from qmgrd.core.producer import Producer
@@ -23,7 +24,7 @@ def test_row_is_read_as_it_was_written() -> None:
     tx = MemoryStore()
     sender = make(5, (8, 7), _4=303, _8=404)
     sender.used_ms, sender.seen = 77, 3
-    tx.put(sender.key, sender.encode())
+    rows.put(tx, sender.key, sender.encode())
     assert producer.load(tx, ID, 10) == sender
     assert producer.load(tx, b"Q" * 16, 10) is None
 
@@ -31,7 +32,7 @@ def test_row_is_read_as_it_was_written() -> None:
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
     row = make(5).encode()
-    tx.put(make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # An array, longer by one.
+    rows.put(tx, make().key, bytes([row[0] + 1]) + row[1:] + b"\x07")  # An array, longer by one.
     loaded = producer.load(tx, ID, 10)
     assert loaded is not None
     assert loaded.inbox.commit_id == 5

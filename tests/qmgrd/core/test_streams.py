@@ -364,3 +364,56 @@ def test_streams_of_a_connection_are_bounded(app: Client) -> None:
     assert app.code_of(m.ProducerOpen, b"one too many 100") == ErrorCode.PRODUCERS_EXHAUSTED
     assert app.code_of(m.ProducerOpen, ID) == ErrorCode.PRODUCERS_EXHAUSTED
     assert app.ask(m.Status)["producers"] == STREAMS_MAX
+
+
+# -- what rots
+
+
+def rot(manager: Manager, key: bytes) -> None:
+    """Change a bit of a row."""
+    tx = manager.store.begin()
+    value = tx.get(key)
+    tx.put(key, bytes([value[0] ^ 4]) + value[1:])
+    manager.store.commit()
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_producer_whose_row_rotted_is_told_and_nobody_else_is_kept_out(
+    store: AnyStore, app: Client, resume: bool
+) -> None:
+    app.producer(ID).put("Q", record(b"1"))
+    rot(app.manager, keys.SPACE_PRODUCER + ID)
+    app.manager.crash()
+    client = app.manager.connect()
+    client.send(m.ProducerOpen(50, ID, resume))
+    outcome = app.manager.turn()
+    (error,) = client.hear()
+    assert (error.request_id, error.code) == (50, ErrorCode.STORE_DAMAGED)
+    assert f"the window of producer {ID.hex()}: its checksum is wrong" in error.text
+    (note,) = outcome.notes
+    assert (note.level, note.event) == ("error", "the store is damaged")
+    assert note.facts["why"] == error.text
+    client.producer(b"Q" * 16).put("Q", record(b"2"))
+    assert client.bodies("Q") == [b"1", b"2"]
+
+
+def test_producer_whose_row_rots_while_it_is_connected_goes_on(app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"))
+    rot(app.manager, keys.SPACE_PRODUCER + ID)
+    assert app.manager.connect().code_of(m.ProducerOpen, ID) == ErrorCode.STORE_DAMAGED
+    assert producer.put("Q", record(b"2")) == []
+    app.manager.crash()
+    assert again(app.manager).commit_id == 2
+
+
+def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> None:
+    """Else the producer would begin anew, and what it puts again be stored twice."""
+    for producer_id in (ID, b"Q" * 16):
+        app.producer(producer_id).put("Q", record(b"1"))
+    app.hang_up()
+    app.manager.turn()
+    rot(app.manager, keys.SPACE_PRODUCER + ID)
+    app.manager.turn(31 * DAY_MS)
+    app.manager.rest()
+    assert [key for key, _ in app.manager.scan(keys.SPACE_PRODUCER)] == [keys.SPACE_PRODUCER + ID]

@@ -12,6 +12,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.store.lmdb_store import LmdbStore
@@ -445,4 +446,4 @@ def test_clean_mark_is_of_one_stop(manager: Manager) -> None:
     assert manager.boot.unclean
     manager.restart()
     assert not manager.boot.unclean
-    assert manager.scan(keys.CLEAN)[0][1] == (3).to_bytes(8, "big")
+    assert rows.unseal(*manager.scan(keys.CLEAN)[0]) == (3).to_bytes(8, "big")

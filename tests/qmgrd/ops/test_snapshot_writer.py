@@ -263,3 +263,13 @@ def test_process_prints_why_there_is_none(manager: Manager, tmp_path: Path) -> N
     done = run(order(tmp_path / "snap"), b"")
     assert (done.returncode, done.stderr) == (1, b"")
     assert "stopped the copy" in json.loads(done.stdout)["error"]
+
+
+def test_copy_with_a_damaged_row_is_no_snapshot(manager: Manager, tmp_path: Path) -> None:
+    manager.connect().ask(m.QueueCreate, "ORDERS")
+    key = keys.of_queue(keys.SPACE_COUNTERS, manager.queue("ORDERS").id)
+    tx = manager.store.begin()
+    tx.put(key, (tx.get(key) or b"")[:-1] + b"!")
+    manager.store.commit()
+    with pytest.raises(WriteFailed, match=r"the counters of queue ORDERS \(id 1\)"):
+        manifest_of(manager, tmp_path)
