@@ -259,30 +259,6 @@ async def test_get_waits_and_is_given_up(tmp_path: Path) -> None:
         assert message.body == b"x"
 
 
-async def test_administration(tmp_path: Path) -> None:
-    async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("A", {"lease_ms": 5_000})
-        await manager.link_create("HUB", ["127.0.0.1:1"], stopped=True)
-        await manager.queue_create("B@HUB")
-        names = {
-            row["name"] if "name" in row else row["queue"] for row in await manager.queue_list()
-        }
-        assert {"A", "B@HUB"} <= names
-        assert len((await manager.link_list())["links"]) == 1
-        await manager.link_start("HUB")
-        await manager.link_stop("HUB")
-        await manager.link_show("HUB")
-        await manager.put("B@HUB", b"x")
-        await manager.queue_delete("B@HUB")
-        with pytest.raises(RequestError) as caught:
-            await manager.link_delete("HUB")
-        assert caught.value.code == ErrorCode.LINK_NOT_EMPTY
-        assert await manager.link_delete("HUB", purge=True) == {"messages": 1}
-        await manager.put("A", b"x")
-        assert await manager.queue_purge("A") == {"messages": 1}
-        assert await manager.queue_delete("A") == {"messages": 0}
-
-
 async def test_calls_last_over_restarts(tmp_path: Path) -> None:
     results: list[PutResult] = []
     seen: list[bytes] = []

@@ -120,9 +120,7 @@ class Queue:
                 found = records.check(record)
                 if len(record) > message_max_bytes:
                     raise _too_large(len(record), message_max_bytes)
-                trailer, verdict = self._identify(
-                    tx, now, stamper, record, found.origin_length, bound_for
-                )
+                trailer, verdict = self._identify(tx, now, stamper, record, found, bound_for)
                 if self.counters.depth >= self.bounds.depth_max:
                     raise self._full()
                 if self.counters.bytes + len(record) > self.bounds.bytes_max:
@@ -141,7 +139,7 @@ class Queue:
         return Put(refused, stamped, rows)
 
     def _identify(
-        self, tx: Transaction, now: Now, stamper: Stamper, record: bytes, origin_length: int,
+        self, tx: Transaction, now: Now, stamper: Stamper, record: bytes, head: records.Head,
         target: bytes,
     ) -> tuple[bytes, Verdict]:  # fmt: skip
         """Return the encoded UID under which *record* may be put, and how that was found out.
@@ -149,9 +147,9 @@ class Queue:
         Raises:
             RequestError: DUPLICATE_MESSAGE, or what is wrong with the UID that it brings.
         """
-        if origin_length:
-            records.uid_of(record, origin_length)
-            trailer = record[-8 - origin_length :]
+        if head.origin_length:
+            records.uid_of(record, head.origin_length)
+            trailer = record[-8 - head.origin_length :]
             stamper.observe(trailer, now.wall_us)
         else:
             trailer = stamper.next(now.wall_us)

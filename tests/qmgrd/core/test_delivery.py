@@ -5,7 +5,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.delivery import CREDIT_MAX_BYTES, RETURNS_PER_TURN
-from tests.qmgrd.core.harness import Client, Manager, items, record
+from qmgrd.core.peer import SETTLE_HANDLES
+from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, items, record
 
 FOREVER_MS = m.WAIT_MAX_MS
 
@@ -266,3 +267,48 @@ def test_settle_answers_are_cumulative_per_turn(app: Client) -> None:
     first, second = app.get("Q", 2)
     settles = [m.Settle(i, m.ACK, x.queue_id, x.handle) for i, x in ((7, first), (8, second))]
     assert app.say(*settles) == [m.Settled(8, [])]
+
+
+# -- long settles
+
+
+def lease_all(app: Client, count: int) -> list[Delivery]:
+    leased: list[Delivery] = []
+    while len(leased) < count:
+        leased += app.get("Q", count)
+    return leased
+
+
+def test_long_settle_is_answered_once_with_its_exceptions(store: AnyStore, app: Client) -> None:
+    """It is taken in pieces; the handles are counted as it has them."""
+    count = 3 * SETTLE_HANDLES + 5
+    app.put("Q", *[b"x"] * count)
+    leased = lease_all(app, count)
+    stale = leased[2 * SETTLE_HANDLES + 1]
+    app.release(stale)
+    (held,) = app.manager.connect("other").get("Q")
+    assert held.arrival == stale.arrival
+    handles = b"".join(delivery.handle for delivery in leased)
+    app.send(m.Settle(70, m.ACK, leased[0].queue_id, handles), m.Settle(71, m.ACK, 99, b""))
+    app.manager.rest()
+    answers = [x for x in app.hear() if type(x) is m.Settled]
+    assert answers[-1].settle_id == 71
+    exceptions = [exception for answer in answers for exception in answer.exceptions]
+    assert exceptions == [[70, 2 * SETTLE_HANDLES + 1, ErrorCode.LEASE_LOST]]
+    assert app.show("Q")["depth"] == 1
+
+
+def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
+    app = Manager(limits={"turn_rows": 2 * SETTLE_HANDLES}).connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[b"x"] * 10 * SETTLE_HANDLES)
+    leased = lease_all(app, 10 * SETTLE_HANDLES)
+    handles = b"".join(delivery.handle for delivery in leased)
+    app.send(m.Settle(70, m.ACK, leased[0].queue_id, handles))
+    depths: list[int] = []
+    while not depths or depths[-1]:
+        assert [x for x in app.hear() if type(x) is m.Settled] == []
+        app.manager.turn()
+        depths.append(app.manager.queue("Q").counters.depth)
+    assert len(depths) >= 5
+    assert app.hear() == [m.Settled(70)]
