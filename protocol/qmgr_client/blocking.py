@@ -74,6 +74,7 @@ class Client:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0  # A fork has no copy of the thread.
+        self._closing = threading.Lock()  # so that one thread closes, and the others wait for it
         self._gate = threading.Lock()  # between calls that begin and the end of the loop
 
     def __enter__(self) -> "Client":
@@ -111,19 +112,22 @@ class Client:
 
     def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
         """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
-        if self._thread is None or self._process != os.getpid():
-            return  # In a fork the connection is the parent's.
-        try:
-            self._call(self._manager.close(timeout_ms))
-        finally:
-            self._stop()
+        if self._process != os.getpid():
+            return  # It was never opened, or the connection is the parent's of this fork.
+        with self._closing:
+            if self._thread is None:
+                return
+            try:
+                self._call(self._manager.close(timeout_ms))
+            finally:
+                self._stop()
 
     def _stop(self) -> None:
         with self._gate:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
-        if loop is None or thread is None:
-            return  # Another thread closes it.
+        assert loop is not None
+        assert thread is not None
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         calls = asyncio.all_tasks(loop)
@@ -139,6 +143,12 @@ class Client:
             raise ConnectionEnded(
                 ErrorCode.CANCELLED,
                 "the client was opened in another process: connect anew after a fork",
+            )
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise RuntimeError(
+                "a callback of submit or ack_soon runs on the client's own thread, where no call "
+                "may wait: hand the result to another thread"
             )
         with self._gate:
             if self._loop is None:
@@ -161,7 +171,10 @@ class Client:
         correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
         content_type: str = "",
     ) -> "Future[PutResult]":  # fmt: skip
-        """Have a message put; return a future that is done when it is on disk, or refused."""
+        """Have a message put; return a future that is done when it is on disk, or refused.
+
+        Its callbacks run on the client's own thread: they may not call the client.
+        """
         submitting = self._manager.submit(
             queue, body, uid=uid, priority=priority, correlation_id=correlation_id, headers=headers,
             reply_to=reply_to, content_type=content_type,
@@ -211,7 +224,7 @@ class Client:
         return Consumer(self, self._call(opened()))
 
     def ack_soon(self, message: Message) -> "Future[None]":
-        """Have a message removed for good; return a future that is done when that is on disk."""
+        """Have a message removed for good; return a future as of :meth:`submit`."""
         return self._call(_handed_over(self._manager.ack_soon(message)))
 
     def ack(self, message: Message) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,34 @@ def test_fork_is_told_to_connect_anew(client: Client) -> None:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert client.put("Q", b"x").uid is not None
+
+
+def test_callback_may_not_wait_for_the_client(client: Client) -> None:
+    """It runs on the thread that would have to answer."""
+    said: list[str] = []
+    over = threading.Event()
+
+    def call_back(future: "Future[PutResult]") -> None:
+        try:
+            client.put("Q", b"again")
+        except RuntimeError as error:
+            said.append(str(error))
+        over.set()
+
+    client.submit("Q", b"x").add_done_callback(call_back)
+    assert over.wait(60)
+    assert "own thread" in said[0]
+    assert client.put("Q", b"y").uid is not None
+
+
+def test_many_may_close(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        client.open()
+        closing = [threading.Thread(target=client.close, args=[0]) for _ in range(4)]
+        for thread in closing:
+            thread.start()
+        client.close()
+        for thread in closing:
+            thread.join(60)
+            assert not thread.is_alive()

@@ -8,9 +8,12 @@ import hashlib
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from random import Random
 
+from qmgr_protocol import messages as m
+from qmgrd.core.link import LinkState
 from qmgrd.core.turn import Turns
 from tests.sim import audit, population, scenario
 from tests.sim.app import App
@@ -188,6 +191,7 @@ class World(Lab):
             if not self._round():
                 if self._is_quiet():
                     return
+                self._look_after_links()
                 self.pass_time()
             if self.now_ms > until_ms:
                 break
@@ -210,6 +214,14 @@ class World(Lab):
                 moved = True
         self.sweep()
         return moved
+
+    def _look_after_links(self) -> None:
+        """Start what is stopped, as people do: an order to stop may have come late."""
+        for name, node in self.nodes.items():
+            for link in node.turns.broker.catalogue.links.values():
+                asker = self.askers[name]
+                if link.state is LinkState.STOPPED and not asker.todo:
+                    asker.want(partial(m.LinkStart, link=link.name))
 
     def _is_quiet(self) -> bool:
         return (

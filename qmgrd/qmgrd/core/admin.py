@@ -159,7 +159,7 @@ class Admin:
         self._catalogue.store_link(message.link, link.row)
         if stopped:
             link.stop()
-        elif link.connection is None and link.dial is None:
+        else:
             link.start()
         self._ok(session, message.request_id, link.describe())
 

@@ -60,10 +60,14 @@ class Boot:
     turn_number: int
     producers: int
     unclean: bool
+    salt: bytes  # another one at each start, also of a store that was put back
 
 
-def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
+def boot(tx: Transaction, name: str, new_id: bytes) -> Boot:
     """Raise the boot number in *tx* and return how the last run ended.
+
+    Args:
+        new_id: 16 random bytes: the id of the store if it is new, the salt of this start.
 
     Raises:
         StoreForeign: the store is another queue manager's, or of a newer format.
@@ -72,14 +76,16 @@ def boot(tx: Transaction, name: str, new_store_id: bytes) -> Boot:
     if tx.get(keys.STORE) is None:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
             raise StoreForeign("the store is not empty, yet no store of qmgrd")
-        _found(tx, name, new_store_id)
+        _found(tx, name, new_id)
     store_id, number = _identify(tx, name)
     clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
     clock_ms, wall_us, stamp_us, turn_number, producers = keys.CLOCK_ROW.unpack(clock)
     unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
     number += 1
     rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number) + name.encode())
-    return Boot(store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean)
+    return Boot(
+        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id
+    )
 
 
 def _found(tx: Transaction, name: str, store_id: bytes) -> None:
@@ -120,7 +126,7 @@ class Broker:
         facts: Callable[[], dict[str, Any]] = dict,
     ) -> None:  # fmt: skip
         self.context = context = Context(
-            config, config.queue_manager.name, boot_.store_id, boot_.number
+            config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt
         )
         context.tx, context.now = tx, now
         context.stamper.last_us = boot_.stamp_us

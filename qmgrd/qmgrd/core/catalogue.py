@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core import attributes, keys
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
@@ -20,6 +20,12 @@ from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link import Link, LinkState
 from qmgrd.core.queue import Queue
+
+# Why a link is refused that may go on with its peer as a new stream.
+ACCEPTABLE = frozenset({
+    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
+    ErrorCode.STORE_DAMAGED,
+})  # fmt: skip
 
 
 class Remote(NamedTuple):
@@ -241,13 +247,19 @@ class Catalogue:
         """Have a refused link go on with its peer as that is now, as a new stream.
 
         Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID where the link is not refused.
+            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
         """
         link = self.link(name)
         if link.state is not LinkState.REFUSED:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"link {name} is {link.state.value}, not refused: there is nothing to accept",
+            )
+        if link.refused_code not in ACCEPTABLE:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
+                "peer would not mend: see what qmctl link show says, then start it",
             )
         link.accept(self._next_queue_id())
         self.store_link(name, link.row)

@@ -8,8 +8,9 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.entry import VALUE_MAX_BYTES
+from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
-from qmgrd.core.queue import Ids, Queue
+from qmgrd.core.queue import Queue
 from qmgrd.core.stamp import Stamper
 
 
@@ -113,12 +114,14 @@ class Context:
     tx: Transaction
     now: Now
 
-    def __init__(self, config: Config, name: str, store_id: bytes, boot: int) -> None:
+    def __init__(
+        self, config: Config, name: str, store_id: bytes, boot: int, salt: bytes = b""
+    ) -> None:
         self.config = config
         self.name = name
         self.store_id = store_id
         self.boot = boot
-        self.ids = Ids(boot)
+        self.ids = Ids(boot, salt)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
         self.dials = 0

@@ -25,7 +25,7 @@ begins with store id and format in every format: they are read before the seal i
 
 import struct
 
-FORMAT = 1
+FORMAT = 2
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"

@@ -62,6 +62,7 @@ class Link:
         self.attempts = 0  # dials in a row that led nowhere
         self.connection: int | None = None
         self.dial: Dial | None = None  # the one under way
+        self.refused_code = 0
         self.resent = 0
         self._context = context
         self._stream = 0
@@ -89,7 +90,11 @@ class Link:
         return self._context.store_id + number.to_bytes(8, "big")
 
     def start(self) -> None:
-        """Dial now."""
+        """Dial, or send what was blocked, now; a link that is on its way is left alone."""
+        if self.state is LinkState.BLOCKED:
+            self._unblock()
+        if self.dial is not None or self.connection is not None:
+            return
         self._enter(LinkState.WAITING)
         self.attempts, self.error = 0, ""
         self._dial()
@@ -99,7 +104,6 @@ class Link:
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         forget_peer(self._context, self.name)
-        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} begins a new stream")
         self._highest_sent = self.outbox.commit_id
 
     def stop(self) -> None:
@@ -114,9 +118,11 @@ class Link:
             if welcome.name != self.name:
                 raise RequestError(
                     ErrorCode.PEER_WRONG,
-                    f"the queue manager that answered is {welcome.name}, not {self.name}",
+                    f"the queue manager that answered is {welcome.name}, not {self.name}: "
+                    "correct the address, or create a link of that name",
                 )
-            pin_peer(self._context, welcome.name, welcome.store_id)
+            remedy = f"qmctl link start {self.name} --accept"
+            pin_peer(self._context, welcome.name, welcome.store_id, remedy)
         except RequestError as error:
             self.refuse(error)
             return
@@ -192,7 +198,8 @@ class Link:
     def _committed(self, commit_id: int) -> None:
         if commit_id > self._highest_sent:
             raise CommitOutOfRange(commit_id, self._highest_sent + 1)
-        self.outbox.commit(commit_id)
+        if self.outbox.commit(commit_id) and self.state is LinkState.UP:
+            self.error = ""
         while self._in_flight and sum(self._in_flight[0][:2]) <= commit_id + 1:
             self._land(1)
 
@@ -210,7 +217,7 @@ class Link:
                 break
         if self.state is LinkState.BLOCKED:
             return
-        self.error = f"{name_of(message.code)}: {message.text}"
+        self.error = f"{name_of(message.code)}: {self.name} says: {message.text}"
         self._enter(LinkState.BLOCKED)
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
         self._later(max(message.retry_after_ms, 1), self._unblock)
@@ -273,7 +280,7 @@ class Link:
         """Wait: the peer may be given a higher limit, and says so when it comes back."""
         limit = self._peer.message_max_bytes
         text = (
-            f"message {seq_id} has {size} bytes, {self.name} takes {limit}: raise its "
+            f"message {seq_id} has {size} bytes, at most {limit} are taken here: raise "
             "limits.message_max_bytes"
         )
         self._blocked(m.Blocked(self._stream, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000, text))
@@ -284,6 +291,7 @@ class Link:
         self.error = str(error)
         if (error_class or error.error_class) == ErrorClass.NEVER:
             self._enter(LinkState.REFUSED)
+            self.refused_code = error.code
             self._context.note("error", "link refused", link=self.name, why=self.error)
         else:
             self._redial()

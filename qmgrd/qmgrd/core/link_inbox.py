@@ -142,8 +142,11 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     )
 
 
-def pin_peer(context: Context, name: str, store_id: bytes) -> None:
+def pin_peer(context: Context, name: str, store_id: bytes, remedy: str) -> None:
     """Bind the name of a peer to its store at the first contact.
+
+    Args:
+        remedy: the command that takes the store as it is now.
 
     Raises:
         RequestError: PEER_STORE_CHANGED, another store uses that name. STORE_DAMAGED.
@@ -157,18 +160,19 @@ def pin_peer(context: Context, name: str, store_id: bytes) -> None:
         raise RequestError(
             ErrorCode.PEER_STORE_CHANGED,
             f"queue manager {name} was store {known.hex()}, now it says {store_id.hex()}: "
-            "two queue managers of one name, or its store was made anew; if so, forget the old "
-            f"one with: qmctl link delete {name}",
+            "two queue managers of one name, or its store was made anew; if so, say at "
+            f"{context.name}: {remedy}",
         )
 
 
 def forget_peer(context: Context, name: str) -> bool:
     """Let the name of a peer be any store's again; return whether it was bound to one."""
     key = keys.SPACE_PEER + name.encode()
-    known = context.tx.get(key) is not None
+    if context.tx.get(key) is None:
+        return False
     context.tx.delete(key)
     context.wrote = True
-    return known
+    return True
 
 
 def check_stamped(put: m.Put) -> None:

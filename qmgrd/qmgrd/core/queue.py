@@ -28,6 +28,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable, Verdict
+from qmgrd.core.ids import Ids, is_lease_of
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.stamp import Stamper
@@ -52,25 +53,6 @@ class Put(NamedTuple):
     refused: list[tuple[int, RequestError]]  # index and why
     stamped: list[list[int]]  # runs: index of the first, its timestamp, how many
     rows: int
-
-
-class Ids:
-    """Numbers that never repeat, over restarts too: the boot number, then a count.
-
-    2**40 of them a boot (months at full speed), 2**23 boots.
-    """
-
-    __slots__ = ("_end", "last")
-
-    def __init__(self, boot: int) -> None:
-        self.last = boot << 40
-        self._end = (boot + 1) << 40
-
-    def next(self) -> int:
-        """Return the next one."""
-        self.last += 1
-        assert self.last < self._end, "all ids of this boot are used: start anew"
-        return self.last
 
 
 class Queue:
@@ -210,9 +192,10 @@ class Queue:
             if items and size + len(record) > DELIVER_MAX_BYTES:
                 self._heads[priority] = arrival  # It is the first of the next frame.
                 break
+            uid = entries.uid_trailer(entry)
             lease = Lease(
-                self._ids.next(), lessee, deadline_ms, priority, arrival, len(record),
-                entries.uid_trailer(entry), entry.kind == entries.IN_ROWS,
+                self._ids.lease(uid), lessee, deadline_ms, priority, arrival, len(record), uid,
+                entry.kind == entries.IN_ROWS,
             )  # fmt: skip
             self.leases[arrival] = lessee.leases[arrival] = lease
             items.append(self._item(priority, arrival, lease.number, entry) + record)
@@ -258,7 +241,8 @@ class Queue:
         """Remove a message for good; return 0, or the code that says why not.
 
         A handle whose message is gone is an ack sent again: success. One whose lease is over
-        settles now, if nobody else holds the message.
+        settles now, if nobody else holds the message; but never another message that has its place,
+        as in a store that was put back to an earlier state.
         """
         lease = self.leases.get(arrival)
         if lease is not None:
@@ -271,6 +255,8 @@ class Queue:
             return 0
         value = tx.get(keys.message(self.id, keys.LANE_READY, min(priority, 9), arrival))
         if value is not None:
+            if not is_lease_of(number, entries.uid_trailer(entries.decode(value))):
+                return ErrorCode.LEASE_LOST
             self.remove_entry(tx, min(priority, 9), arrival, value)
             self.counters.acked += 1
         return 0

@@ -65,7 +65,11 @@ class Streams:
                 self._context, message.producer_id, message.resume, self.producer_count
             )
         if message.resume and message.instance != found.instance:
-            raise StreamFenced(ErrorCode.PRODUCER_FENCED)  # Its ids may be another program's puts.
+            raise RequestError(
+                ErrorCode.PRODUCER_UNKNOWN,
+                f"producer {message.producer_id.hex()} was opened by another program since, or "
+                "this store was put back to an earlier state: its ids may be other puts",
+            )
         self._fence(message.producer_id, session, ErrorCode.PRODUCER_FENCED)
         found.instance = message.instance
         if self._context.tx.get(found.key) is None and found.key not in self._dirty:
@@ -93,7 +97,9 @@ class Streams:
         if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
         session.check_streams()
-        link_inbox.pin_peer(self._context, session.name, session.store_id)
+        verb = "start {} --accept" if session.name in self._catalogue.links else "delete {}"
+        remedy = f"qmctl link {verb.format(session.name)}"
+        link_inbox.pin_peer(self._context, session.name, session.store_id, remedy)
         window = self._context.config.link.window_messages
         key = keys.SPACE_LINK_INBOX + message.stream_id
         found = self._dirty.get(key) or link_inbox.load(self._context.tx, message.stream_id, window)

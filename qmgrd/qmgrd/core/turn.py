@@ -33,14 +33,14 @@ class Turns:
     """
 
     def __init__(
-        self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_store_id: bytes,
+        self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
         facts: Callable[[], dict[str, Any]] = dict,
     ) -> None:  # fmt: skip
         """Start a queue manager from *store*, which gets a new boot number.
 
         Args:
             now_of: returns the time of the start, given what the store knows of the last run.
-            new_store_id: 16 bytes, used if the store is new.
+            new_id: 16 random bytes, another 16 at each start.
             facts: what a status adds.
 
         Raises:
@@ -53,7 +53,7 @@ class Turns:
         self.intake = Intake()
         tx = store.begin()
         try:
-            self.boot = boot(tx, config.queue_manager.name, new_store_id)
+            self.boot = boot(tx, config.queue_manager.name, new_id)
             self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts)
         except BaseException as error:
             store.abort()

@@ -88,6 +88,7 @@ class Session(asyncio.Protocol):
         if self.peer.is_ahead:
             asyncio.get_running_loop().call_soon(self._read_on)
         else:
+            self.peer.receive(b"", self._host.now_ms())  # What it said meanwhile is in the socket.
             transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -151,12 +152,19 @@ class Session(asyncio.Protocol):
         if transport is not None:
             transport.pause_reading()
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether what the peer says is heard."""
+        return self._transport is not None and self._transport.is_reading()
+
     def unwritten_bytes(self) -> int:
         """Return how much the peer has still to fetch."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def poll(self, now_ms: int) -> None:
         """Send a heartbeat if one is due; cut off a peer that is silent."""
+        if not self.is_reading:
+            return  # It is we who do not listen.
         try:
             ping = self.peer.poll(now_ms)
         except RemoteProtocolError as error:

@@ -47,7 +47,7 @@ class StoreUnreadable(Exception):
         super().__init__(f"{path}: {why}; it was not touched")
 
 
-class _Unsound(Exception):
+class Unsound(Exception):
     """What is wrong with a file."""
 
 
@@ -69,7 +69,7 @@ def check_data_file(path: Path) -> None:
             _check(file, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise StoreUnreadable(path, error.strerror or str(error)) from error
-    except _Unsound as error:
+    except Unsound as error:
         raise StoreUnreadable(path, str(error)) from None
 
 
@@ -94,7 +94,7 @@ def _check(file: BinaryIO, size: int) -> None:
     pages = size // meta.page_bytes
     missing = meta.last_page + 1 - pages
     if missing > 0 and _free_behind(file, meta, pages) < missing:
-        raise _Unsound(
+        raise Unsound(
             f"damaged: {size} bytes, but its pages reach to "
             f"{(meta.last_page + 1) * meta.page_bytes}; restore it from a snapshot"
         )
@@ -102,11 +102,11 @@ def _check(file: BinaryIO, size: int) -> None:
 
 def _newest_meta(file: BinaryIO, size: int) -> _MetaPage:
     if size == 0:
-        raise _Unsound("damaged: it is empty; restore it from a snapshot")
+        raise Unsound("damaged: it is empty; restore it from a snapshot")
     first = _meta(file, 0, 0)
     second = _meta(file, 1, first.page_bytes)
     if first.page_bytes != second.page_bytes:
-        raise _Unsound(f"damaged: page sizes {first.page_bytes} and {second.page_bytes}")
+        raise Unsound(f"damaged: page sizes {first.page_bytes} and {second.page_bytes}")
     return max(first, second, key=lambda meta: meta.transaction)
 
 
@@ -114,20 +114,20 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
     file.seek(offset)
     data = file.read(_META_BYTES)
     if len(data) < _META_BYTES:
-        raise _Unsound(f"damaged: it ends within meta page {number}; restore it from a snapshot")
+        raise Unsound(f"damaged: it ends within meta page {number}; restore it from a snapshot")
     magic, version = _WORDS.unpack_from(data, _HEAD_BYTES)
     if magic != _MAGIC:
         magic, version = _WORDS.unpack_from(data, _MAGIC_AT_IN_FORMAT_3)
         if magic != _MAGIC:
             why = f"damaged: meta page {number} is none" if number else "not a qmgrd store"
-            raise _Unsound(f"{why}: no LMDB magic number in it")
+            raise Unsound(f"{why}: no LMDB magic number in it")
     if version != _FORMAT:
-        raise _Unsound(f"LMDB format {version}, this qmgrd reads {_FORMAT}")
+        raise Unsound(f"LMDB format {version}, this qmgrd reads {_FORMAT}")
     _, _, flags, _, _ = _PAGE_HEAD.unpack_from(data)
     (page_bytes, _) = _WORDS.unpack_from(data, 40)
     last_page, transaction = _TAIL.unpack_from(data, 136)
     if not flags & _META or page_bytes not in _PAGE_SIZES or last_page < 1:
-        raise _Unsound(
+        raise Unsound(
             f"damaged: meta page {number} has flags {flags:#x}, page size {page_bytes}, "
             f"last page {last_page}"
         )
@@ -154,11 +154,11 @@ def _free_rows(
         seen += 1
         _, _, flags, lower, _ = _PAGE_HEAD.unpack_from(data)
         if seen > pages or not flags & (_BRANCH | _LEAF) or lower > meta.page_bytes:
-            raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+            raise Unsound("damaged: its list of free pages; restore it from a snapshot")
         nodes = struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES)
         for at in nodes if flags & _BRANCH else reversed(nodes):  # The last branch is popped first.
             if at + _NODE.size > meta.page_bytes:
-                raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+                raise Unsound("damaged: its list of free pages; restore it from a snapshot")
             low, high, node_flags, key_bytes = _NODE.unpack_from(data, at)
             if flags & _BRANCH:
                 todo.append(low | high << 16 | node_flags << 32)
@@ -173,7 +173,7 @@ def _free_rows(
 
 def _page(file: BinaryIO, meta: _MetaPage, pages: int, number: int) -> bytes:
     if number >= pages:
-        raise _Unsound(
+        raise Unsound(
             f"damaged: it ends before page {number}, which is in use; restore it from a snapshot"
         )
     file.seek(number * meta.page_bytes)
@@ -190,5 +190,5 @@ def _big_value(file: BinaryIO, meta: _MetaPage, pages: int, node: bytes, size: i
 def _numbers(value: bytes) -> tuple[int, ...]:
     count = _NUMBER.unpack_from(value)[0] if len(value) >= _NUMBER.size else 0
     if len(value) != (count + 1) * _NUMBER.size:
-        raise _Unsound("damaged: its list of free pages; restore it from a snapshot")
+        raise Unsound("damaged: its list of free pages; restore it from a snapshot")
     return struct.unpack_from(f"<{count}Q", value, _NUMBER.size)

@@ -20,7 +20,7 @@ from typing import Any, cast
 import lmdb
 
 from qmgrd.core.kv import Space, StoreFailed
-from qmgrd.store.inspect import StoreUnreadable, check_data_file, freed_since
+from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed_since
 
 READERS_MAX = 1024
 LOCK_FILE = "qmgrd.lock"
@@ -182,7 +182,15 @@ class LmdbStore:
 
         Raises:
             StoreReplaced: the file was taken away; what is committed to it would be lost.
+            StoreFailed: the disk does not even tell.
         """
+        try:
+            return self._space()
+        except (OSError, lmdb.Error, Unsound) as error:
+            text = f"{self.directory}: how full it is cannot be read: {error}"
+            raise StoreFailed(text) from error
+
+    def _space(self) -> Space:
         file = self._stat_data()
         stat = self._env.stat()
         page_bytes = stat["psize"]
@@ -333,8 +341,10 @@ def _lock(directory: Path) -> int:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BaseException as error:
         os.close(fd)
+        if not isinstance(error, BlockingIOError):
+            raise
         raise StoreLocked(
             f"{directory} is in use by another qmgrd (process {_owner(directory)}): "
             "stop it, or give this one a data_dir of its own"

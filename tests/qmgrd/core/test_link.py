@@ -312,7 +312,7 @@ def test_blocked_link_sends_again_after_a_while(app: Client, nyc: Nyc) -> None:
     blocked = m.Blocked(nyc.stream, 2, ErrorCode.QUEUE_FULL, 500, "queue F holds 1")
     assert nyc.say(m.Committed(nyc.stream, 1), blocked) == []
     row = app.ask(m.LinkShow, "NYC")
-    assert (row["state"], row["error"]) == ("blocked", "QUEUE_FULL: queue F holds 1")
+    assert (row["state"], row["error"]) == ("blocked", "QUEUE_FULL: NYC says: queue F holds 1")
     assert nyc.turn(499) == []
     assert ids(nyc.turn(1)) == [2, 3]
     assert state(app) == "up"
@@ -337,8 +337,19 @@ def test_start_of_a_link_that_is_on_its_way_changes_nothing(app: Client, nyc: Ny
     nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096]))
     start("up")
     app.put("F@NYC", b"1")
-    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 500, "full"))
-    start("blocked")
+
+
+def test_start_of_a_blocked_link_sends_at_once(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up()
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_UNKNOWN, 10_000, "no such queue"))
+    assert state(app) == "blocked"
+    app.send(m.LinkStart(1_001, "NYC"))
+    assert ids(nyc.turn()) == [1]
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["error"]) == ("up", "QUEUE_UNKNOWN: NYC says: no such queue")
+    nyc.say(m.Committed(nyc.stream, 1))
+    assert app.ask(m.LinkShow, "NYC")["error"] == ""
 
 
 def test_failed_dials_wait_longer_and_go_round_the_addresses(app: Client, nyc: Nyc) -> None:
@@ -497,8 +508,10 @@ def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, 
     assert nyc.turn() == []
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
-    assert "MESSAGE_TOO_LARGE: message 2 has 5" in row["error"]
-    assert "NYC takes 4096: raise its limits.message_max_bytes" in row["error"]
+    assert row["error"] == (
+        "MESSAGE_TOO_LARGE: NYC says: message 2 has 5035 bytes, at most 4096 are taken here: "
+        "raise limits.message_max_bytes"
+    )
     nyc.hang_up()
     nyc.turn(1_000)
     assert ids(nyc.up()) == [1, 2, 3]
@@ -539,6 +552,14 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
     (opening,) = nyc.answer()
     assert opening.base_id == 1
     assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096]))) == [1]
+
+
+def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
+    """What the true peer had already would be doubled."""
+    nyc.answer(name="BOS")
+    with pytest.raises(RequestError, match="refused with PEER_WRONG, which accepting"):
+        app.ask(m.LinkStart, "NYC", True)
+    assert state(app) == "refused"
 
 
 def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -> None:

@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
-from qmgrd.core.queue import DELIVER_MAX_BYTES, Ids
+from qmgrd.core.queue import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 LEASE_LOST = ErrorCode.LEASE_LOST
@@ -496,11 +496,6 @@ def test_browse_after_the_end_finds_nothing(app: Client) -> None:
 # -- numbers
 
 
-def test_ids_are_of_their_boot() -> None:
-    ids = Ids(3)
-    assert [ids.next(), ids.next()] == [(3 << 40) + 1, (3 << 40) + 2]
-
-
 def test_lease_numbers_never_repeat_over_crashes(app: Client) -> None:
     seen: set[int] = set()
     app.put("Q", *[b"x"] * 5)
@@ -541,11 +536,3 @@ def test_size_that_rotted_does_not_fail_a_later_ack() -> None:
     app.put("Q", b"z" * 5_000)
     assert app.ack(*app.get("Q")) == []
     assert app.show("Q")["bytes"] == 0
-
-
-def test_ids_of_a_boot_do_not_run_into_the_next_ones() -> None:
-    ids = Ids(3)
-    ids.last = (4 << 40) - 2
-    assert ids.next() < Ids(4).next()
-    with pytest.raises(AssertionError, match="all ids of this boot"):
-        ids.next()

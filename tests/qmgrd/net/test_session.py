@@ -160,6 +160,27 @@ async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) 
             await asyncio.sleep(0)
 
 
+async def test_peer_that_is_not_read_from_is_not_taken_for_silent(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        settle = m.Settle(1, m.ACK, 1, bytes(m.HANDLES_MAX_BYTES))
+        client.send(*[settle] * 40)
+        while not session.peer.is_ahead:
+            host.turn.clear()
+            await host.turn.wait()
+        host.clock_ms = 10_000
+        session.poll(host.clock_ms)
+        taken = 0
+        while taken < 40 * len(settle.handles):
+            arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
+            taken += sum(len(arrival.message.handles) for arrival in arrivals)
+            session.poll(host.clock_ms)
+            await asyncio.sleep(0)
+        assert session.peer.goaway is None
+
+
 async def test_lost_connection_is_told_once(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, _):
