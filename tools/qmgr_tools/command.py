@@ -162,6 +162,7 @@ def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
             "say --yes",
         )  # fmt: skip
     print(f"This will {doing}: {loss}.", file=sys.stderr)
-    typed = typer.prompt(f"Type {name} to go on", default="", show_default=False, err=True)
+    question = f"Type {name} to go on (--yes does not ask)"
+    typed = typer.prompt(question, default="", show_default=False, err=True)
     if typed != name:
         raise Failure(Exit.FAILED, f"did not {doing}", f"{typed!r} is not {name}")

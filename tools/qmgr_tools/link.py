@@ -14,8 +14,11 @@ from qmgr_tools.target import checked
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+HELP = "Links to other queue managers: create, ls, show, start, stop, delete."
 app = typer.Typer(
-    help="Links to other queue managers: create, show, start, stop, ...", no_args_is_help=True
+    help=HELP,
+    short_help=HELP,
+    no_args_is_help=True,  # Click cuts a summary that it makes itself.
 )
 
 Name = Annotated[
@@ -129,12 +132,15 @@ def start(
     JSON: the link, as "qmctl link show" gives it.
     """
     with call.client(f"start link {link}") as client:
-        if accept:
-            waiting = messages(client.link_show(link).get("waiting", 0))
-            danger = f"of {waiting} on it some may arrive twice"
+        before = client.link_show(link)
+        if accept and _is_refused(before):  # Of another one the daemon says what is wrong.
+            danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
         row = client.link_start(link, accept=accept)
-    _tell(call, row, f"link {link} is started: {row.get('state')}")
+    words = f"link {link} is started: {row.get('state')}"
+    if _is_refused(before) and not accept:
+        words += f"; it was refused: {before.get('error')}; if it is again: {_accepting(link)}"
+    _tell(call, row, words)
 
 
 @command(app, "stop")
@@ -163,28 +169,48 @@ def delete(
     JSON: an object with link and messages, how many went with it.
     """
     with call.client(f"delete link {link}") as client:
-        waiting = _waiting(client, link)
+        row = _row(client, link)
+        waiting = int(row.get("waiting", 0))
         if waiting and not purge:
-            raise Failure(
-                Exit.REFUSED, f"cannot delete link {link}", f"it holds {messages(waiting)}",
-                "let them go, or delete it with --purge",
-            )  # fmt: skip
-        confirm(link, f"delete link {link}", f"{messages(waiting)} on it will be lost", yes=yes)
-        count = client.link_delete(link, purge=purge)["messages"]
+            raise _holding(link, row, waiting)
+        loss = f"{messages(waiting)} on it will be lost" if row else "its peer will be forgotten"
+        is_asked = bool(waiting) or not row
+        if is_asked:
+            confirm(link, f"delete link {link}", loss, yes=yes)
+        # What came meanwhile nobody has agreed to lose.
+        count = client.link_delete(link, purge=purge and (is_asked or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
     else:
         output.say(f"deleted link {link} and {messages(count)}")
 
 
-def _waiting(client: "Client", link: str) -> int:
-    """Return how many messages wait on *link*; none where it only leads here."""
+def _row(client: "Client", link: str) -> dict[str, Any]:
+    """Return the row of *link*; an empty one where it only leads here."""
     try:
-        return int(client.link_show(link).get("waiting", 0))
+        return client.link_show(link)
     except RequestError as error:
         if error.code != ErrorCode.LINK_UNKNOWN:
             raise
-        return 0
+        return {}
+
+
+def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
+    """Return the failure to delete a link on which messages wait."""
+    why, go = f"it holds {messages(waiting)}", "let them go"
+    if _is_refused(row):
+        why = f"{why}, and is refused: {row.get('error')}"
+        go = f"have them sent with: {_accepting(link)}"
+    what = f"cannot delete link {link}"
+    return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
+
+
+def _is_refused(row: dict[str, Any]) -> bool:
+    return row.get("state") == "refused"
+
+
+def _accepting(link: str) -> str:
+    return f"qmctl link start {link} --accept"
 
 
 def _tell(call: Call, row: dict[str, Any], words: str) -> None:

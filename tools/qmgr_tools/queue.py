@@ -1,6 +1,6 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,10 @@ from qmgr_tools import option, output
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 
-app = typer.Typer(help="Queues: create, list, show, purge, delete.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+app = typer.Typer(help="Queues: create, ls, show, purge, delete.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -79,6 +82,7 @@ def create(
     given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
     attributes = {key: value for key, value in given.items() if value is not None}
     with call.client(f"create queue {queue}") as client:
+        was_there = not call.is_json and _is_there(client, queue)
         try:
             row = client.queue_create(queue, attributes)
         except RequestError as error:
@@ -88,7 +92,17 @@ def create(
     if call.is_json:
         output.document(row)
     else:
-        output.say(f"queue {queue} is there")
+        output.say(f"queue {queue} is there already" if was_there else f"created queue {queue}")
+
+
+def _is_there(client: "Client", queue: str) -> bool:
+    try:
+        client.queue_show(queue)
+    except RequestError as error:
+        if error.code != ErrorCode.QUEUE_UNKNOWN:
+            raise
+        return False
+    return True
 
 
 def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
@@ -192,8 +206,12 @@ def delete(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
-        confirm(queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes)
-        deleted = client.queue_delete(queue, purge=purge)["messages"]
+        if depth:
+            confirm(
+                queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
+            )
+        # What came meanwhile nobody has agreed to lose.
+        deleted = client.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
 
 
