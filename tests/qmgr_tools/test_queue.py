@@ -56,8 +56,15 @@ def test_unknown_queue_is_not_found(words: list[str], qm: Qmctl) -> None:
     assert (ended.code, ended.out, ended.err) == (
         3, "",
         f"error: cannot {verb} queue NOWHERE -- queue NOWHERE does not exist here "
-        "(QUEUE_UNKNOWN) -- create it with: qmctl queue create NOWHERE\n",
+        "(QUEUE_UNKNOWN) -- see: qmctl queue ls\n",
     )  # fmt: skip
+
+
+def test_queue_like_the_unknown_one_is_named(qm: Qmctl) -> None:
+    qm("queue", "create", "Orders.In")
+    for words in (["queue", "show"], ["queue", "purge", "-y"], ["get"], ["browse"]):
+        said = qm(*words, "ORDER.IN").err
+        assert said.endswith(" -- did you mean Orders.In? see: qmctl queue ls\n")
 
 
 def test_remote_queue_without_its_link_is_not_found(qm: Qmctl) -> None:

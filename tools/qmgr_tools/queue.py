@@ -176,7 +176,7 @@ def show(call: Call, queue: Name) -> None:
       purged, damaged                   removed by a purge; set aside, as the checksum was wrong
       origins                           an object: each origin's highest timestamp
     """
-    with call.client(f"show queue {queue}") as client:
+    with call.client(f"show queue {queue}", queue) as client:
         row = client.queue_show(queue)
     if call.is_json:
         output.document(row)
@@ -199,7 +199,7 @@ def delete(
 
     JSON: an object with queue and messages, how many went with it.
     """
-    with call.client(f"delete queue {queue}") as client:
+    with call.client(f"delete queue {queue}", queue) as client:
         depth = _depth(client.queue_show(queue))
         if depth and not purge:
             raise Failure(
@@ -221,7 +221,7 @@ def purge(call: Call, queue: Name, yes: Yes = False) -> None:
 
     JSON: an object with queue and messages, how many were removed.
     """
-    with call.client(f"purge queue {queue}") as client:
+    with call.client(f"purge queue {queue}", queue) as client:
         ready = client.queue_show(queue).get("ready", 0)
         confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
         purged = client.queue_purge(queue)["messages"]
