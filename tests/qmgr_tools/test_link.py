@@ -36,7 +36,10 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemo
     assert [link["link"] for link in both["links"]] == [daemon.name]
     assert both["inbound"] == []
     assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
-    assert "\nFROM\tCOMMIT ID\t" in qm("link", "ls").out
+    stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
+    header, shown = qm("link", "ls").out.splitlines()  # None leads from here.
+    assert header.startswith("FROM\tCOMMIT ID\t")
+    assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}")
     stopped = at("link", "stop", daemon.name).out
     assert stopped.startswith(f"link {daemon.name} is stopped; ")
 
@@ -136,6 +139,13 @@ def test_start_of_a_refused_link_says_that_it_was_and_why(at: Qmctl, refused: st
     assert said.endswith(
         f"; it was refused: {why}; if it is again: qmctl link start NYC --accept\n"
     )
+
+
+def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> None:
+    why = at("link", "show", refused, "-o", "json").json["error"]
+    shown = at("queue", "show", "Q@NYC").out
+    assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in shown
+    assert "waits_on" not in at("queue", "show", "Q@NYC", "-o", "json").json
 
 
 def test_peer_of_a_refused_link_is_not_accepted_unasked(at: Qmctl, refused: str) -> None:

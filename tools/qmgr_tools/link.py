@@ -25,6 +25,14 @@ Name = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
 ]
 
+
+def _ends(digits: object) -> str:
+    """Return the ends of a long number, enough for people to tell two of them apart."""
+    text = output.plain(digits)
+    return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
+
+
+ENDS_MAX = 13
 COLUMNS = (
     output.text("link"),
     output.text("state"),
@@ -46,7 +54,7 @@ INBOUND = (
     output.count("commit_id"),
     output.count("ahead"),
     output.count("duplicates"),
-    output.text("stream"),
+    output.Column("stream", "STREAM", _ends),
 )
 
 
@@ -80,16 +88,19 @@ def ls(call: Call) -> None:
     \b
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
-      inbound   an array of objects: peer (who sends), commit_id, ahead, duplicates, stream
+      inbound   an array of objects: peer (who sends), commit_id, ahead,
+                duplicates, stream
     """
     with call.client("list the links") as client:
         found = client.link_list()
     if call.is_json:
         output.document(found)
         return
-    output.table(LISTED, found["links"])
-    if found["inbound"]:
+    if found["links"] or not found["inbound"]:
+        output.table(LISTED, found["links"])
+    if found["links"] and found["inbound"]:
         print()
+    if found["inbound"]:
         output.table(INBOUND, found["inbound"])
 
 
@@ -99,11 +110,13 @@ def show(call: Call, link: Name) -> None:
 
     \b
     JSON: an object with
-      link, addresses, state    stopped, waiting, dialling, opening, up, blocked or refused
+      link, addresses
+      state                     stopped, waiting, dialling, opening, up, blocked,
+                                refused
       error                     why it is not up, or ""
       waiting, waiting_bytes    messages that the other end has not committed yet
       in_flight                 those of them that are sent
-      commit_id, next_id        what the other end holds for good, what comes next here
+      commit_id, next_id        what the other end holds for good; what comes next
       transferred, resent, attempts
     """
     with call.client(f"show link {link}") as client:

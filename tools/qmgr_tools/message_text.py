@@ -14,14 +14,14 @@ PREVIEW_CHARACTERS = 60
 
 JSON_KEYS = """\b
 JSON: one line a message, each an object with
-  queue, uid, origin, timestamp     timestamp: microseconds, the origin's tick
-  priority, put_time                put_time: RFC 3339
-  delivered, failed                 how often handed out before; how often that failed
-  redelivered, leased               "no", "maybe" or "yes"; whether somebody has it
+  queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
+  priority, put_time             put_time: RFC 3339
+  delivered, failed              how often handed out; how often that failed
+  redelivered, leased            "no", "maybe", "yes"; whether somebody has it
   correlation_id, reply_to, content_type, headers
-  body_bytes, body                  text, or null where it is none; then
-  body_base64                       has it, else null
-  damage                            why the record (then the body) is unreadable, or ""
+  body_bytes, body               text, or null where it is none; then
+  body_base64                    has it, else null
+  damage                         why the body is an unreadable record, or ""
 """
 
 COLUMNS = (

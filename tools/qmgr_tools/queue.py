@@ -46,6 +46,7 @@ COLUMNS = (
     output.text("manager"),
 )
 LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked")
+WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
@@ -164,28 +165,43 @@ def show(call: Call, queue: Name) -> None:
 
     \b
     JSON: an object with
-      queue, kind (local, remote, transmission), queue_id; of a remote one: target, manager
-      depth_max, bytes_max, lease_ms    its limits
-      depth, bytes                      messages on it, and bytes of these
-      ready, leased                     which of them a get can have, and which somebody holds
-      consumers, next_arrival           of messages: the number that the next put gets
-      maybe_before                      after a crash: what arrived before may be a repetition
-      puts = fast + slow                stored: without, and after a look into the UID index
-      duplicates, refused               not stored: their UID was there; for another reason
-      delivered, acked, returned        handed out, done with, come back
-      purged, damaged                   removed by a purge; set aside, as the checksum was wrong
-      origins                           an object: each origin's highest timestamp
+      queue, kind (local, remote, transmission), queue_id
+      target, manager                 of a remote one
+      depth_max, bytes_max, lease_ms  its limits
+      depth, bytes                    messages on it, and bytes of these
+      ready, leased                   of them: to be had by a get; held
+      consumers, next_arrival         how many; the number that the next put gets
+      maybe_before                    after a crash: those before may come again
+      puts = fast + slow              stored: without, with use of the UID index
+      duplicates, refused             not stored: UID was there; other reasons
+      delivered, acked, returned      handed out, done with, come back
+      purged, damaged                 removed by a purge; set aside: bad checksum
+      origins                         an object: each origin's highest timestamp
     """
     with call.client(f"show queue {queue}", queue) as client:
         row = client.queue_show(queue)
+        known = row if call.is_json else row | _way(client, row)
     if call.is_json:
         output.document(row)
         return
-    output.facts(COLUMNS, row)
+    output.facts((*COLUMNS, *WAY), known)
     origins = row.get("origins") or {}
     if origins:
         print()
         output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+
+
+def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+    """Return where the messages of a remote queue wait, and how its link is."""
+    manager = row.get("manager")
+    if not manager:
+        return {}
+    try:
+        link = client.link_show(manager)
+    except RequestError:
+        return {"waits_on": f"@{manager}"}
+    parts = (part for part in (link.get("state"), link.get("error")) if part)
+    return {"waits_on": f"@{manager}", "link": ": ".join(parts)}
 
 
 @command(app, "delete")
