@@ -54,7 +54,7 @@ $(STAMP): requirements.lock pyproject.toml
 test: setup ## the whole test suite; ARGS="-k queue" narrows it
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
 
-check: setup ## what CI runs: format, lint, types, import contracts, simulator, tests
+check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -66,10 +66,10 @@ format: setup ## put the code into shape
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-demo: setup ## the main job, end to end, on real flights; FLIGHTS=n takes the first n
+demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
 
-bench: setup ## beside the peers that are installed; ROWS=, PEERS=, SECONDS= shorten it
+bench: setup ## beside the peers that are here; ROWS=, PEERS=, SECONDS= shorten
 	@$(BIN)/python -m qmgr_tools.bench_peers \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) $(if $(SECONDS),--seconds $(SECONDS))
 
@@ -85,7 +85,7 @@ fuzz: setup ## N=n damaged inputs
 soak: setup ## the simulator for MINUTES=n
 	@$(BIN)/python -m tests.sim.run --minutes $(MINUTES)
 
-lock: ## the locked requirements from pyproject.toml (needs uv); UPGRADE=1 takes the newest
+lock: ## locks what pyproject.toml requires (needs uv); UPGRADE=1: newest
 	@lock() { uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) pyproject.toml "$$@"; }; \
 	lock --all-extras -o requirements.lock && \

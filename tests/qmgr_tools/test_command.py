@@ -56,7 +56,7 @@ def test_name_is_to_be_typed_on_a_terminal(qm: Qmctl, queue: str, on_terminal: O
     shown = on_terminal("queue", "purge", queue, typed=f"{queue}\n")
     assert shown.code == 0
     assert f"This will purge queue {queue}: 1 message will be lost." in shown.out
-    assert f"Type {queue} to go on" in shown.out
+    assert f"Type {queue} to go on (--yes does not ask)" in shown.out
     assert f"purged 1 message from queue {queue}" in shown.out
 
 
@@ -68,7 +68,7 @@ def test_anything_else_typed_changes_nothing(
     qm("put", queue, "x")
     shown = on_terminal("queue", "purge", queue, typed=typed)
     assert shown.code == 1
-    assert f"error: did not purge queue {queue} -- {typed.strip()!r} is not {queue}" in shown.out
+    assert f"error: did not purge queue {queue}\n  {typed.strip()!r} is not {queue}\n" in shown.out
     assert qm("queue", "show", queue, "-o", "json").json["depth"] == 1
 
 
@@ -76,7 +76,8 @@ def test_anything_else_typed_changes_nothing(
 def test_end_of_input_at_the_question_changes_nothing(
     qm: Qmctl, queue: str, on_terminal: OnTerminal
 ) -> None:
-    shown = on_terminal("queue", "delete", queue, typed="\x04")
+    qm("put", queue, "x")
+    shown = on_terminal("queue", "delete", queue, "--purge", typed="\x04")
     assert shown.code == 130
     assert qm("queue", "show", queue).code == 0
 

@@ -8,6 +8,7 @@ from qmgr_tools.failure import (
     Failure,
     exit_codes_text,
     exit_of,
+    look_for,
     one_line,
     refused,
     sent_away,
@@ -24,6 +25,27 @@ def test_failure_without_a_remedy_has_two_parts() -> None:
     assert str(Failure(Exit.FAILED, "cannot read x", "no such file")) == (
         "cannot read x -- no such file"
     )
+
+
+def test_failure_on_a_terminal_has_paragraphs_that_fit() -> None:
+    failure = Failure(Exit.FAILED, "cannot read x", "there is no such file", "give another")
+    assert failure.paragraphs(80) == (
+        "error: cannot read x\n  there is no such file\n  give another"
+    )
+    assert failure.paragraphs(20).splitlines() == [
+        "error: cannot read x", "  there is no such", "  file", "  give another",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queue", "remedy"),
+    [
+        ("order", "did you mean ORDERS? see: qmctl queue ls"),
+        ("elsewhere", "see: qmctl queue ls"),
+    ],
+)
+def test_queue_is_looked_for_among_those_that_are(queue: str, remedy: str) -> None:
+    assert look_for(queue, ["ORDERS", "FLIGHTS@NYC"]) == remedy
 
 
 def test_remedy_of_the_daemon_stands_behind_the_semicolon() -> None:

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from tests.qmgr_tools.conftest import Daemon, Qmctl
@@ -34,7 +36,10 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemo
     assert [link["link"] for link in both["links"]] == [daemon.name]
     assert both["inbound"] == []
     assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
-    assert "\nFROM\tCOMMIT ID\t" in qm("link", "ls").out
+    stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
+    header, shown = qm("link", "ls").out.splitlines()  # None leads from here.
+    assert header.startswith("FROM\tCOMMIT ID\t")
+    assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}")
     stopped = at("link", "stop", daemon.name).out
     assert stopped.startswith(f"link {daemon.name} is stopped; ")
 
@@ -83,7 +88,7 @@ def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
     assert (ended.code, ended.err) == (
         6,
         "error: cannot delete link NYC -- it holds 1 message -- "
-        "let them go, or delete it with --purge\n",
+        "let them go, or delete it with --purge, which loses them\n",
     )
     assert "QUEUE_IN_USE" in at("link", "delete", "NYC", "--yes", "--purge").err
     assert at("queue", "delete", "Q@NYC", "-y").code == 0
@@ -92,9 +97,62 @@ def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
     assert ended.json == {"link": "NYC", "messages": 1}
 
 
-def test_nothing_is_accepted_of_a_link_that_is_not_refused_or_unasked(at: Qmctl) -> None:
+def test_nothing_is_accepted_of_a_link_that_is_not_refused(at: Qmctl) -> None:
     at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
-    ended = at("link", "start", "NYC", "--accept")
-    assert (ended.code, "some may arrive twice" in ended.err) == (2, True)
-    ended = at("link", "start", "NYC", "--accept", "--yes")
-    assert (ended.code, "not refused: there is nothing to accept" in ended.err) == (2, True)
+    for words in ([], ["--yes"]):
+        ended = at("link", "start", "NYC", "--accept", *words)
+        assert (ended.code, "not refused: there is nothing to accept" in ended.err) == (2, True)
+
+
+@pytest.fixture
+def refused(at: Qmctl, daemon: Daemon) -> str:
+    """A refused link, as another queue manager answers there, with a message on it."""
+    at("link", "create", "NYC", daemon.tcp, "--stopped")
+    at("queue", "create", "Q@NYC")
+    at("put", "Q@NYC", "x")
+    at("link", "start", "NYC")
+    wait_for_state(at, "refused")
+    return "NYC"
+
+
+def wait_for_state(at: Qmctl, state: str) -> None:
+    """Return once the link NYC is in that state."""
+    until_s = time.monotonic() + 20
+    while at("link", "show", "NYC", "-o", "json").json["state"] != state:
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+def test_refused_link_names_accept_before_purge(at: Qmctl, refused: str) -> None:
+    said = at("link", "delete", refused).err
+    assert "it holds 1 message, and is refused: " in said
+    assert said.endswith(
+        " -- have them sent with: qmctl link start NYC --accept, "
+        "or delete it with --purge, which loses them\n"
+    )
+
+
+def test_start_of_a_refused_link_says_that_it_was_and_why(at: Qmctl, refused: str) -> None:
+    why = at("link", "show", refused, "-o", "json").json["error"]
+    said = at("link", "start", refused).out
+    assert said.startswith("link NYC is started: ")
+    assert said.endswith(
+        f"; it was refused: {why}; if it is again: qmctl link start NYC --accept\n"
+    )
+
+
+def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> None:
+    why = at("link", "show", refused, "-o", "json").json["error"]
+    shown = at("queue", "show", "Q@NYC").out
+    assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in shown
+    assert "waits_on" not in at("queue", "show", "Q@NYC", "-o", "json").json
+
+
+def test_peer_of_a_refused_link_is_not_accepted_unasked(at: Qmctl, refused: str) -> None:
+    ended = at("link", "start", refused, "--accept")
+    assert (ended.code, "of 1 message on it some may arrive twice" in ended.err) == (2, True)
+
+
+def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:
+    at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
+    assert at("link", "delete", "NYC").out == "deleted link NYC and 0 messages\n"

@@ -47,6 +47,22 @@ def test_each_command_explains_itself(words: list[str], qmctl: Qmctl) -> None:
     assert "\b" not in ended.out
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_fits_a_terminal(
+    words: list[str], qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in qmctl(*words, "--help").out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.process
+def test_error_on_a_terminal_fits_it(on_terminal: OnTerminal) -> None:
+    lines = on_terminal("-c", "unix:/nowhere/qmgrd.sock", "status", COLUMNS="50").out.splitlines()
+    assert lines[0] == "error: cannot ask for the status"
+    assert len(lines) > 2
+    assert all(len(line) <= 50 for line in lines)
+
+
 @pytest.mark.parametrize("group", ["queue", "link", "bench"])
 def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
     ended = qmctl(group)

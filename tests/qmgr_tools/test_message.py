@@ -161,12 +161,17 @@ def test_uid_is_taken_once(qm: Qmctl, queue: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["put", "NOWHERE", "x"], ["get", "NOWHERE"], ["browse", "NOWHERE"]]
+    ("words", "remedy"),
+    [
+        (["put", "NOWHERE", "x"], "create it with: qmctl queue create NOWHERE"),
+        (["get", "NOWHERE"], "see: qmctl queue ls"),
+        (["browse", "NOWHERE"], "see: qmctl queue ls"),
+    ],
 )
-def test_unknown_queue_is_not_found(words: list[str], qm: Qmctl) -> None:
+def test_unknown_queue_is_not_found(words: list[str], remedy: str, qm: Qmctl) -> None:
     ended = qm(*words)
     assert (ended.code, ended.out) == (3, "")
-    assert "create it with: qmctl queue create NOWHERE" in ended.err
+    assert ended.err.endswith(f" (QUEUE_UNKNOWN) -- {remedy}\n")
 
 
 @pytest.mark.parametrize("name", ["a/b", "%s", "x" * 300, "nul\0"])
@@ -276,6 +281,20 @@ def test_json_keys_are_documented(qm: Qmctl, queue: str) -> None:
     for verb in ("get", "browse"):
         said = qm(verb, "--help").out
         assert [key for key in message if key not in said] == []
+
+
+def test_body_that_is_no_text_goes_to_no_terminal(
+    qm: Qmctl, queue: str, on_terminal: OnTerminal
+) -> None:
+    qm("put", queue, "--stdin", stdin=b"\x1b]0;title\x07")
+    ended = on_terminal("get", queue, "--all", "--body-only")
+    assert ended.code == 2
+    assert "\x1b" not in ended.out
+    assert f"send it elsewhere: qmctl get {queue} --body-only > FILE" in ended.out
+    assert depth(qm, queue) == (1, 0)
+    assert qm("get", queue, "--body-only").out == "\x1b]0;title\x07"
+    qm("put", queue, "plain\ttext\n")
+    assert on_terminal("get", queue, "--body-only").code == 0
 
 
 def test_body_cannot_steer_the_terminal(qm: Qmctl, queue: str, on_terminal: OnTerminal) -> None:

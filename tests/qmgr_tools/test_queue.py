@@ -9,7 +9,7 @@ BAD_NAMES = ["a/b", "%s", "", "x" * 300, "ä", "two words", "nul\0", "a@b@c", "N
 def test_created_queue_has_what_was_given(qm: Qmctl, queue: str) -> None:
     name = f"{queue}.limited"
     ended = qm("queue", "create", name, "--depth-max", "5", "--bytes-max", "2 MiB", "--lease", "5s")
-    assert (ended.code, ended.out, ended.err) == (0, f"queue {name} is there\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"created queue {name}\n", "")
     row = qm("queue", "show", name, "-o", "json").json
     assert (row["depth_max"], row["bytes_max"], row["lease_ms"]) == (5, 2 << 20, 5_000)
 
@@ -18,6 +18,7 @@ def test_creating_it_again_just_so_changes_nothing(qm: Qmctl, queue: str) -> Non
     ended = qm("queue", "create", queue, "-o", "json")
     assert ended.code == 0
     assert ended.json["queue"] == queue
+    assert qm("queue", "create", queue).out == f"queue {queue} is there already\n"
 
 
 def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> None:
@@ -55,8 +56,15 @@ def test_unknown_queue_is_not_found(words: list[str], qm: Qmctl) -> None:
     assert (ended.code, ended.out, ended.err) == (
         3, "",
         f"error: cannot {verb} queue NOWHERE -- queue NOWHERE does not exist here "
-        "(QUEUE_UNKNOWN) -- create it with: qmctl queue create NOWHERE\n",
+        "(QUEUE_UNKNOWN) -- see: qmctl queue ls\n",
     )  # fmt: skip
+
+
+def test_queue_like_the_unknown_one_is_named(qm: Qmctl) -> None:
+    qm("queue", "create", "Orders.In")
+    for words in (["queue", "show"], ["queue", "purge", "-y"], ["get"], ["browse"]):
+        said = qm(*words, "ORDER.IN").err
+        assert said.endswith(" -- did you mean Orders.In? see: qmctl queue ls\n")
 
 
 def test_remote_queue_without_its_link_is_not_found(qm: Qmctl) -> None:
@@ -130,11 +138,18 @@ def test_delete_of_a_queue_with_messages_wants_purge(qm: Qmctl, queue: str) -> N
 def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
     verb: str, qm: Qmctl, queue: str
 ) -> None:
-    ended = qm("queue", verb, queue, stdin=queue.encode())
+    qm("put", queue, "x")
+    purge = ["--purge"] if verb == "delete" else []
+    ended = qm("queue", verb, queue, *purge, stdin=queue.encode())
     assert (ended.code, ended.out) == (2, "")
     assert f"error: will not {verb} queue {queue} unasked" in ended.err
     assert " -- say --yes" in ended.err
     assert qm("queue", "show", queue).code == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--purge"]])
+def test_empty_queue_is_deleted_unasked(words: list[str], qm: Qmctl, queue: str) -> None:
+    assert qm("queue", "delete", queue, *words).out == f"deleted queue {queue} and 0 messages\n"
 
 
 def test_purge_tells_how_many_went(qm: Qmctl, queue: str) -> None:

@@ -62,7 +62,7 @@ JSON: an object with
   mode, queue, messages, seconds, messages_per_second
   put_p50_ms, put_p99_ms                  from sending a put to its answer
   ack_p50_ms, ack_p99_ms                  from sending an ack to its answer
-  end_to_end_p50_ms, end_to_end_p99_ms    from sending a put to getting it; of 1 producer only
+  end_to_end_p50_ms, end_to_end_p99_ms    from put to get; of 1 producer only
   daemon_cpu_us, generator_cpu_us         processor time a message
   size_bytes, producers, inflight, prefetch, one_a_frame, same, priority
 What was not measured is null."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import target
-from qmgr_tools.failure import Exit, Failure, refused, sent_away, usage
+from qmgr_tools.failure import Exit, Failure, look_for, refused, sent_away, usage
 from qmgr_tools.output import Format
 
 if TYPE_CHECKING:
@@ -82,8 +82,13 @@ class Call:
         return Call(where.connect, where.data_dir, self.output or other.output)
 
     @contextmanager
-    def client(self, doing: str) -> Iterator["Client"]:
-        """Connect, and turn what goes wrong while *doing* something into a Failure."""
+    def client(self, doing: str, known: str = "") -> Iterator["Client"]:
+        """Connect, and turn what goes wrong while *doing* something into a Failure.
+
+        Args:
+            doing: what is done, as in "get from ORDERS".
+            known: a queue that is taken to be there; where it is not, ones like it are looked for.
+        """
         address = self.address()
         # Takes 60 ms: not for --help.
         from qmgr_client.blocking import ConnectFailed, connect
@@ -98,11 +103,22 @@ class Call:
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
         except RequestError as error:
             raise sent_away(doing, address, error) from error
-        try:
-            with closing(client):
+        with closing(client):
+            try:
                 yield client
-        except RequestError as error:
-            raise refused(doing, error) from error
+            except RequestError as error:
+                is_missed = known and error.code == ErrorCode.QUEUE_UNKNOWN
+                better = look_for(known, _queues(client)) if is_missed else ""
+                raise refused(doing, error, better) from error
+
+
+def _queues(client: "Client") -> list[str]:
+    """Return the names of the queues that people make, as far as the daemon tells."""
+    try:
+        rows = client.queue_list()
+    except RequestError:
+        return []
+    return [str(row["queue"]) for row in rows if row.get("kind") != "transmission"]
 
 
 def command(
@@ -162,6 +178,7 @@ def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:
             "say --yes",
         )  # fmt: skip
     print(f"This will {doing}: {loss}.", file=sys.stderr)
-    typed = typer.prompt(f"Type {name} to go on", default="", show_default=False, err=True)
+    question = f"Type {name} to go on (--yes does not ask)"
+    typed = typer.prompt(question, default="", show_default=False, err=True)
     if typed != name:
         raise Failure(Exit.FAILED, f"did not {doing}", f"{typed!r} is not {name}")

@@ -1,11 +1,17 @@
 """What can go wrong with a command: one line on stderr, and one exit code.
 
 error: what -- why -- what to try
+
+On a terminal each of the three has lines of its own, at most as wide as that is.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
+
+INDENT = "  "  # of why and what to try, on a terminal
+WIDTH_MIN = 20
 
 
 class Exit(IntEnum):
@@ -84,8 +90,27 @@ class Failure(Exception):
     """A command cannot be done. Its text is all that people get to see."""
 
     def __init__(self, exit_code: Exit, what: str, why: str, what_to_try: str = "") -> None:
-        super().__init__(" -- ".join(one_line(part) for part in (what, why, what_to_try) if part))
+        parts = [one_line(part) for part in (what, why, what_to_try) if part]
+        super().__init__(" -- ".join(parts))
         self.exit_code = exit_code
+        self.parts = parts
+
+    def paragraphs(self, width: int) -> str:
+        """Return what, why and what to try on lines of their own, none wider if words allow."""
+        what, *rest = self.parts
+        lines = _wrapped(f"error: {what}", width, "", INDENT)
+        for part in rest:
+            lines += _wrapped(part, width, INDENT, INDENT)
+        return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
+    from textwrap import wrap  # not for --help
+
+    return wrap(
+        text, max(width, WIDTH_MIN), initial_indent=first, subsequent_indent=others,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def usage(what: str, why: str, what_to_try: str = "see the command's --help") -> Failure:
@@ -93,14 +118,27 @@ def usage(what: str, why: str, what_to_try: str = "see the command's --help") ->
     return Failure(Exit.USAGE, what, why, what_to_try)
 
 
-def refused(doing: str, error: RequestError) -> Failure:
-    """Return the failure of *doing* something that the daemon, or the client, refused."""
+def refused(doing: str, error: RequestError, better: str = "") -> Failure:
+    """Return the failure of *doing* something that the daemon, or the client, refused.
+
+    Where *better* is given, it stands for the remedy that the daemon names.
+    """
     fact, _, remedy = error.text.partition("; ")
+    remedy = better or remedy
     why = f"{fact} ({name_of(error.code)})"
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
         remedy = "it may have been done all the same: look, before you do it again"
         return Failure(Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy or try_of(error.code))
+
+
+def look_for(queue: str, queues: Iterable[str]) -> str:
+    """Return what to try where *queue* is not to be found among *queues*."""
+    from difflib import get_close_matches  # not for --help
+
+    known = {name.casefold(): name for name in queues}
+    close = [known[name] for name in get_close_matches(queue.casefold(), known, n=1)]
+    return " ".join([*(f"did you mean {name}?" for name in close), "see: qmctl queue ls"])
 
 
 def sent_away(doing: str, address: str, error: RequestError) -> Failure:

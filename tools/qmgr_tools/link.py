@@ -14,14 +14,25 @@ from qmgr_tools.target import checked
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+HELP = "Links to other queue managers: create, ls, show, start, stop, delete."
 app = typer.Typer(
-    help="Links to other queue managers: create, show, start, stop, ...", no_args_is_help=True
+    help=HELP,
+    short_help=HELP,
+    no_args_is_help=True,  # Click cuts a summary that it makes itself.
 )
 
 Name = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
 ]
 
+
+def _ends(digits: object) -> str:
+    """Return the ends of a long number, enough for people to tell two of them apart."""
+    text = output.plain(digits)
+    return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
+
+
+ENDS_MAX = 13
 COLUMNS = (
     output.text("link"),
     output.text("state"),
@@ -43,7 +54,7 @@ INBOUND = (
     output.count("commit_id"),
     output.count("ahead"),
     output.count("duplicates"),
-    output.text("stream"),
+    output.Column("stream", "STREAM", _ends),
 )
 
 
@@ -77,16 +88,19 @@ def ls(call: Call) -> None:
     \b
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
-      inbound   an array of objects: peer (who sends), commit_id, ahead, duplicates, stream
+      inbound   an array of objects: peer (who sends), commit_id, ahead,
+                duplicates, stream
     """
     with call.client("list the links") as client:
         found = client.link_list()
     if call.is_json:
         output.document(found)
         return
-    output.table(LISTED, found["links"])
-    if found["inbound"]:
+    if found["links"] or not found["inbound"]:
+        output.table(LISTED, found["links"])
+    if found["links"] and found["inbound"]:
         print()
+    if found["inbound"]:
         output.table(INBOUND, found["inbound"])
 
 
@@ -96,11 +110,13 @@ def show(call: Call, link: Name) -> None:
 
     \b
     JSON: an object with
-      link, addresses, state    stopped, waiting, dialling, opening, up, blocked or refused
+      link, addresses
+      state                     stopped, waiting, dialling, opening, up, blocked,
+                                refused
       error                     why it is not up, or ""
       waiting, waiting_bytes    messages that the other end has not committed yet
       in_flight                 those of them that are sent
-      commit_id, next_id        what the other end holds for good, what comes next here
+      commit_id, next_id        what the other end holds for good; what comes next
       transferred, resent, attempts
     """
     with call.client(f"show link {link}") as client:
@@ -129,12 +145,15 @@ def start(
     JSON: the link, as "qmctl link show" gives it.
     """
     with call.client(f"start link {link}") as client:
-        if accept:
-            waiting = messages(client.link_show(link).get("waiting", 0))
-            danger = f"of {waiting} on it some may arrive twice"
+        before = client.link_show(link)
+        if accept and _is_refused(before):  # Of another one the daemon says what is wrong.
+            danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
         row = client.link_start(link, accept=accept)
-    _tell(call, row, f"link {link} is started: {row.get('state')}")
+    words = f"link {link} is started: {row.get('state')}"
+    if _is_refused(before) and not accept:
+        words += f"; it was refused: {before.get('error')}; if it is again: {_accepting(link)}"
+    _tell(call, row, words)
 
 
 @command(app, "stop")
@@ -163,28 +182,48 @@ def delete(
     JSON: an object with link and messages, how many went with it.
     """
     with call.client(f"delete link {link}") as client:
-        waiting = _waiting(client, link)
+        row = _row(client, link)
+        waiting = int(row.get("waiting", 0))
         if waiting and not purge:
-            raise Failure(
-                Exit.REFUSED, f"cannot delete link {link}", f"it holds {messages(waiting)}",
-                "let them go, or delete it with --purge",
-            )  # fmt: skip
-        confirm(link, f"delete link {link}", f"{messages(waiting)} on it will be lost", yes=yes)
-        count = client.link_delete(link, purge=purge)["messages"]
+            raise _holding(link, row, waiting)
+        loss = f"{messages(waiting)} on it will be lost" if row else "its peer will be forgotten"
+        is_asked = bool(waiting) or not row
+        if is_asked:
+            confirm(link, f"delete link {link}", loss, yes=yes)
+        # What came meanwhile nobody has agreed to lose.
+        count = client.link_delete(link, purge=purge and (is_asked or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
     else:
         output.say(f"deleted link {link} and {messages(count)}")
 
 
-def _waiting(client: "Client", link: str) -> int:
-    """Return how many messages wait on *link*; none where it only leads here."""
+def _row(client: "Client", link: str) -> dict[str, Any]:
+    """Return the row of *link*; an empty one where it only leads here."""
     try:
-        return int(client.link_show(link).get("waiting", 0))
+        return client.link_show(link)
     except RequestError as error:
         if error.code != ErrorCode.LINK_UNKNOWN:
             raise
-        return 0
+        return {}
+
+
+def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
+    """Return the failure to delete a link on which messages wait."""
+    why, go = f"it holds {messages(waiting)}", "let them go"
+    if _is_refused(row):
+        why = f"{why}, and is refused: {row.get('error')}"
+        go = f"have them sent with: {_accepting(link)}"
+    what = f"cannot delete link {link}"
+    return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
+
+
+def _is_refused(row: dict[str, Any]) -> bool:
+    return row.get("state") == "refused"
+
+
+def _accepting(link: str) -> str:
+    return f"qmctl link start {link} --accept"
 
 
 def _tell(call: Call, row: dict[str, Any], words: str) -> None:

@@ -14,6 +14,7 @@ HELP = """Put and get messages; look after the queues, links and snapshots of a 
 
 The queue manager is found by --connect, --data-dir or QMCTL_CONNECT, else at 127.0.0.1:7470.
 """
+WIDTH = 80  # of a terminal that does not tell
 EPILOG = f"\b\nExit codes:\n{exit_codes_text()}"
 UsageError: type[Exception] = typer.BadParameter.__mro__[
     1
@@ -67,8 +68,22 @@ def _drop_output() -> None:
 
 
 def _fail(failure: Failure) -> int:
-    print(f"error: {failure}", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(failure.paragraphs(_width()), file=sys.stderr)
+    else:
+        print(f"error: {failure}", file=sys.stderr)
     return failure.exit_code
+
+
+def _width() -> int:
+    """Return how wide the terminal is on which errors are shown."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
 
 
 def _misused(error: BaseException) -> int:

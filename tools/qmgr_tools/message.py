@@ -209,7 +209,7 @@ def get(
     """Get messages: they are leased, printed, and acknowledged once they are printed."""
     left = None if all_ else count
     got = 0
-    with call.client(f"get from {queue}") as client:
+    with call.client(f"get from {queue}", queue) as client:
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
@@ -218,6 +218,8 @@ def get(
                 break
             held += came
             try:
+                if body_only:
+                    _check_printable(queue, came)
                 _print(call, came, body_only=body_only, several=all_ or count > 1)
             except BaseException:
                 with suppress(RequestError):
@@ -243,6 +245,20 @@ def _give_back(client: "Client", held: Sequence["Message"]) -> None:
         client.release(message)
 
 
+def _check_printable(queue: str, came: Sequence["Message"]) -> None:
+    """Raise a Failure where a body would steer the terminal to which it is to go."""
+    if not sys.stdout.isatty():
+        return
+    for message in came:
+        if not message_text.is_printable(message.body):
+            raise usage(
+                f"cannot print message {message.uid} of {queue}",
+                f"its {humane.size(len(message.body))} are not plain text and this is a terminal; "
+                "it is on the queue again",
+                f"send it elsewhere: qmctl get {queue} --body-only > FILE",
+            )  # fmt: skip
+
+
 def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: bool) -> None:
     """Print what *came* so that they have left this process when this returns."""
     for message in came:
@@ -261,7 +277,7 @@ def browse(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = BROWSED,
 ) -> None:  # fmt: skip
     """List the next messages of a queue, and leave them where they are."""
-    with call.client(f"browse {queue}") as client:
+    with call.client(f"browse {queue}", queue) as client:
         found = list(client.browse(queue, limit))
     if call.is_json:
         for message in found:

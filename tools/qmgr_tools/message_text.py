@@ -14,14 +14,14 @@ PREVIEW_CHARACTERS = 60
 
 JSON_KEYS = """\b
 JSON: one line a message, each an object with
-  queue, uid, origin, timestamp     timestamp: microseconds, the origin's tick
-  priority, put_time                put_time: RFC 3339
-  delivered, failed                 how often it was handed out before; how often that failed
-  redelivered, leased               "no", "maybe" or "yes"; whether somebody holds it
+  queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
+  priority, put_time             put_time: RFC 3339
+  delivered, failed              how often handed out; how often that failed
+  redelivered, leased            "no", "maybe", "yes"; whether somebody has it
   correlation_id, reply_to, content_type, headers
-  body_bytes, body                  text, or null where it is none; then
-  body_base64                       has it, else null
-  damage                            why the record cannot be read, or ""; it is the body then
+  body_bytes, body               text, or null where it is none; then
+  body_base64                    has it, else null
+  damage                         why the body is an unreadable record, or ""
 """
 
 COLUMNS = (
@@ -115,6 +115,14 @@ def text_of(body: bytes) -> str | None:
         return body.decode()
     except UnicodeDecodeError:
         return None
+
+
+def is_printable(body: bytes) -> bool:
+    """Whether *body* is text in which a terminal finds nothing to act on but ends of lines."""
+    text = text_of(body)
+    if text is None:
+        return False
+    return text.replace("\r\n", "\n").translate({ord("\n"): "", ord("\t"): ""}).isprintable()
 
 
 def _lenient(data: bytes) -> str:

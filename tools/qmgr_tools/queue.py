@@ -1,6 +1,6 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,10 @@ from qmgr_tools import option, output
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 
-app = typer.Typer(help="Queues: create, list, show, purge, delete.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+app = typer.Typer(help="Queues: create, ls, show, purge, delete.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -43,6 +46,7 @@ COLUMNS = (
     output.text("manager"),
 )
 LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked")
+WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
@@ -79,6 +83,7 @@ def create(
     given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
     attributes = {key: value for key, value in given.items() if value is not None}
     with call.client(f"create queue {queue}") as client:
+        was_there = not call.is_json and _is_there(client, queue)
         try:
             row = client.queue_create(queue, attributes)
         except RequestError as error:
@@ -88,7 +93,17 @@ def create(
     if call.is_json:
         output.document(row)
     else:
-        output.say(f"queue {queue} is there")
+        output.say(f"queue {queue} is there already" if was_there else f"created queue {queue}")
+
+
+def _is_there(client: "Client", queue: str) -> bool:
+    try:
+        client.queue_show(queue)
+    except RequestError as error:
+        if error.code != ErrorCode.QUEUE_UNKNOWN:
+            raise
+        return False
+    return True
 
 
 def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
@@ -150,28 +165,43 @@ def show(call: Call, queue: Name) -> None:
 
     \b
     JSON: an object with
-      queue, kind (local, remote, transmission), queue_id; of a remote one: target, manager
-      depth_max, bytes_max, lease_ms    its limits
-      depth, bytes                      messages on it, and bytes of these
-      ready, leased                     which of them a get can have, and which somebody holds
-      consumers, next_arrival           of messages: the number that the next put gets
-      maybe_before                      after a crash: what arrived before may be a repetition
-      puts = fast + slow                stored: without, and after a look into the UID index
-      duplicates, refused               not stored: their UID was there; for another reason
-      delivered, acked, returned        handed out, done with, come back
-      purged, damaged                   removed by a purge; set aside, as the checksum was wrong
-      origins                           an object: each origin's highest timestamp
+      queue, kind (local, remote, transmission), queue_id
+      target, manager                 of a remote one
+      depth_max, bytes_max, lease_ms  its limits
+      depth, bytes                    messages on it, and bytes of these
+      ready, leased                   of them: to be had by a get; held
+      consumers, next_arrival         how many; the number that the next put gets
+      maybe_before                    after a crash: those before may come again
+      puts = fast + slow              stored: without, with use of the UID index
+      duplicates, refused             not stored: UID was there; other reasons
+      delivered, acked, returned      handed out, done with, come back
+      purged, damaged                 removed by a purge; set aside: bad checksum
+      origins                         an object: each origin's highest timestamp
     """
-    with call.client(f"show queue {queue}") as client:
+    with call.client(f"show queue {queue}", queue) as client:
         row = client.queue_show(queue)
+        known = row if call.is_json else row | _way(client, row)
     if call.is_json:
         output.document(row)
         return
-    output.facts(COLUMNS, row)
+    output.facts((*COLUMNS, *WAY), known)
     origins = row.get("origins") or {}
     if origins:
         print()
         output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+
+
+def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+    """Return where the messages of a remote queue wait, and how its link is."""
+    manager = row.get("manager")
+    if not manager:
+        return {}
+    try:
+        link = client.link_show(manager)
+    except RequestError:
+        return {"waits_on": f"@{manager}"}
+    parts = (part for part in (link.get("state"), link.get("error")) if part)
+    return {"waits_on": f"@{manager}", "link": ": ".join(parts)}
 
 
 @command(app, "delete")
@@ -185,15 +215,19 @@ def delete(
 
     JSON: an object with queue and messages, how many went with it.
     """
-    with call.client(f"delete queue {queue}") as client:
+    with call.client(f"delete queue {queue}", queue) as client:
         depth = _depth(client.queue_show(queue))
         if depth and not purge:
             raise Failure(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
-        confirm(queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes)
-        deleted = client.queue_delete(queue, purge=purge)["messages"]
+        if depth:
+            confirm(
+                queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
+            )
+        # What came meanwhile nobody has agreed to lose.
+        deleted = client.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
 
 
@@ -203,7 +237,7 @@ def purge(call: Call, queue: Name, yes: Yes = False) -> None:
 
     JSON: an object with queue and messages, how many were removed.
     """
-    with call.client(f"purge queue {queue}") as client:
+    with call.client(f"purge queue {queue}", queue) as client:
         ready = client.queue_show(queue).get("ready", 0)
         confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
         purged = client.queue_purge(queue)["messages"]

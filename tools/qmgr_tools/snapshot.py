@@ -39,9 +39,10 @@ def snapshot(
 
     \b
     JSON: the manifest, which lies in DIR/manifest.json too: an object with
-      format, store_format, lmdb_format, snapshot_id, queue_manager, store_id, boot, turn
-      created, messages, data_bytes, data_sha256, manifest_sha256
-      queues    an array: queue, kind, depth, bytes, first_arrival, last_arrival, ranges ...
+      format, store_format, lmdb_format, snapshot_id, queue_manager, store_id
+      boot, turn, created, messages, data_bytes, data_sha256, manifest_sha256
+      queues    an array: queue, kind, depth, bytes, first_arrival, last_arrival,
+                ranges ...
     """
     path = str(directory.expanduser().absolute())
     with (

@@ -34,11 +34,11 @@ def status(call: Call) -> None:
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
-      store_id, boot, turn              of this store: its identity, starts, durable turns
+      store_id, boot, turn           the store's identity, starts, durable turns
       queues, messages, leased, producers, connections, jobs
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
-      store_full                        why puts are refused, or ""
+      store_full                     why puts are refused, or ""
     """
     with call.client("ask for the status") as client:
         row = client.status()
