@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read, verify
+from qmgrd.core import keys
 from qmgrd.ops.manifest import CHECKSUM, checksum
 from tests.pyspark_qmgr.snapshots import make
 
@@ -94,11 +95,14 @@ def test_other_file_systems_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["format", "store_format", "lmdb_format"])
-def test_newer_format_is_refused(copy: Path, name: str) -> None:
-    change(copy, **{name: 2})
+@pytest.mark.parametrize(
+    ("name", "known"), [("format", 1), ("store_format", keys.FORMAT), ("lmdb_format", 1)]
+)
+def test_newer_format_is_refused(copy: Path, name: str, known: int) -> None:
+    change(copy, **{name: known + 1})
     assert refusal(copy) == (
-        f"{copy}: {name} 2, this qmgrd reads 1; read it with the version that wrote it"
+        f"{copy}: {name} {known + 1}, this qmgrd reads {known}; "
+        "read it with the version that wrote it"
     )
 
 
