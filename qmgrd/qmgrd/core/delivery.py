@@ -259,12 +259,15 @@ class Delivery:
 
     def return_leases(self) -> None:
         """Bring back a slice of what lost connections held; the timers have rung in this turn."""
-        self._ends_left = min(RETURNS_PER_TURN, self._context.turn_rows)
-        for _ in range(min(self._ends_left, len(self._returns))):
+        self._ends_left = left = min(RETURNS_PER_TURN, self._context.turn_rows)
+        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
+            if not left:
+                return
             lease = self._returns.popleft()
             queue = lease.lessee.queue
             if queue.deleted or queue.leases.get(lease.arrival) is not lease:
                 continue  # It was settled, or ended, in the meantime.
             queue.come_back(self._context.tx, lease, failed=False)
+            left -= 1
             self._context.rows += 2
             self._context.touch(queue)

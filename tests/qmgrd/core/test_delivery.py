@@ -312,3 +312,16 @@ def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
         depths.append(app.manager.queue("Q").counters.depth)
     assert len(depths) >= 5
     assert app.hear() == [m.Settled(70)]
+
+
+def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
+    """In a small turn one comes back at a time, but those that are over are passed by at once."""
+    manager = Manager(limits={"turn_rows": 1})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[b"x"] * 50)
+    leased = lease_all(app, 50)
+    manager.turns.broker.delivery._returns.extend(manager.queue("Q").leases.values())
+    handles = b"".join(delivery.handle for delivery in leased)
+    app.send(m.Settle(9, m.ACK, leased[0].queue_id, handles))
+    assert manager.rest() < 10
