@@ -27,7 +27,8 @@ from qmgr_tools.demo.ledger import Ledger
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000
-DRAIN_MAX_S = 120
+STALL_MAX_S = 60  # without a message, while some are still to come
+BACKLOG_MAX = 50_000  # producers wait for consumers, or the drain takes longer than the kills
 PRODUCERS = CONSUMERS = 2
 
 
@@ -52,9 +53,11 @@ class Load:
                 for _ in range(PRODUCERS):
                     producers.create_task(self._produce())
             self.put_done.set()
-            deadline = time.monotonic() + DRAIN_MAX_S
-            while self.ledger.lost and time.monotonic() < deadline:
-                await asyncio.sleep(0.05)
+            consumed, since = self.ledger.consumed, time.monotonic()
+            while self.ledger.lost and time.monotonic() < since + STALL_MAX_S:
+                await asyncio.sleep(0.5)  # What is lost takes long to tell, of a million.
+                if self.ledger.consumed != consumed:
+                    consumed, since = self.ledger.consumed, time.monotonic()
             for consumer in consumers:
                 consumer.cancel()
 
@@ -72,6 +75,8 @@ class Load:
         async with self._connect(self._source) as manager:
             while not self.stopping.is_set():
                 await room.acquire()
+                while len(self.ledger.acknowledged) > self.ledger.consumed + BACKLOG_MAX:
+                    await asyncio.sleep(0.01)
                 number, self._next = self._next, self._next + 1
                 body = str(number).encode() + b"." * self._random.choice([0, 100, 1_000, 9_000])
                 priority = self._random.randrange(10)
