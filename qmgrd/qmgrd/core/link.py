@@ -141,7 +141,7 @@ class Link:
         if kind is m.Committed and message.stream == self._stream:
             self._committed(message.commit_id)
         elif kind is m.Blocked and message.stream == self._stream:
-            self._blocked(message)
+            self._blocked(message, f"{self.name} says: {message.text}")
         elif kind is m.Ok and self.state is LinkState.OPENING:
             self._opened(message.value)
         elif kind is m.Error and message.request_id == OPEN_REQUEST:
@@ -210,14 +210,14 @@ class Link:
             self._in_flight_messages -= count
             self._in_flight_bytes -= size
 
-    def _blocked(self, message: m.Blocked) -> None:
+    def _blocked(self, message: m.Blocked, why: str) -> None:
         for index, (first_id, count, _) in enumerate(self._in_flight):
             if first_id <= message.seq_id < first_id + count:
                 self._land(index + 1)  # Puts are taken in their order, this one and all before.
                 break
         if self.state is LinkState.BLOCKED:
             return
-        self.error = f"{name_of(message.code)}: {self.name} says: {message.text}"
+        self.error = f"{name_of(message.code)}: {why}"
         self._enter(LinkState.BLOCKED)
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
         self._later(max(message.retry_after_ms, 1), self._unblock)
@@ -280,10 +280,11 @@ class Link:
         """Wait: the peer may be given a higher limit, and says so when it comes back."""
         limit = self._peer.message_max_bytes
         text = (
-            f"message {seq_id} has {size} bytes, at most {limit} are taken here: raise "
+            f"message {seq_id} has {size} bytes, {self.name} takes at most {limit}: raise its "
             "limits.message_max_bytes"
         )
-        self._blocked(m.Blocked(self._stream, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000, text))
+        blocked = m.Blocked(self._stream, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000)
+        self._blocked(blocked, text)
 
     def refuse(self, error: RequestError, error_class: int = 0) -> None:
         """Give the connection up: for a while, or, where only people can help, until started."""

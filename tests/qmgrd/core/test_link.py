@@ -509,8 +509,8 @@ def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, 
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
     assert row["error"] == (
-        "MESSAGE_TOO_LARGE: NYC says: message 2 has 5035 bytes, at most 4096 are taken here: "
-        "raise limits.message_max_bytes"
+        "MESSAGE_TOO_LARGE: message 2 has 5035 bytes, NYC takes at most 4096: raise its "
+        "limits.message_max_bytes"
     )
     nyc.hang_up()
     nyc.turn(1_000)
