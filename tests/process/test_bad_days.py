@@ -37,21 +37,6 @@ def number_of(data: bytes) -> int:
     return int(records.decode(data).body.split(b":")[0])
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes daemons that end with the test."""
-    made: list[Daemon] = []
-
-    def make(name: str = "data", **sections: dict[str, Any]) -> Daemon:
-        daemon = Daemon(tmp_path / name, **sections)
-        made.append(daemon)
-        return daemon
-
-    yield make
-    for daemon in made:
-        daemon.close()
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """One daemon that bad input must not impress."""

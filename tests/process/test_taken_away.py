@@ -1,9 +1,8 @@
 """Files that are taken away from a running daemon: noticed, told, and nothing promised after."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,21 +17,6 @@ Make = Callable[..., Daemon]
 
 def record(body: bytes) -> bytes:
     return records.encode(records.Fields(body))
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes daemons that end with the test."""
-    made: list[Daemon] = []
-
-    def make(name: str = "data", **sections: dict[str, Any]) -> Daemon:
-        daemon = Daemon(tmp_path / name, **sections)
-        made.append(daemon)
-        return daemon
-
-    yield make
-    for daemon in made:
-        daemon.close()
 
 
 def remove_file(store: Path) -> None:

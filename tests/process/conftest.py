@@ -1,0 +1,26 @@
+"""What the tests of real processes share."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.process.daemon import Daemon
+
+Make: TypeAlias = Callable[..., Daemon]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes daemons that end with the test."""
+    made: list[Daemon] = []
+
+    def make(name: str = "data", **sections: dict[str, Any]) -> Daemon:
+        daemon = Daemon(tmp_path / name, **sections)
+        made.append(daemon)
+        return daemon
+
+    yield make
+    for daemon in made:
+        daemon.close()
