@@ -39,6 +39,8 @@ ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
 PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
+UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
+EXPIRY_END = 2**63
 FLAGS_MUST_UNDERSTAND = 0xF0
 IN_GROUP, LAST_IN_GROUP = 1, 2
 _CHECK = struct.Struct(">IB")
@@ -116,7 +118,7 @@ def _check_fields(fields: Fields, envelope_bytes: int) -> None:
         raise _invalid(f"headers of {envelope_bytes} bytes, at most {ENVELOPE_MAX_BYTES}")
     if len(fields.body) > 0xFFFF_FFFF:
         raise _invalid(f"body of {len(fields.body)} bytes, at most {0xFFFF_FFFF}")
-    if not 0 <= fields.expiry_ms < 2**63:
+    if not 0 <= fields.expiry_ms < EXPIRY_END:
         raise _invalid(f"expiry of {fields.expiry_ms} ms is not 0 to 2**63 - 1")
     if not 0 <= fields.flags <= 0xFF:
         raise _invalid(f"flags {fields.flags} are not 0 to 255")
@@ -189,7 +191,7 @@ def check(record: bytes) -> Head:
         or origin > 64
         or group > (IN_GROUP | LAST_IN_GROUP)
         or group == LAST_IN_GROUP
-        or expiry >= 2**63
+        or expiry >= EXPIRY_END
     ):
         raise _fault(Head._make(head), size, len(record))
     return Head._make(head)

@@ -106,7 +106,9 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         session.settled_id = message.settle_id
         for queue in self._catalogue.by_id.values():
             if queue.is_transmission:
-                queue.ack(self._context.tx, 9, queue.counters.next_arrival - 1, 0)
+                queue.ack_all(
+                    self._context.tx, m.HANDLE.pack(9, queue.counters.next_arrival - 1, 0)
+                )
                 self._context.touch(queue)
 
     monkeypatch.setattr(Delivery, "settle", planted)
@@ -114,7 +116,7 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Queue, "ack", lambda self, tx, priority, arrival, number: 0)
+    monkeypatch.setattr(Queue, "ack_all", lambda self, tx, handles: [])
     assert found(fuzz_core)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
 from qmgrd.core import streams
 from qmgrd.core.catalogue import Catalogue
@@ -142,47 +143,51 @@ def test_table_of_origins_is_not_stored(monkeypatch: Patch) -> None:
 
 
 def test_table_of_origins_is_lowered(monkeypatch: Patch) -> None:
-    def enter(self: OriginTable, trailer: bytes) -> None:
-        self._highest[trailer[:-8]] = int.from_bytes(trailer[-8:], "big")
-        self._raised[trailer[:-8]] = None
+    def lower(self: OriginTable, tx: Transaction, origin: bytes, timestamp: int) -> None:
+        self._highest[origin] = timestamp
+        self._raised[origin] = None
 
-    monkeypatch.setattr(OriginTable, "enter", enter)
+    monkeypatch.setattr(OriginTable, "raise_to", lower)
     assert_caught({"origin_table_covers", "one_message_of_a_uid_on_a_queue"})
 
 
 def test_timestamps_follow_the_wall_clock_back(monkeypatch: Patch) -> None:
-    def next_(self: Stamper, wall_us: int) -> bytes:
+    def follow(self: Stamper, wall_us: int) -> None:
         self.last_us = max(wall_us // 1_000_000, 1)
-        return self._origin + self.last_us.to_bytes(8, "big")
 
-    monkeypatch.setattr(Stamper, "next", next_)
-    assert_caught({"refusals_have_a_cause", "acknowledged_is_never_lost"})
+    monkeypatch.setattr(Stamper, "catch_up", follow)
+    assert_caught({"one_message_of_a_uid_on_a_queue", "clocks_never_go_back"})
+
+
+def as_holder(queue: Queue, handles: bytes) -> bytes:
+    """Return *handles* with the lease numbers of whoever holds the messages."""
+    numbers = {arrival: lease.number for arrival, lease in queue.leases.items()}
+    return b"".join(
+        m.HANDLE.pack(priority, arrival, numbers.get(arrival, number))
+        for priority, arrival, number in m.HANDLE.iter_unpack(handles)
+    )
 
 
 def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
-    ack = Queue.ack
-
-    def careless(self: Queue, tx: Transaction, priority: int, arrival: int, number: int) -> int:
-        lease = self.leases.get(arrival)
-        return ack(self, tx, priority, arrival, lease.number if lease else number)
-
-    monkeypatch.setattr(Queue, "ack", careless)
+    ack = Queue.ack_all
+    monkeypatch.setattr(
+        Queue, "ack_all", lambda self, tx, handles: ack(self, tx, as_holder(self, handles))
+    )
     assert_caught({"settled_by_its_holder"})
 
 
 def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Queue, "ack", lambda self, tx, priority, arrival, number: 0)
+    monkeypatch.setattr(Queue, "ack_all", lambda self, tx, handles: [])
     assert_caught({"settled_is_durable"})
 
 
 def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
-    release = Queue.release
-
-    def careless(self: Queue, tx: Transaction, arrival: int, number: int) -> int:
-        lease = self.leases.get(arrival)
-        return release(self, tx, arrival, lease.number if lease else number)
-
-    monkeypatch.setattr(Queue, "release", careless)
+    release_all = Queue.release_all
+    monkeypatch.setattr(
+        Queue,
+        "release_all",
+        lambda self, tx, handles: release_all(self, tx, as_holder(self, handles)),
+    )
     assert_caught({"delivered_again_has_a_cause"})
 
 

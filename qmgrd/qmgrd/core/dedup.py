@@ -42,14 +42,16 @@ class OriginTable:
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
-    def index_key(self, trailer: bytes, target: bytes = b"") -> bytes:
-        """Return the key of the UID index for the encoded UID *trailer*.
+    def index_prefix(self, target: bytes = b"") -> bytes:
+        """Return what stands before the encoded UID in a key of the UID index.
 
         On a transmission queue a message is bound for a *target*, and may be there once for each.
         """
-        if target:
-            return self._index_prefix + bytes([len(target)]) + target + trailer
-        return self._index_prefix + trailer
+        return self._index_prefix + bytes([len(target)]) + target if target else self._index_prefix
+
+    def index_key(self, trailer: bytes, target: bytes = b"") -> bytes:
+        """Return the key of the UID index for the encoded UID *trailer*."""
+        return self.index_prefix(target) + trailer
 
     def judge(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> Verdict:
         """Return whether a message of the encoded UID *trailer* may be put."""
@@ -66,10 +68,12 @@ class OriginTable:
         value = None if position is None else tx.get(self._message_prefix + position)
         return value is not None and entries.uid_trailer(entries.decode(value)) == trailer
 
-    def enter(self, trailer: bytes) -> None:
-        """Raise the entry of an origin for a message that was put."""
-        origin, timestamp = trailer[:-8], int.from_bytes(trailer[-8:], "big")
-        if timestamp > self._highest[origin]:
+    def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
+        """Raise the entry of *origin* for messages that were put, of up to that *timestamp*."""
+        highest = self._highest.get(origin)
+        if highest is None:
+            highest = self._load(tx, origin)
+        if timestamp > highest:
             self._highest[origin] = timestamp
             self._raised[origin] = None
 

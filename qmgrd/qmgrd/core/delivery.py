@@ -154,14 +154,11 @@ class Delivery:
         if queue is None or queue.is_transmission:
             return exceptions  # Deleted, with the message; or nobody's to settle but its link's.
         tx = self._context.tx
-        handles = m.HANDLE.iter_unpack(message.handles)
-        for index, (priority, arrival, number) in enumerate(handles, first_index):
-            if message.action == m.ACK:
-                code = queue.ack(tx, priority, arrival, number)
-            else:
-                code = queue.release(tx, arrival, number)
-            if code:
-                exceptions.append([message.settle_id, index, int(code)])
+        if message.action == m.ACK:
+            failed = queue.ack_all(tx, message.handles)
+        else:
+            failed = queue.release_all(tx, message.handles)
+        exceptions += [[message.settle_id, first_index + index, code] for index, code in failed]
         self._context.rows += 2 * len(message.handles) // m.HANDLE.size
         self._context.touch(queue)
         return exceptions

@@ -32,7 +32,15 @@ VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQ")
 HEAD_BYTES = HEAD.size
+INLINE_MAX_BYTES = (
+    VALUE_MAX_BYTES - HEAD_BYTES - 64
+)  # A stamped record up to this follows its head.
+# The head of an entry without a target, and that of the record behind it, as far as `sound` looks.
+_HEADS = struct.Struct(">xBxBHHQ8xIB11xBBHI")
+_unpack_heads = _HEADS.unpack_from
+_SUMMED_FROM = HEAD_BYTES + 5  # what the checksum of a record covers
 _ROWS = struct.Struct(">QI")
+_PLAIN_BYTES = HEAD_BYTES + records.HEAD_BYTES + records.TIMESTAMP.size
 _REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
 _CHUNK_MAX = 0xFFFF_FFFF
 
@@ -83,8 +91,7 @@ def came_back(value: bytes, failed: bool) -> bytes:
 
 def rows_of(record_bytes: int) -> int:
     """Return how many body rows a record takes; 0 where it stands in its entry."""
-    fits = record_bytes + HEAD_BYTES + 64 <= VALUE_MAX_BYTES
-    return 0 if fits else -(-record_bytes // VALUE_MAX_BYTES)
+    return 0 if record_bytes <= INLINE_MAX_BYTES else -(-record_bytes // VALUE_MAX_BYTES)
 
 
 def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
@@ -115,6 +122,51 @@ def sound(record: bytes) -> bool:
         size += records.GROUP.size
     same: bool = size == len(record) and crc32(memoryview(record)[5:]) == checksum
     return same
+
+
+class Sound(NamedTuple):
+    """A message that can be delivered."""
+
+    record: bytes
+    trailer: bytes  # its encoded UID
+    checksum: int
+    delivered: int
+    failed: int
+    put_us: int
+    in_rows: bool
+
+
+def open_sound(tx: Transaction, value: bytes) -> Sound | None:
+    """Return what a delivery needs of an entry, or None if it is damaged.
+
+    As :func:`decode`, :func:`record` and :func:`sound`, at once for most: it is on the path of
+    every message.
+    """
+    if len(value) >= _HEADS.size:
+        (kind, target, delivered, failed, put_us, checksum, origin, correlation, group, envelope,
+         body) = _unpack_heads(value)  # fmt: skip
+        if not kind and not target:
+            size = _PLAIN_BYTES + correlation + envelope + body + origin
+            if group:
+                size += records.GROUP.size
+            if size != len(value) or crc32(value[_SUMMED_FROM:]) != checksum:
+                return None
+            found = (value[HEAD_BYTES:], value[-8 - origin :], checksum, delivered, failed, put_us,
+                     False)  # fmt: skip
+            return tuple.__new__(Sound, found)  # As Sound(*found), in half the time.
+    entry = decode(value)
+    record_ = record(tx, entry)
+    if not sound(record_):
+        return None
+    return Sound(
+        record_, uid_trailer(entry), checksum_of(record_), entry.delivered, entry.failed,
+        entry.put_us, entry.kind == IN_ROWS,
+    )  # fmt: skip
+
+
+def checksum_of(record: bytes) -> int:
+    """Return the checksum that *record* carries."""
+    return int.from_bytes(record[:4], "big")
 
 
 def delete_rows(tx: Transaction, entry: Entry) -> int:

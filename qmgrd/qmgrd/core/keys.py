@@ -43,6 +43,7 @@ CLOCK_ROW = struct.Struct(">QQQQQ")
 _QUEUE = struct.Struct(">cI")
 _LANE = struct.Struct(">cIB")
 _MESSAGE = struct.Struct(">cIBBQ")
+_unpack_place = struct.Struct(">6xBQ").unpack
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
@@ -54,6 +55,11 @@ def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
     return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
 
 
+def place_prefix(lane: int, priority: int) -> bytes:
+    """Return what stands between the queue id and the arrival in the key of an entry."""
+    return bytes([lane, PRIORITY_TOP - priority])
+
+
 def lane(queue_id: int, lane_: int) -> bytes:
     """Return what the keys of a lane start with."""
     return _LANE.pack(SPACE_MESSAGE, queue_id, lane_)
@@ -61,7 +67,8 @@ def lane(queue_id: int, lane_: int) -> bytes:
 
 def place(key: bytes) -> tuple[int, int]:
     """Return the priority and the arrival that the key of an entry holds."""
-    return PRIORITY_TOP - key[6], int.from_bytes(key[7:], "big")
+    rank, arrival = _unpack_place(key)
+    return PRIORITY_TOP - rank, arrival
 
 
 def of_queue(space: bytes, queue_id: int) -> bytes:

@@ -1,30 +1,24 @@
 """Leases and those who hold them. All of it lives in memory and dies with connections."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from qmgrd.core.context import Timer
     from qmgrd.core.queue import Queue
 
 
-class Lease:
+class Lease(NamedTuple):
     """One message, handed to one consumer until it settles or the deadline passes."""
 
-    __slots__ = ("arrival", "deadline_ms", "in_rows", "lessee", "number", "priority", "size",
-                 "trailer")  # fmt: skip
-
-    def __init__(
-        self, number: int, lessee: "Lessee", deadline_ms: int, priority: int, arrival: int,
-        size: int, trailer: bytes, in_rows: bool,
-    ) -> None:  # fmt: skip
-        self.number = number
-        self.lessee = lessee
-        self.deadline_ms = deadline_ms
-        self.priority = priority
-        self.arrival = arrival
-        self.size = size
-        self.trailer = trailer  # The encoded UID: settling needs no look at the entry.
-        self.in_rows = in_rows
+    number: int
+    lessee: "Lessee"
+    deadline_ms: int
+    priority: int
+    arrival: int
+    size: int  # of its record
+    key: bytes  # Settling needs no look at the entry: these two rows go.
+    index_key: bytes
+    in_rows: bool
 
 
 class Lessee:

@@ -13,13 +13,15 @@ next message is found by a seek, whatever the depth.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import (
     DELIVERY,
+    HANDLE,
     STATE_LEASED,
     STATE_MAYBE_REDELIVERED,
     STATE_REDELIVERED,
@@ -27,14 +29,15 @@ from qmgr_protocol.messages import (
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
-from qmgrd.core.dedup import OriginTable, Verdict
-from qmgrd.core.ids import Ids, is_lease_of
+from qmgrd.core.dedup import OriginTable
+from qmgrd.core.ids import Ids, is_lease_of, lease_number
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.put import Put, put
 from qmgrd.core.stamp import Stamper
 
 DELIVER_MAX_BYTES = 1024 * 1024
-ROWS_OF_A_PUT = 2  # the entry and its UID
+_pack_item = DELIVERY.pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,6 @@ class Bounds:
     bytes_max: int
     lease_ms: int
     leases_max: int
-
-
-class Put(NamedTuple):
-    """What became of the records of one put."""
-
-    refused: list[tuple[int, RequestError]]  # index and why
-    stamped: list[list[int]]  # runs: index of the first, its timestamp, how many
-    rows: int
 
 
 class Queue:
@@ -77,7 +72,13 @@ class Queue:
         # After a crash nobody knows what had been delivered before it.
         if unclean:
             counters.maybe_before = counters.next_arrival
-        self._ids = ids
+        self.ids = ids
+        self.message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+        # What follows it in a key, up to the arrival. Ids order transmission, priority queues.
+        self.places = [
+            keys.place_prefix(keys.LANE_READY, keys.PRIORITY_TOP if is_transmission else priority)
+            for priority in range(records.PRIORITY_MAX + 1)
+        ]
         self._heads = [0] * (records.PRIORITY_MAX + 1)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
         self._lane_end = keys.after(self._lane)
@@ -92,83 +93,7 @@ class Queue:
         message_max_bytes: int, target: str = "",
     ) -> Put:  # fmt: skip
         """Append the records of *batch* that can be; tell of the others why not."""
-        refused: list[tuple[int, RequestError]] = []
-        stamped: list[list[int]] = []
-        bound_for = target.encode()
-        head = entries.encode_head(now.wall_us, bound_for)
-        rows = 0
-        for index, record in enumerate(batch):
-            try:
-                found = records.check(record)
-                if len(record) > message_max_bytes:
-                    raise _too_large(len(record), message_max_bytes)
-                trailer, verdict = self._identify(tx, now, stamper, record, found, bound_for)
-                if self.counters.depth >= self.bounds.depth_max:
-                    raise self._full()
-                if self.counters.bytes + len(record) > self.bounds.bytes_max:
-                    raise self._bytes_full(len(record))
-            except RequestError as error:
-                self.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
-                refused.append((index, error))
-                continue
-            if not found.origin_length:
-                record = records.stamp_encoded(record, trailer)
-                _note_stamp(stamped, index, stamper.last_us)
-            index_key = self.origins.index_key(trailer, bound_for)
-            rows += self._append(tx, head, record, trailer, index_key, found.priority)
-            self.counters.fast += verdict is Verdict.FAST
-            self.counters.slow += verdict is Verdict.SLOW
-        return Put(refused, stamped, rows)
-
-    def _identify(
-        self, tx: Transaction, now: Now, stamper: Stamper, record: bytes, head: records.Head,
-        target: bytes,
-    ) -> tuple[bytes, Verdict]:  # fmt: skip
-        """Return the encoded UID under which *record* may be put, and how that was found out.
-
-        Raises:
-            RequestError: DUPLICATE_MESSAGE, or what is wrong with the UID that it brings.
-        """
-        if head.origin_length:
-            records.uid_of(record, head.origin_length)
-            trailer = record[-8 - head.origin_length :]
-            stamper.observe(trailer, now.wall_us)
-        else:
-            trailer = stamper.next(now.wall_us)
-        verdict = self.origins.judge(tx, trailer, target)
-        if verdict is Verdict.DUPLICATE:
-            self.counters.duplicates += 1
-            uid = f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
-            raise RequestError(
-                ErrorCode.DUPLICATE_MESSAGE, f"message {uid} is on queue {self.name} already"
-            )
-        return trailer, verdict
-
-    def _append(
-        self, tx: Transaction, head: bytes, record: bytes, trailer: bytes, index_key: bytes,
-        priority: int,
-    ) -> int:  # fmt: skip
-        """Write entry and index; return how many rows that took."""
-        counters = self.counters
-        arrival = counters.next_arrival
-        if self.is_transmission:
-            priority = keys.PRIORITY_TOP  # Ids order transmission, priority orders queues.
-        long = entries.rows_of(len(record))
-        if long:
-            # The kind is the second byte of the head.
-            head = head[:1] + bytes([entries.IN_ROWS]) + head[2:]
-            value = head + entries.write_rows(tx, self._ids.next(), record, trailer)
-        else:
-            value = head + record
-        key = keys.message(self.id, keys.LANE_READY, priority, arrival)
-        tx.put(key, value)
-        tx.put(index_key, key[5:])
-        self.origins.enter(trailer)
-        counters.next_arrival = arrival + 1
-        counters.depth += 1
-        counters.bytes += len(record)
-        counters.puts += 1
-        return ROWS_OF_A_PUT + long
+        return put(self, tx, now, stamper, batch, message_max_bytes, target)
 
     def take(self, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
         """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
@@ -182,24 +107,29 @@ class Queue:
         if count <= 0:
             return items
         deadline_ms, lessee = now.ms + consumer.lease_ms, consumer.lessee
+        leases, own, open_sound = self.leases, lessee.leases, entries.open_sound
+        maybe_before, index_prefix = self.counters.maybe_before, self.origins.index_prefix()
+        lease_count = self.ids.leases(count)
         size = 0
-        for priority, arrival, value in self._ready(tx):
-            entry = entries.decode(value)
-            record = entries.record(tx, entry)
-            if not entries.sound(record):
-                damaged.append((keys.message(self.id, keys.LANE_READY, priority, arrival), value))
+        for priority, arrival, key, value in self._ready(tx):
+            found = open_sound(tx, value)
+            if found is None:
+                damaged.append((key, value))
                 continue
-            if items and size + len(record) > DELIVER_MAX_BYTES:
+            record, trailer, checksum, delivered, failed, put_us, in_rows = found
+            length = len(record)
+            if items and size + length > DELIVER_MAX_BYTES:
                 self._heads[priority] = arrival  # It is the first of the next frame.
                 break
-            uid = entries.uid_trailer(entry)
-            lease = Lease(
-                self._ids.lease(uid), lessee, deadline_ms, priority, arrival, len(record), uid,
-                entry.kind == entries.IN_ROWS,
-            )  # fmt: skip
-            self.leases[arrival] = lessee.leases[arrival] = lease
-            items.append(self._item(priority, arrival, lease.number, entry) + record)
-            size += len(record)
+            number = lease_number(lease_count + len(items), checksum)
+            fields = (number, lessee, deadline_ms, priority, arrival, length, key,
+                      index_prefix + trailer, in_rows)  # fmt: skip
+            # As Lease(*fields), in half the time.
+            leases[arrival] = own[arrival] = tuple.__new__(Lease, fields)
+            state = _state(delivered, arrival, maybe_before)
+            item = _pack_item(priority, arrival, number, delivered, failed, state, put_us)
+            items.append(item + record)
+            size += length
             if len(items) == count or size >= consumer.credit_bytes:
                 break
         consumer.credit_messages -= len(items)
@@ -209,75 +139,97 @@ class Queue:
             self.set_aside(tx, key, value)
         return items
 
-    def _ready(self, tx: Transaction) -> Any:
-        """Yield (priority, arrival, entry) of what can be had, next first, moving the positions."""
-        heads, leases = self._heads, self.leases
+    def _ready(self, tx: Transaction) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Yield (priority, arrival, key, entry) of what can be had, moving the positions."""
+        heads, leases, place = self._heads, self.leases, keys.place
         priority = keys.PRIORITY_TOP
         while priority >= 0:
             start = keys.message(self.id, keys.LANE_READY, priority, heads[priority])
             for key, value in tx.scan(start, self._lane_end):
-                found, arrival = keys.place(key)
+                found, arrival = place(key)
                 if found != priority:
                     priority = found
                     if arrival < heads[found]:
                         break  # Behind are leased ones that a seek steps over at once.
                 heads[priority] = arrival + 1
                 if arrival not in leases:
-                    yield priority, arrival, value
+                    yield priority, arrival, key, value
             else:
                 return
 
-    def _item(self, priority: int, arrival: int, number: int, entry: entries.Entry) -> bytes:
-        state = 0
-        if entry.delivered:
-            state = STATE_REDELIVERED
-        elif arrival < self.counters.maybe_before:
-            state = STATE_MAYBE_REDELIVERED
-        return DELIVERY.pack(
-            priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
-        )
+    def ack_all(self, tx: Transaction, handles: bytes) -> list[tuple[int, int]]:
+        """Remove for good what *handles* name; return the index of each that could not, and why."""
+        leases, delete, exceptions = self.leases, tx.delete, []
+        count = size = 0
+        for index, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
+            lease = leases.get(arrival)
+            if lease is None or lease.number != number or lease.in_rows:
+                if code := self._ack(tx, lease, priority, arrival, number):
+                    exceptions.append((index, int(code)))
+                continue
+            del leases[arrival]
+            lease.lessee.leases.pop(arrival, None)
+            delete(lease.key)
+            delete(lease.index_key)
+            count += 1
+            size += lease.size
+        self._count_acked(count, size)
+        return exceptions
 
-    def ack(self, tx: Transaction, priority: int, arrival: int, number: int) -> int:
+    def _ack(
+        self, tx: Transaction, lease: Lease | None, priority: int, arrival: int, number: int
+    ) -> int:
         """Remove a message for good; return 0, or the code that says why not.
 
         A handle whose message is gone is an ack sent again: success. One whose lease is over
         settles now, if nobody else holds the message; but never another message that has its place,
         as in a store that was put back to an earlier state.
         """
-        lease = self.leases.get(arrival)
         if lease is not None:
             if lease.number != number:
                 return ErrorCode.LEASE_LOST
             self._end(lease)
-            in_rows = lease.in_rows
-            self._remove(tx, lease.priority, arrival, lease.trailer, lease.size, in_rows)
-            self.counters.acked += 1
+            value = tx.get(lease.key)
+            assert value is not None, f"{self.name}: {arrival} is not there"
+            entries.delete_rows(tx, entries.decode(value))
+            tx.delete(lease.key)
+            tx.delete(lease.index_key)
+            self._count_acked(1, lease.size)
             return 0
         value = tx.get(keys.message(self.id, keys.LANE_READY, min(priority, 9), arrival))
         if value is not None:
-            if not is_lease_of(number, entries.uid_trailer(entries.decode(value))):
+            record = entries.record(tx, entries.decode(value))
+            if not is_lease_of(number, entries.checksum_of(record)):
                 return ErrorCode.LEASE_LOST
             self.remove_entry(tx, min(priority, 9), arrival, value)
             self.counters.acked += 1
         return 0
 
-    def release(self, tx: Transaction, arrival: int, number: int) -> int:
-        """Give a leased message back, as failed; return 0, or the code that says why not."""
-        lease = self.leases.get(arrival)
-        if lease is None:
-            return 0  # It came back, or was settled, before.
-        if lease.number != number:
-            return ErrorCode.LEASE_LOST
-        self.come_back(tx, lease, failed=True)
-        return 0
+    def _count_acked(self, count: int, size: int) -> None:
+        counters = self.counters
+        counters.acked += count
+        counters.depth -= count
+        counters.bytes = max(counters.bytes - size, 0)  # Rot may have miscounted it.
+
+    def release_all(self, tx: Transaction, handles: bytes) -> list[tuple[int, int]]:
+        """Give back what *handles* name, as failed; return the index of each that could not."""
+        exceptions = []
+        for index, (_, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
+            lease = self.leases.get(arrival)
+            if lease is None:
+                continue  # It came back, or was settled, before.
+            if lease.number == number:
+                self.come_back(tx, lease, failed=True)
+            else:
+                exceptions.append((index, int(ErrorCode.LEASE_LOST)))
+        return exceptions
 
     def come_back(self, tx: Transaction, lease: Lease, *, failed: bool) -> None:
         """End *lease* and let its message be had again in its old place, its counts raised."""
         self._end(lease)
-        key = keys.message(self.id, keys.LANE_READY, lease.priority, lease.arrival)
-        value = tx.get(key)
+        value = tx.get(lease.key)
         assert value is not None, f"{self.name}: leased {lease.arrival} is not there"
-        tx.put(key, entries.came_back(value, failed))
+        tx.put(lease.key, entries.came_back(value, failed))
         self.counters.returned += 1
         self._heads[lease.priority] = min(self._heads[lease.priority], lease.arrival)
 
@@ -290,19 +242,6 @@ class Queue:
         entry = entries.decode(value)
         entries.delete_rows(tx, entry)
         self._forget(tx, keys.message(self.id, keys.LANE_READY, priority, arrival), entry)
-
-    def _remove(
-        self, tx: Transaction, priority: int, arrival: int, trailer: bytes, size: int, in_rows: bool
-    ) -> None:
-        key = keys.message(self.id, keys.LANE_READY, priority, arrival)
-        if in_rows:
-            value = tx.get(key)
-            assert value is not None, f"{self.name}: {arrival} is not there"
-            entries.delete_rows(tx, entries.decode(value))
-        tx.delete(key)
-        tx.delete(self.origins.index_key(trailer))
-        self.counters.depth -= 1
-        self.counters.bytes = max(self.counters.bytes - size, 0)  # Rot may have miscounted it.
 
     def set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
         """Move an entry that failed its checksum where nobody gets it, and count it."""
@@ -336,10 +275,13 @@ class Queue:
                 return items, (priority, arrival)
             priority, arrival = keys.place(key)
             # No lease number: who browses must not be able to settle for others.
-            item = bytearray(self._item(priority, arrival, 0, entry))
+            state = _state(entry.delivered, arrival, self.counters.maybe_before)
             if arrival in self.leases:
-                item[DELIVERY.size - 9] |= STATE_LEASED
-            items.append(bytes(item) + entries.record(tx, entry))
+                state |= STATE_LEASED
+            item = _pack_item(
+                priority, arrival, 0, entry.delivered, entry.failed, state, entry.put_us
+            )
+            items.append(item + entries.record(tx, entry))
         return items, None
 
     def flush(self, tx: Transaction) -> None:
@@ -354,32 +296,9 @@ class Queue:
         shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers)
         return shown
 
-    def _full(self) -> RequestError:
-        return RequestError(
-            ErrorCode.QUEUE_FULL,
-            f"queue {self.name} holds {self.counters.depth} messages, "
-            f"at most {self.bounds.depth_max}",
-            retry_after_ms=1_000,
-        )
 
-    def _bytes_full(self, size: int) -> RequestError:
-        return RequestError(
-            ErrorCode.QUEUE_BYTES_FULL,
-            f"queue {self.name} holds {self.counters.bytes} bytes, {size} more are beyond "
-            f"its {self.bounds.bytes_max}",
-            retry_after_ms=1_000,
-        )
-
-
-def _too_large(size: int, limit: int) -> RequestError:
-    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, f"message of {size} bytes, at most {limit}")
-
-
-def _note_stamp(runs: list[list[int]], index: int, timestamp: int) -> None:
-    """Add a stamp to *runs* of consecutive records with consecutive timestamps."""
-    if runs:
-        first, stamp, count = runs[-1]
-        if first + count == index and stamp + count == timestamp:
-            runs[-1][2] = count + 1
-            return
-    runs.append([index, timestamp, 1])
+def _state(delivered: int, arrival: int, maybe_before: int) -> int:
+    """Return what a delivery says of those before it."""
+    if delivered:
+        return STATE_REDELIVERED
+    return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0

@@ -12,16 +12,21 @@ class Stamper:
     that raised it, so this holds over restarts.
     """
 
-    __slots__ = ("_origin", "last_us")
+    __slots__ = ("last_us", "origin")
 
     def __init__(self, name: str, last_us: int) -> None:
-        self._origin = name.encode()
+        self.origin = name.encode()
         self.last_us = last_us
+
+    def catch_up(self, wall_us: int) -> None:
+        """Have the next timestamp be no earlier than *wall_us*."""
+        self.last_us = max(self.last_us, wall_us - 1)
 
     def next(self, wall_us: int) -> bytes:
         """Return the next UID, encoded as in a record."""
-        self.last_us = max(wall_us, self.last_us + 1)
-        return self._origin + self.last_us.to_bytes(8, "big")
+        self.catch_up(wall_us)
+        self.last_us += 1
+        return self.origin + self.last_us.to_bytes(8, "big")
 
     def observe(self, trailer: bytes, wall_us: int) -> None:
         """Stay ahead of a UID of our own name that comes back from elsewhere.
@@ -32,7 +37,7 @@ class Stamper:
         Raises:
             RequestError: VALUE_INVALID, it lies more than a day ahead of the wall clock.
         """
-        if trailer[:-8] != self._origin:
+        if trailer[:-8] != self.origin:
             return
         timestamp = int.from_bytes(trailer[-8:], "big")
         if timestamp <= self.last_us:

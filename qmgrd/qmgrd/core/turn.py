@@ -50,7 +50,7 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
-        self.intake = Intake()
+        self.intake = Intake(config.limits.turn_rows)
         tx = store.begin()
         try:
             self.boot = boot(tx, config.queue_manager.name, new_id)

@@ -277,7 +277,7 @@ def append(tx: MemoryStore, table: OriginTable, uid: bytes, arrival: int) -> Non
         key, entries.encode_head(0) + record(b"", uid=(uid[:-8].decode(), int.from_bytes(uid[-8:])))
     )
     tx.put(table.index_key(uid), key[5:])
-    table.enter(uid)
+    table.raise_to(tx, uid[:-8], int.from_bytes(uid[-8:], "big"))
 
 
 def run_differential(steps: int, seed: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.ids import Ids, is_lease_of
+from qmgrd.core.ids import Ids, is_lease_of, lease_number
 from tests.qmgrd.core.harness import Manager
 
 
@@ -23,12 +23,19 @@ def test_numbers_of_a_boot_do_not_run_into_the_next_ones() -> None:
 
 def test_lease_number_tells_its_message_and_is_another_each_time() -> None:
     ids = Ids(1, b"salt")
-    numbers = [ids.lease(b"QM1" + bytes(8)) for _ in range(1_000)]
+    counts = [first + i for first in (ids.leases(10) for _ in range(100)) for i in range(10)]
+    numbers = [lease_number(count, 0xFFFF_FFFF) for count in counts]
     assert len(set(numbers)) == 1_000
     assert max(numbers) < 2**63
-    assert all(is_lease_of(number, b"QM1" + bytes(8)) for number in numbers)
-    assert not any(is_lease_of(number, b"QM2" + bytes(8)) for number in numbers)
-    assert Ids(1, b"pepper").lease(b"QM1" + bytes(8)) not in numbers
+    assert all(is_lease_of(number, 0xFFFF_FFFF) for number in numbers)
+    assert not any(is_lease_of(number, 0x7FFF_FFFF) for number in numbers)
+    assert Ids(1, b"pepper").leases(1) not in counts
+
+
+def test_lease_counts_begin_again_at_the_end() -> None:
+    ids = Ids(1, b"")
+    ids._leases = 2**40 - 5
+    assert [ids.leases(3), ids.leases(3), ids.leases(3)] == [2**40 - 4, 1, 4]
 
 
 def test_handle_of_before_a_restore_settles_nothing_else() -> None:

@@ -39,7 +39,7 @@ def test_lessees_without_leases_are_dropped_unless_in_use(app: Client) -> None:
     session.add_consumer(holding)
     del session.consumers[2]
     lessee = holding.lessee
-    lessee.leases[1] = Lease(1, lessee, 0, 4, 1, 10, b"", False)
+    lessee.leases[1] = Lease(1, lessee, 0, 4, 1, 10, b"", b"", False)
     for lease_ms in range(100, 1_100):
         session.add_consumer(consumer(app, 3, lease_ms))
         del session.consumers[3]

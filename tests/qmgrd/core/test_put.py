@@ -1,0 +1,101 @@
+"""Putting a batch: the tight loop and the other one leave the same bytes and say the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import Fields, Uid
+from qmgrd.core import entry as entries
+from qmgrd.core import put as puts
+from qmgrd.core.counters import Counters
+from qmgrd.core.ids import Ids
+from qmgrd.core.kv import Now
+from qmgrd.core.queue import Bounds, Queue
+from qmgrd.core.stamp import Stamper
+from qmgrd.store.memory import MemoryStore
+
+NOW = Now(1, 1_700_000_000_000_000)
+PLAIN_MAX = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES - records.HEAD_BYTES
+
+
+def flipped(record: bytes, at: int) -> bytes:
+    at %= len(record)
+    return record[:at] + bytes([record[at] ^ 0x10]) + record[at + 1 :]
+
+
+fields = st.builds(
+    Fields,
+    body=st.one_of(
+        st.binary(max_size=40), st.integers(PLAIN_MAX - 2, PLAIN_MAX + 80).map(bytes),
+        st.just(bytes(9_000)),
+    ),
+    priority=st.integers(0, 9),
+    correlation_id=st.binary(max_size=3),
+    envelope=st.sampled_from([{}, {"h": 1}]),
+    uid=st.one_of(
+        st.none(),
+        st.builds(Uid, st.sampled_from(["QM1", "B"]), st.sampled_from([5, NOW.wall_us + 1])),
+    ),
+    group=st.one_of(st.none(), st.just((b"g" * 24, 1, False))),
+    expiry_ms=st.sampled_from([0, 1]),
+    flags=st.sampled_from([0, 1, 0x10]),
+)  # fmt: skip
+record = st.builds(
+    lambda fields, at: (
+        records.encode(fields) if at is None else flipped(records.encode(fields), at)
+    ),
+    fields,
+    st.one_of(st.none(), st.none(), st.none(), st.integers(0, 100)),
+)
+
+
+def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
+    """Return what is said, stored and counted of *batches*, put one after the other."""
+    store, stamper = MemoryStore(), Stamper("QM1", 7)
+    queue = Queue(1, "Q", bounds, Counters(), Ids(1, b""), is_transmission=bool(target))
+    said = []
+    for batch in batches:
+        done = queue.put(store, NOW, stamper, batch, 5_000, target)
+        ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
+        said.append(([(i, e.code, e.text) for i, e in done.refused], ids, done.rows))
+    queue.flush(store)
+    return said, dict(store.rows), queue.counters, stamper.last_us
+
+
+@given(
+    st.lists(st.lists(record, max_size=8), max_size=3),
+    st.sampled_from(["", "F"]),
+    st.sampled_from([(10**6, 10**9), (3, 10**9), (10**6, 1_000)]),
+)
+def test_plain_records_are_put_as_all_others(
+    batches: list[list[bytes]], target: str, limits: tuple[int, int]
+) -> None:
+    bounds = Bounds(*limits, 1_000, 100)
+    fast = outcome(batches, target, bounds)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(puts, "_PLAIN", {})
+        slow = outcome(batches, target, bounds)
+    assert fast == slow
+
+
+def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the test above would compare the slow one with itself."""
+    monkeypatch.setattr(puts, "_put_one", None)
+    plain = [records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)]
+    said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
+    assert said == [([], [(i, NOW.wall_us + i) for i in range(3)], 6)]
+    assert (counters.depth, counters.fast) == (3, 3)
+
+
+def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
+    queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1, b""))
+    plain = records.encode(Fields(b"x"))
+    other = records.encode(Fields(b"x", uid=Uid("B", 1)))
+    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain, plain, other, plain, b""], 99)
+    first = NOW.wall_us
+    assert done.stamped == [[0, first, 2], [3, first + 2, 1]]
+    assert [(i, error.code) for i, error in done.refused] == [(4, ErrorCode.RECORD_MALFORMED)]
