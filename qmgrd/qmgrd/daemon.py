@@ -310,7 +310,7 @@ class Daemon:
             due_ms = self.now_ms() + period_ms
             await asyncio.sleep(period_ms / 1000)
             try:
-                self._store.space()
+                self._store.check()
             except StoreFailed as failed:  # Taken away: each turn would see it, but none came.
                 self._fail(failed)
                 return

@@ -134,8 +134,8 @@ def ready_is_found(node: Node, queue: Queue) -> None:
     for key, _ in node.store.scan(lane, keys.after(lane)):
         priority, arrival = keys.place(key)
         count += 1
-        found = arrival in queue.leases or arrival >= queue._heads[priority]
-        fact = f"{arrival} of {queue.name} at {node.name} lies before {queue._heads[priority]}"
+        found = arrival in queue.leases or arrival >= queue.heads[priority]
+        fact = f"{arrival} of {queue.name} at {node.name} lies before {queue.heads[priority]}"
         require(found, "ready_is_found", fact)
     fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
     require(count == queue.ready + len(queue.leases), "counters_equal_contents", fact)

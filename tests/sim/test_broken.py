@@ -195,9 +195,9 @@ def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch)
     come_back = Queue.come_back
 
     def lazy(self: Queue, tx: Transaction, lease: Lease, *, failed: bool) -> None:
-        heads = self._heads[:]
+        heads = self.heads[:]
         come_back(self, tx, lease, failed=failed)
-        self._heads[:] = heads
+        self.heads[:] = heads
 
     monkeypatch.setattr(Queue, "come_back", lazy)
     assert_caught({"ready_is_found"})
@@ -207,7 +207,7 @@ def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
     take = Queue.take
 
     def greedy(self: Queue, tx: Transaction, now: Now, consumer: Consumer, count: int) -> Any:
-        self._heads[:] = [0] * len(self._heads)
+        self.heads[:] = [0] * len(self.heads)
         leases, self.leases = self.leases, {}
         items = take(self, tx, now, consumer, count)
         self.leases = leases | self.leases

@@ -3,6 +3,7 @@
 from zlib import crc32
 
 COUNT_BITS = 40
+MARK_SHIFT = 9  # of a checksum; what is left and a count make a number below 2**63
 _COUNT_END = 1 << COUNT_BITS
 
 
@@ -38,11 +39,6 @@ class Ids:
         return first
 
 
-def lease_number(count: int, checksum: int) -> int:
-    """Return the number, below 2**63, of a lease of the message with that *checksum*."""
-    return checksum >> 9 << COUNT_BITS | count
-
-
 def is_lease_of(number: int, checksum: int) -> bool:
     """Return whether lease *number* was given for a message with that *checksum*."""
-    return number >> COUNT_BITS == checksum >> 9
+    return number >> COUNT_BITS == checksum >> MARK_SHIFT

@@ -19,7 +19,8 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
-from qmgrd.core.queue import Put, Queue
+from qmgrd.core.put import Put
+from qmgrd.core.queue import Queue
 
 BLOCKED_RETRY_MS = 1_000
 

@@ -19,7 +19,7 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake, parts_of
-from qmgrd.core.queue import DELIVER_MAX_BYTES
+from qmgrd.core.take import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker

@@ -13,7 +13,6 @@ next message is found by a seek, whatever the depth.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,21 +22,17 @@ from qmgr_protocol.messages import (
     DELIVERY,
     HANDLE,
     STATE_LEASED,
-    STATE_MAYBE_REDELIVERED,
-    STATE_REDELIVERED,
 )
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable
-from qmgrd.core.ids import Ids, is_lease_of, lease_number
+from qmgrd.core.ids import Ids, is_lease_of
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.put import Put, put
 from qmgrd.core.stamp import Stamper
-
-DELIVER_MAX_BYTES = 1024 * 1024
-_pack_item = DELIVERY.pack
+from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, take
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +74,18 @@ class Queue:
             keys.place_prefix(keys.LANE_READY, keys.PRIORITY_TOP if is_transmission else priority)
             for priority in range(records.PRIORITY_MAX + 1)
         ]
-        self._heads = [0] * (records.PRIORITY_MAX + 1)
+        self.heads = [0] * (records.PRIORITY_MAX + 1)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
-        self._lane_end = keys.after(self._lane)
+        self.lane_end = keys.after(self._lane)
 
     @property
     def ready(self) -> int:
         """How many messages an ordinary get can have."""
         return self.counters.depth - len(self.leases)
+
+    def key(self, priority: int, arrival: int) -> bytes:
+        """Return the key of an entry of the ready lane."""
+        return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
     def put(
         self, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
@@ -96,66 +95,8 @@ class Queue:
         return put(self, tx, now, stamper, batch, message_max_bytes, target)
 
     def take(self, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
-        """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
-
-        Stops at the consumer's credit, at the queue's limit of leases, and before a second
-        message that would make a frame of over DELIVER_MAX_BYTES.
-        """
-        count = min(count, consumer.credit_messages, self.bounds.leases_max - len(self.leases))
-        items: list[bytes] = []
-        damaged: list[tuple[bytes, bytes]] = []
-        if count <= 0:
-            return items
-        deadline_ms, lessee = now.ms + consumer.lease_ms, consumer.lessee
-        leases, own, open_sound = self.leases, lessee.leases, entries.open_sound
-        maybe_before, index_prefix = self.counters.maybe_before, self.origins.index_prefix()
-        lease_count = self.ids.leases(count)
-        size = 0
-        for priority, arrival, key, value in self._ready(tx):
-            found = open_sound(tx, value)
-            if found is None:
-                damaged.append((key, value))
-                continue
-            record, trailer, checksum, delivered, failed, put_us, in_rows = found
-            length = len(record)
-            if items and size + length > DELIVER_MAX_BYTES:
-                self._heads[priority] = arrival  # It is the first of the next frame.
-                break
-            number = lease_number(lease_count + len(items), checksum)
-            fields = (number, lessee, deadline_ms, priority, arrival, length, key,
-                      index_prefix + trailer, in_rows)  # fmt: skip
-            # As Lease(*fields), in half the time.
-            leases[arrival] = own[arrival] = tuple.__new__(Lease, fields)
-            state = _state(delivered, arrival, maybe_before)
-            item = _pack_item(priority, arrival, number, delivered, failed, state, put_us)
-            items.append(item + record)
-            size += length
-            if len(items) == count or size >= consumer.credit_bytes:
-                break
-        consumer.credit_messages -= len(items)
-        consumer.credit_bytes -= size
-        self.counters.delivered += len(items)
-        for key, value in damaged:
-            self.set_aside(tx, key, value)
-        return items
-
-    def _ready(self, tx: Transaction) -> Iterator[tuple[int, int, bytes, bytes]]:
-        """Yield (priority, arrival, key, entry) of what can be had, moving the positions."""
-        heads, leases, place = self._heads, self.leases, keys.place
-        priority = keys.PRIORITY_TOP
-        while priority >= 0:
-            start = keys.message(self.id, keys.LANE_READY, priority, heads[priority])
-            for key, value in tx.scan(start, self._lane_end):
-                found, arrival = place(key)
-                if found != priority:
-                    priority = found
-                    if arrival < heads[found]:
-                        break  # Behind are leased ones that a seek steps over at once.
-                heads[priority] = arrival + 1
-                if arrival not in leases:
-                    yield priority, arrival, key, value
-            else:
-                return
+        """Lease up to *count* of the next messages to *consumer*; return them as delivery items."""
+        return take(self, tx, now, consumer, count)
 
     def ack_all(self, tx: Transaction, handles: bytes) -> list[tuple[int, int]]:
         """Remove for good what *handles* name; return the index of each that could not, and why."""
@@ -196,7 +137,7 @@ class Queue:
             tx.delete(lease.index_key)
             self._count_acked(1, lease.size)
             return 0
-        value = tx.get(keys.message(self.id, keys.LANE_READY, min(priority, 9), arrival))
+        value = tx.get(self.key(min(priority, 9), arrival))
         if value is not None:
             record = entries.record(tx, entries.decode(value))
             if not is_lease_of(number, entries.checksum_of(record)):
@@ -231,7 +172,7 @@ class Queue:
         assert value is not None, f"{self.name}: leased {lease.arrival} is not there"
         tx.put(lease.key, entries.came_back(value, failed))
         self.counters.returned += 1
-        self._heads[lease.priority] = min(self._heads[lease.priority], lease.arrival)
+        self.heads[lease.priority] = min(self.heads[lease.priority], lease.arrival)
 
     def _end(self, lease: Lease) -> None:
         del self.leases[lease.arrival]
@@ -241,7 +182,7 @@ class Queue:
         """Remove a message that nobody leases, given its entry, sound or not."""
         entry = entries.decode(value)
         entries.delete_rows(tx, entry)
-        self._forget(tx, keys.message(self.id, keys.LANE_READY, priority, arrival), entry)
+        self._forget(tx, self.key(priority, arrival), entry)
 
     def set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
         """Move an entry that failed its checksum where nobody gets it, and count it."""
@@ -264,21 +205,21 @@ class Queue:
     ) -> tuple[list[bytes], tuple[int, int] | None]:
         """Return up to *count* messages behind *after*, as delivery items, and where to go on."""
         priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
-        start = keys.message(self.id, keys.LANE_READY, min(priority, 9), arrival + 1)
+        start = self.key(min(priority, 9), arrival + 1)
         items: list[bytes] = []
         size = 0
         bytes_max = min(bytes_max, DELIVER_MAX_BYTES)
-        for key, value in tx.scan(start, self._lane_end):
+        for key, value in tx.scan(start, self.lane_end):
             entry = entries.decode(value)
             size += entries.record_bytes(entry)
             if len(items) == count or (items and size > bytes_max):
                 return items, (priority, arrival)
             priority, arrival = keys.place(key)
             # No lease number: who browses must not be able to settle for others.
-            state = _state(entry.delivered, arrival, self.counters.maybe_before)
+            state = state_of(entry.delivered, arrival, self.counters.maybe_before)
             if arrival in self.leases:
                 state |= STATE_LEASED
-            item = _pack_item(
+            item = DELIVERY.pack(
                 priority, arrival, 0, entry.delivered, entry.failed, state, entry.put_us
             )
             items.append(item + entries.record(tx, entry))
@@ -295,10 +236,3 @@ class Queue:
         shown |= {"ready": self.ready, "leased": len(self.leases)}
         shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers)
         return shown
-
-
-def _state(delivered: int, arrival: int, maybe_before: int) -> int:
-    """Return what a delivery says of those before it."""
-    if delivered:
-        return STATE_REDELIVERED
-    return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0

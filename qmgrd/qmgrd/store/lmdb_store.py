@@ -108,7 +108,7 @@ class LmdbStore:
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
-            self._file = _identity(self._data.stat())
+            self._file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
             # Only now, so that a first start that is killed leaves nothing that calls for a store.
             with suppress(OSError):  # The disk may be full, and this daemon what empties it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
@@ -181,7 +181,7 @@ class LmdbStore:
         The file never shrinks. What is free in it is used again, but for what a pin holds.
 
         Raises:
-            StoreReplaced: the file was taken away; what is committed to it would be lost.
+            StoreReplaced: the file was removed; what is committed to it would be lost.
             StoreFailed: the disk does not even tell.
         """
         try:
@@ -191,32 +191,35 @@ class LmdbStore:
             raise StoreFailed(text) from error
 
     def _space(self) -> Space:
-        file = self._stat_data()
+        file = os.fstat(self._file)
+        if not file.st_nlink:
+            self.check()
         stat = self._env.stat()
         page_bytes = stat["psize"]
         held = self._pin.held_pages() if self._pin is not None else 0
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         used_bytes = (pages + held) * page_bytes
         file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
-        disk = os.statvfs(self.directory)
+        disk = os.fstatvfs(self._file)
         return Space(
             used_bytes, self.map_bytes, disk.f_bavail * disk.f_frsize,
             held_bytes=held * page_bytes, file_free_bytes=max(file_bytes - used_bytes, 0),
         )  # fmt: skip
 
-    def _stat_data(self) -> os.stat_result:
+    def check(self) -> None:
+        """Raise StoreReplaced where the path leads to the store's file no more."""
         try:
             found = self._data.stat()
         except OSError as error:
             raise StoreReplaced(self._data, error.strerror or str(error)) from error
-        if _identity(found) != self._file:
+        if not os.path.samestat(found, os.fstat(self._file)):
             raise StoreReplaced(self._data, "another file is there")
-        return found
 
     def close(self) -> None:
         """Close the store and let go of the directory."""
         self.abort()
         self._env.close()
+        os.close(self._file)
         os.close(self._lock_fd)
 
 
@@ -368,7 +371,3 @@ def _check_missing(directory: Path, data: Path) -> None:
         data.stat()
     except FileNotFoundError:
         raise StoreMissing(data, traces) from None
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino

@@ -56,5 +56,5 @@ def _audit_leases(queue: Queue, places: set[tuple[int, int]]) -> None:
         assert (lease.priority, arrival) in places, "a lease of a message that is not there"
         assert lease.lessee.leases[arrival] is lease
     for priority, arrival in places:
-        stuck = arrival < queue._heads[priority] and arrival not in queue.leases
+        stuck = arrival < queue.heads[priority] and arrival not in queue.leases
         assert not stuck, f"message {arrival} lies before the position, leased to nobody"

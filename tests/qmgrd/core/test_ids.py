@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core.ids import Ids, is_lease_of, lease_number
+from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT, Ids, is_lease_of
 from tests.qmgrd.core.harness import Manager
 
 
@@ -24,7 +24,7 @@ def test_numbers_of_a_boot_do_not_run_into_the_next_ones() -> None:
 def test_lease_number_tells_its_message_and_is_another_each_time() -> None:
     ids = Ids(1, b"salt")
     counts = [first + i for first in (ids.leases(10) for _ in range(100)) for i in range(10)]
-    numbers = [lease_number(count, 0xFFFF_FFFF) for count in counts]
+    numbers = [0xFFFF_FFFF >> MARK_SHIFT << COUNT_BITS | count for count in counts]
     assert len(set(numbers)) == 1_000
     assert max(numbers) < 2**63
     assert all(is_lease_of(number, 0xFFFF_FFFF) for number in numbers)

@@ -6,7 +6,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
-from qmgrd.core.queue import DELIVER_MAX_BYTES
+from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 LEASE_LOST = ErrorCode.LEASE_LOST
