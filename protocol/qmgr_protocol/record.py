@@ -31,6 +31,7 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
+SUMMED_AT = 5  # the first byte that the checksum covers
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24

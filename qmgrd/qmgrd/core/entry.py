@@ -35,12 +35,7 @@ HEAD_BYTES = HEAD.size
 INLINE_MAX_BYTES = (
     VALUE_MAX_BYTES - HEAD_BYTES - 64
 )  # A stamped record up to this follows its head.
-# The head of an entry without a target, and that of the record behind it, as far as `sound` looks.
-_HEADS = struct.Struct(">xBxBHHQ8xIB11xBBHI")
-_unpack_heads = _HEADS.unpack_from
-_SUMMED_FROM = HEAD_BYTES + 5  # what the checksum of a record covers
 _ROWS = struct.Struct(">QI")
-_PLAIN_BYTES = HEAD_BYTES + records.HEAD_BYTES + records.TIMESTAMP.size
 _REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
 _CHUNK_MAX = 0xFFFF_FFFF
 
@@ -137,23 +132,7 @@ class Sound(NamedTuple):
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
-    """Return what a delivery needs of an entry, or None if it is damaged.
-
-    As :func:`decode`, :func:`record` and :func:`sound`, at once for most: it is on the path of
-    every message.
-    """
-    if len(value) >= _HEADS.size:
-        (kind, target, delivered, failed, put_us, checksum, origin, correlation, group, envelope,
-         body) = _unpack_heads(value)  # fmt: skip
-        if not kind and not target:
-            size = _PLAIN_BYTES + correlation + envelope + body + origin
-            if group:
-                size += records.GROUP.size
-            if size != len(value) or crc32(value[_SUMMED_FROM:]) != checksum:
-                return None
-            found = (value[HEAD_BYTES:], value[-8 - origin :], checksum, delivered, failed, put_us,
-                     False)  # fmt: skip
-            return tuple.__new__(Sound, found)  # As Sound(*found), in half the time.
+    """Return what a delivery needs of an entry, or None if it is damaged."""
     entry = decode(value)
     record_ = record(tx, entry)
     if not sound(record_):

@@ -43,7 +43,7 @@ CLOCK_ROW = struct.Struct(">QQQQQ")
 _QUEUE = struct.Struct(">cI")
 _LANE = struct.Struct(">cIB")
 _MESSAGE = struct.Struct(">cIBBQ")
-_unpack_place = struct.Struct(">6xBQ").unpack
+unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - priority, arrival
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
@@ -67,7 +67,7 @@ def lane(queue_id: int, lane_: int) -> bytes:
 
 def place(key: bytes) -> tuple[int, int]:
     """Return the priority and the arrival that the key of an entry holds."""
-    rank, arrival = _unpack_place(key)
+    rank, arrival = unpack_place(key)
     return PRIORITY_TOP - rank, arrival
 
 
