@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_tools.bench_load import READ_BYTES, Latency
@@ -131,9 +130,11 @@ def mixed(host: Host, big_bytes: int, seconds: float) -> Mixed:
     )  # fmt: skip
 
 
-def turns_between(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[Any]:
+def turns_between(
+    before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> list[list[int]]:
     """Return the turns of each class that came between two answers of a daemon."""
-    known = dict(map(tuple, before))  # type: ignore[arg-type]
+    known = {pair[0]: pair[1] for pair in before}
     found = [[below_us, turns - known.get(below_us, 0)] for below_us, turns in after]
     return [pair for pair in found if pair[1]]
 

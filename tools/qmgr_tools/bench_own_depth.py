@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from qmgr_protocol import messages as m
 from qmgr_tools import humane
-from qmgr_tools.bench_own_host import Host, LoadFailed, Pulse, fill, get, put
+from qmgr_tools.bench_own_host import Host, LoadFailed, Memory, Pulse, fill, get, put
 from qmgr_tools.bench_own_result import Setting, Target, at_least, at_most, median, median_ratio
 
 W4_DEPTH = 1_000_000
@@ -210,7 +210,7 @@ def start(setting: Setting) -> Starts:
             host.ask(m.QueueCreate, DEEP)
             fill(host, DEEP, depth, setting.say)
     times: list[list[float]] = [[] for _ in hosts]
-    memories = []
+    memories: list[Memory] = []
     for number in range(setting.rounds):
         setting.say(f"START: round {number + 1} of {setting.rounds}")
         memories = []
