@@ -26,5 +26,5 @@ def test_people_read_units(qm: Qmctl) -> None:
     assert facts["queue manager"] == "QM"
     assert facts["store at most"] == "64 GiB"
     assert facts["listening"].count(", ") == 1
-    assert facts["longest turn"].endswith(" ms")
+    assert facts["longest turn since asked"].endswith(" ms")
     assert "puts refused" not in facts

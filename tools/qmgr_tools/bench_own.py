@@ -46,7 +46,7 @@ ROWS = {
         "10,000,000 queued: start, memory, puts and gets beside an empty queue", ten_million
     ),
     "C1000": Row("1,000 connections with one put in flight each, beside W1b", c1000),
-    "BIG": Row("1 % of the messages have 64 KiB, 1 MiB or 4 MiB: turns, everybody else's p99", big),
+    "BIG": Row("1 % of the messages have 64 KiB to 4 MiB: turns, p99 of the others", big),
     "LINK": Row("one link: a backlog, and a live stream, beside W1b and W3", link),
     "DUP": Row("the check for duplicates at depth 10 to 1,000,000, beside a search", dup),
     "START": Row("start and memory at depth 0 to 1,000,000", start),
@@ -178,13 +178,17 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
         epilog="ROWS, SECONDS and SCALE in the environment do as the options.\n\n"
         "examples:\n"
         "  python -m qmgr_tools.bench_own --rows C1000 LINK\n"
-        "  ROWS=10M SCALE=0.1 python -m qmgr_tools.bench_own    # a million: a tenth of the disk",
+        "  ROWS=10M SCALE=0.1 python -m qmgr_tools.bench_own  # a tenth of it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--rows", nargs="+", default=[environment.get("ROWS", "")], metavar="ROW")
     parser.add_argument(
-        "--others", action="store_true", help="pass over names of rows that are not of these"
+        "--rows",
+        nargs="+",
+        default=[environment.get("ROWS", "")],
+        metavar="ROW",
+        help="by default all",
     )
+    parser.add_argument("--others", action="store_true", help="pass over the names of other rows")
     parser.add_argument("--seconds", type=float, default=environment.get("SECONDS") or "4",
                         help="how long each measurement puts (4)")  # fmt: skip
     parser.add_argument("--scale", type=float, default=environment.get("SCALE") or "1",

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
+from qmgr_tools.bench_own_depth import check_disk
 from qmgr_tools.bench_own_host import SIZE_BYTES, Host, LoadFailed, Wire, bodies, pour, records
 from qmgr_tools.bench_own_result import Setting, Target, at_most, median, median_ratio
 
@@ -67,6 +68,7 @@ class Duplicates:
 def dup(setting: Setting) -> Duplicates:
     """Time puts with UIDs at each depth, in turns, and the search at the same depths."""
     depths = sorted({setting.scaled(depth) for depth in DEPTHS})
+    check_disk(setting, sum(depths))
     times: dict[int, list[Burst]] = {depth: [] for depth in depths}
     searches: dict[int, list[float]] = {depth: [] for depth in depths}
     with Host(setting.directory / "dup") as host:

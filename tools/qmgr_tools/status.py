@@ -26,7 +26,7 @@ FACTS = (
     output.size("disk_free_bytes", "disk free"),
     output.duration("cpu_ms", "processor time"),
     output.count("turn"),
-    output.Column("turn_longest_us", "longest turn", _milliseconds),
+    output.Column("turn_longest_us", "longest turn since asked", _milliseconds),
     output.count("boot"),
     output.text("store_id", "store"),
     output.count("pid"),
