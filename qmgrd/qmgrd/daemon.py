@@ -28,6 +28,7 @@ from qmgrd.net.dialler import dial
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.snapshot import Snapshotter
+from qmgrd.ops.turn_times import TurnTimes
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = "qmgrd/0.1.0"
@@ -55,6 +56,7 @@ class Daemon:
         self._kept_out: dict[str, int] = {}
         self._recoveries: list[int] = []
         self._turn_scheduled = False
+        self._turn_times = TurnTimes()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._dials: set[asyncio.Task[None]] = set()
@@ -105,6 +107,8 @@ class Daemon:
             "store_map_bytes": space.map_bytes,
             "disk_free_bytes": space.disk_free_bytes,
             "listening": self.addresses,
+            "turn_longest_us": self._turn_times.take_longest_us(),
+            "turn_times_us": self._turn_times.histogram(),
         }
 
     async def run(self) -> None:
@@ -172,9 +176,11 @@ class Daemon:
             self._set_timer()
 
     def _run_turn(self) -> None:
+        start_ns = time.monotonic_ns()
         try:
             self._release(self._turns.run(self._now()))
             self._snapshots.give_way()
+            self._turn_times.add(time.monotonic_ns() - start_ns)
         except TurnFailed as failed:
             self._recover(failed)
         except StoreFailed as failed:

@@ -7,6 +7,7 @@ KEYS = {
     "name", "software", "pid", "uptime_ms", "cpu_ms", "listening", "store_id", "boot", "turn",
     "queues", "messages", "leased", "producers", "connections", "jobs", "links", "links_up",
     "store_used_bytes", "store_map_bytes", "disk_free_bytes", "store_full",
+    "turn_longest_us", "turn_times_us",
 }  # fmt: skip
 
 
@@ -25,4 +26,5 @@ def test_people_read_units(qm: Qmctl) -> None:
     assert facts["queue manager"] == "QM"
     assert facts["store at most"] == "64 GiB"
     assert facts["listening"].count(", ") == 1
+    assert facts["longest turn since asked"].endswith(" ms")
     assert "puts refused" not in facts

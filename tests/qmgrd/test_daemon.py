@@ -132,6 +132,19 @@ async def test_status_has_what_only_the_shell_knows(tmp_path: Path) -> None:
         await wire.close()
 
 
+async def test_status_tells_how_long_turns_take(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address)
+        before = await wire.ask(m.Status)
+        await wire.ask(m.QueueCreate, "Q")
+        after = await wire.ask(m.Status)
+        turns = [sum(count for _, count in status["turn_times_us"]) for status in (before, after)]
+        assert turns[1] >= turns[0] + 2  # that of the first status, and that of the queue
+        longest_class_us = max(below_us for below_us, _ in after["turn_times_us"])
+        assert 0 < after["turn_longest_us"] < longest_class_us
+        await wire.close()
+
+
 async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> None:
     async with running(tmp_path, listen={"connections_max": 2}) as here:
         wires = [await Wire.connect(here.address) for _ in range(2)]

@@ -3,6 +3,11 @@
 from qmgr_tools import output
 from qmgr_tools.command import Call
 
+
+def _milliseconds(time_us: int) -> str:
+    return f"{time_us / 1000:,.1f} ms"
+
+
 FACTS = (
     output.text("name", "queue manager"),
     output.text("software"),
@@ -21,6 +26,7 @@ FACTS = (
     output.size("disk_free_bytes", "disk free"),
     output.duration("cpu_ms", "processor time"),
     output.count("turn"),
+    output.Column("turn_longest_us", "longest turn since asked", _milliseconds),
     output.count("boot"),
     output.text("store_id", "store"),
     output.count("pid"),
@@ -39,6 +45,8 @@ def status(call: Call) -> None:
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     why puts are refused, or ""
+      turn_longest_us                the longest turn since somebody last asked
+      turn_times_us                  [below so many us, turns], since the start
     """
     with call.client("ask for the status") as client:
         row = client.status()
