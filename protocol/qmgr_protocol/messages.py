@@ -270,7 +270,7 @@ class QueuePurge(NamedTuple):
 
 
 class QueueAlter(NamedTuple):
-    """Changes attributes of a queue, for good. OK value: its row, and what changed from what to what.
+    """Changes attributes of a queue, for good. OK value: its row, and what is other than before.
 
     attributes: those to change; nil stands for the default.
     """
