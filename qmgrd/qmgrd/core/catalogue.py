@@ -108,16 +108,18 @@ class Catalogue:
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, PUT_INHIBITED.
         """
-        queue, target = self.find(name), ""
-        if isinstance(queue, Remote):
-            if queue.put_inhibit:
+        found = self.find(name)
+        if isinstance(found, Remote):
+            if found.put_inhibit:
                 raise attributes.put_inhibited(name)
-            queue, target = self.links[queue.manager].queue, queue.target
-        elif queue.is_transmission:
+            queue, target = self.links[found.manager].queue, found.target
+        elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{name} is filled by puts to remote queues such as QUEUE{name}",
             )
+        else:
+            queue, target = found, ""
         if queue.bounds.put_inhibit:
             raise attributes.put_inhibited(queue.name)
         return queue, target
