@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_protocol.errors import RemoteProtocolError
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.window import Inbox, Outbox
+from tests.qmgrd.core.harness import Delivery, Manager, items, record
 
 HERE = Path(__file__).parent / "conversations"
 Player = Callable[[str], str]  # takes a line, returns the answer to it
@@ -83,13 +85,86 @@ class WindowPlayer:
         return ""
 
 
+class QueuePlayer:
+    """A queue manager with the queue Q, its operator, and an application that puts and gets.
+
+    An answer ends with what came to the application beside it.
+    """
+
+    def __init__(self) -> None:
+        self.manager = Manager(queue_defaults={"lease_ms": 1_000})
+        self.operator, self.app = self.manager.connect("operator"), self.manager.connect("app")
+        self.operator.ask(m.QueueCreate, "Q")
+        self._held: dict[str, Delivery] = {}  # by body
+
+    def __call__(self, line: str) -> str:
+        verb, *words = line.split()
+        try:
+            said = [getattr(self, f"_{verb}")(*words)]
+        except RequestError as error:
+            said = [str(error)]
+        self.manager.rest()
+        for message in self.app.hear():
+            if type(message) is m.Deliver:
+                said.append(f"delivered {self._take(items(message))}")
+            elif type(message) is m.Error:
+                said.append(f"its get ends: {message.text}")
+        return "\n".join(said)
+
+    def _take(self, found: list[Delivery]) -> str:
+        bodies = [x.body.decode() for x in found]
+        self._held |= dict(zip(bodies, found, strict=True))
+        return " ".join(bodies) or "nothing"
+
+    def _alter(self, *words: str) -> str:
+        """As attribute=value; nothing behind the sign is the default."""
+        pairs = (word.split("=") for word in words)
+        values = {"true": True, "false": False, "": None}
+        changes = {key: values[x] if x in values else int(x) for key, x in pairs}
+        changed = self.operator.ask(m.QueueAlter, "Q", changes)["changed"]
+        return "; ".join(f"{k} {a} -> {b}" for k, (a, b) in changed.items()) or "no change"
+
+    def _put(self, *bodies: str) -> str:
+        refused = self.app.put_records("Q", *(record(body.encode()) for body in bodies))
+        return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "stored"
+
+    def _get(self) -> str:
+        return f"got {self._take(self.app.get('Q'))}"
+
+    def _wait(self) -> str:
+        self.app.send(m.Get(self.app.next_id(), "Q", 1, 60_000))
+        return "waits"
+
+    def _consume(self) -> str:
+        self.app.consume("Q")
+        return "a consumer is open"
+
+    def _ack(self, body: str) -> str:
+        return f"{self.app.ack(self._held[body]) or 'done'}"
+
+    def _release(self, body: str) -> str:
+        return f"{self.app.release(self._held[body]) or 'done'}"
+
+    def _browse(self) -> str:
+        return " ".join(body.decode() for body in self.operator.bodies("Q")) or "nothing"
+
+    def _pass(self, ms: str) -> str:
+        self.manager.turn(int(ms))
+        return f"{ms} ms pass"
+
+    def _crash(self) -> str:
+        self.manager.crash()
+        self.operator, self.app = self.manager.connect("operator"), self.manager.connect("app")
+        return "the queue manager is there again"
+
+
 def _ids(ids: Sequence[int]) -> str:
     if len(ids) > 10 and ids[-1] - ids[0] == len(ids) - 1:
         return f"{ids[0]} to {ids[-1]}"
     return " ".join(map(str, ids)) or "nothing"
 
 
-PLAYERS: dict[str, Callable[[], Player]] = {"window": WindowPlayer}
+PLAYERS: dict[str, Callable[[], Player]] = {"window": WindowPlayer, "queue": QueuePlayer}
 
 
 def replay(text: str, player: Player) -> str:

@@ -262,6 +262,10 @@ class Client:
         """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
         return self._call(self._manager.queue_create(queue, attributes))
 
+    def alter_queue(self, queue: str, /, **changes: int | None) -> dict[str, Any]:
+        """Change attributes of a queue for good; see aio_admin."""
+        return self._call(self._manager.alter_queue(queue, **changes))
+
     def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a queue, with *purge* also one that holds messages; tells how many."""
         return self._call(self._manager.queue_delete(queue, purge=purge))

@@ -62,6 +62,8 @@ class ErrorCode(IntEnum):
     QUEUE_IS_TRANSMISSION = 307
     QUEUES_EXHAUSTED = 308
     QUEUE_IN_USE = 309
+    PUT_INHIBITED = 310
+    GET_INHIBITED = 311
     # 400: messages
     RECORD_MALFORMED = 400
     CHECKSUM_MISMATCH = 401
@@ -106,6 +108,8 @@ _RETRY = {
     ErrorCode.QUEUE_BYTES_FULL,
     ErrorCode.QUEUE_NOT_EMPTY,
     ErrorCode.QUEUE_IN_USE,
+    ErrorCode.PUT_INHIBITED,
+    ErrorCode.GET_INHIBITED,
     ErrorCode.STORE_FULL,
     ErrorCode.LEASES_EXHAUSTED,
     ErrorCode.PRODUCERS_EXHAUSTED,

@@ -76,6 +76,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (42, m.QueueList, (_ID, NAME, integer(1, 1_000))),
     (43, m.QueueShow, (_ID, NAME)),
     (44, m.QueuePurge, (_ID, NAME)),
+    (45, m.QueueAlter, (_ID, NAME, _ATTRIBUTES)),
     (60, m.LinkOpen, (_ID, exactly(24), _SEQ, _SEQ)),
     (61, m.LinkCreate, (_ID, NAME, _ATTRIBUTES)),
     (62, m.LinkDelete, (_ID, NAME, flag)),

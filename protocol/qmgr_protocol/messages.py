@@ -18,7 +18,7 @@ LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Role: TypeAlias = Literal["client", "queue-manager"]
-Message: TypeAlias = Any  # One of the classes of this module; a union of 37 helps nobody.
+Message: TypeAlias = Any  # One of the classes of this module; a union of 38 helps nobody.
 
 
 class Hello(NamedTuple):
@@ -267,6 +267,17 @@ class QueuePurge(NamedTuple):
 
     request_id: int
     queue: str
+
+
+class QueueAlter(NamedTuple):
+    """Changes attributes of a queue, for good. OK value: its row, and what is other than before.
+
+    attributes: those to change; nil stands for the default.
+    """
+
+    request_id: int
+    queue: str
+    attributes: dict[str, Any] = {}
 
 
 class LinkCreate(NamedTuple):

@@ -40,7 +40,7 @@ class State(Enum):
 EITHER = frozenset({m.Ping, m.Pong})
 FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.Cancel, m.ProducerOpen, m.Put, m.Get, m.Consume, m.Credit, m.Settle, m.Browse,
-    m.QueueCreate, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
+    m.QueueCreate, m.QueueAlter, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
     m.LinkOpen, m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
     m.Status, m.Snapshot,
 }  # fmt: skip

@@ -46,6 +46,7 @@ class Maker:
             m.Settle: self._settle,
             m.LinkOpen: self._link_open,
             m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
+            m.QueueAlter: lambda: m.QueueAlter(self.id(), self.name(), self._attributes()),
             m.LinkCreate: self._link_create,
         }
 
@@ -159,9 +160,10 @@ class Maker:
 
     def _attributes(self) -> dict[str, Any]:
         rng = self.rng
-        known = ("depth_max", "bytes_max", "lease_ms", "depth_mx", "stopped", "", "x" * 200)
+        known = ("depth_max", "bytes_max", "lease_ms", "put_inhibit", "get_inhibit", "depth_mx",
+                 "stopped", "", "x" * 200)  # fmt: skip
         return {
-            rng.choice(known): rng.choice((*EDGES[:11], "5", None, True, [1], ["x"] * 100))
+            rng.choice(known): rng.choice((*EDGES[:11], "5", None, True, False, [1], ["x"] * 100))
             for _ in range(rng.choice((0, 0, 1, 1, 2)))
         }
 

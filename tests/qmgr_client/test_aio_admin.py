@@ -1,5 +1,6 @@
 """The verbs of administration, against a real daemon."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,40 @@ async def test_administration(tmp_path: Path) -> None:
         await manager.put("A", b"x")
         assert await manager.queue_purge("A") == {"messages": 1}
         assert await manager.queue_delete("A") == {"messages": 0}
+
+
+async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("A", {"lease_ms": 5_000})
+        row = await manager.alter_queue("A", lease_ms=None, depth_max=7, put_inhibit=True)
+        assert row["changed"] == {
+            "depth_max": [100_000_000, 7], "lease_ms": [5_000, 30_000],
+            "put_inhibit": [False, True],
+        }  # fmt: skip
+        assert (row["depth_max"], row["lease_ms"], row["given"]) == (7, 30_000, ["depth_max"])
+        with pytest.raises(RequestError) as caught:
+            await manager.put("A", b"x")
+        assert caught.value.code == ErrorCode.PUT_INHIBITED
+        assert (await manager.alter_queue("A", put_inhibit=True))["changed"] == {}
+        await manager.alter_queue("A", put_inhibit=False)
+        await manager.put("A", b"x")
+
+
+async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("A", {"get_inhibit": True})
+        await manager.put("A", b"x")
+        with pytest.raises(RequestError) as caught:
+            await manager.get("A")
+        assert caught.value.code == ErrorCode.GET_INHIBITED
+        async with connect(address) as other:
+            first = asyncio.ensure_future(anext(aiter(other.consume("A"))))
+            while not (await manager.queue_show("A"))["consumers"]:
+                assert not first.done()
+            await manager.alter_queue("A", get_inhibit=False)
+            message = await first
+            assert message.body == b"x"
+            await other.ack(message)
 
 
 async def test_accepting_is_refused_where_nothing_was(tmp_path: Path) -> None:

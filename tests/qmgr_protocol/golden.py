@@ -93,6 +93,7 @@ MESSAGES: dict[str, m.Message] = {
     "Browse behind a place": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
     "QueueCreate": m.QueueCreate(5, "ORDERS", {"depth_max": 1_000}),
     "QueueCreate of a remote queue": m.QueueCreate(5, "FLIGHTS@NYC"),
+    "QueueAlter": m.QueueAlter(5, "ORDERS", {"depth_max": None, "put_inhibit": True}),
     "QueueDelete": m.QueueDelete(5, "ORDERS", True),
     "QueueList": m.QueueList(5, "ORDERS", 100),
     "QueueShow": m.QueueShow(5, "ORDERS"),

@@ -137,6 +137,7 @@ def test_keys_of_each_reply_are_described() -> None:
     answers = [
         client.ask(m.QueueCreate, "Q"),
         client.ask(m.QueueCreate, "F@NYC"),
+        client.ask(m.QueueAlter, "Q", {"depth_max": 1}),
         client.ask(m.QueueShow, "Q"),
         client.ask(m.QueueShow, "@NYC"),
         client.ask(m.QueueList),

@@ -10,7 +10,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 COMMANDS = [
     ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
-    *(["queue", verb] for verb in ("create", "ls", "show", "delete", "purge")),
+    *(["queue", verb] for verb in ("create", "alter", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
     *(["bench", verb] for verb in ("put", "get", "putget")),
 ]  # fmt: skip

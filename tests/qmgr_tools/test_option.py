@@ -6,6 +6,14 @@ from qmgr_tools import option
 from qmgr_tools.failure import Exit, Failure
 
 
+def test_default_takes_a_value_back() -> None:
+    parse = option.or_default(option.messages)
+    assert parse("default") == option.DEFAULT
+    assert parse("5") == option.messages(5) == 5
+    with pytest.raises(typer.BadParameter, match='"-5" is no number of messages, 1 or more'):
+        parse("-5")
+
+
 def test_size_and_times_have_units() -> None:
     assert option.size("64 MiB") == 64 << 20
     assert option.wait("500 ms") == 500

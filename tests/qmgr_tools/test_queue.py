@@ -1,6 +1,8 @@
+import re
+
 import pytest
 
-from tests.qmgr_tools.conftest import Daemon, Qmctl
+from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
 BAD_NAMES = ["a/b", "%s", "", "x" * 300, "ä", "two words", "nul\0", "a@b@c", "NAME@"]
@@ -25,17 +27,57 @@ def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> 
     ended = qm("queue", "create", queue, "--depth-max", "5", "--lease", "1min")
     assert (ended.code, ended.err) == (
         6,
-        f"error: cannot create queue {queue} -- it exists: depth max is 100000000, asked 5; "
-        "lease is 30 s, asked 1 min -- "
-        f"see: qmctl queue show {queue}; delete it first to give it others\n",
+        f"error: cannot create queue {queue} -- it exists: depth max is 100000000 by default, "
+        "asked 5; lease is 30 s by default, asked 1 min -- "
+        f"give it others with: qmctl queue alter {queue}\n",
     )
 
 
 def test_creating_it_with_fewer_attributes_is_refused(qm: Qmctl, queue: str) -> None:
-    qm("queue", "create", f"{queue}.5", "--depth-max", "5")
-    ended = qm("queue", "create", f"{queue}.5")
+    qm("queue", "create", f"{queue}.5", "--depth-max", "5", "--lease", "30s")
+    ended = qm("queue", "create", f"{queue}.5", "--lease", "30s")
     assert ended.code == 6
-    assert "it was created with other options, and has depth max 5, bytes max 1 TiB" in ended.err
+    assert "it exists: depth max is 5, asked the default -- give it others" in ended.err
+
+
+def test_creating_it_with_what_is_the_default_anyway_is_told_from_that(
+    qm: Qmctl, queue: str
+) -> None:
+    ended = qm("queue", "create", queue, "--lease", "30s")
+    assert ended.code == 6
+    assert "it exists: lease is 30 s by default, asked 30 s --" in ended.err
+
+
+def test_state_of_each_queue_is_listed(qm: Qmctl, queue: str) -> None:
+    for name, options in (
+        ("no-puts", ["--put-inhibit"]), ("no-gets", ["--get-inhibit"]),
+        ("closed", ["--put-inhibit", "--get-inhibit"]),
+    ):  # fmt: skip
+        qm("queue", "create", f"{queue}.{name}")
+        assert qm("queue", "alter", f"{queue}.{name}", *options).code == 0
+
+    def states(*where: str) -> list[str]:
+        rows = ["queue", "ls", "--columns", "state", "--where", f"queue={queue}*", *where]
+        return qm(*rows).out.splitlines()[1:]
+
+    assert states() == ["open", "closed", "no gets", "no puts"]
+    assert states("--where", "put_inhibit=yes") == ["closed", "no puts"]
+    assert states("--where", "state!=open", "--where", "get_inhibit=no") == ["no puts"]
+    shown = qm("queue", "show", f"{queue}.closed", "-o", "json").json
+    assert (shown["state"], shown["put_inhibit"], shown["get_inhibit"]) == ("closed", True, True)
+
+
+def test_list_fits_a_narrow_terminal(
+    qmctl: Qmctl, own_daemon: Daemon, on_terminal: OnTerminal
+) -> None:
+    where = ["-c", own_daemon.unix]
+    qmctl(*where, "link", "create", "NARROW", "127.0.0.1:1", "--stopped")
+    qmctl(*where, "queue", "alter", "@NARROW", "--put-inhibit")
+    shown = on_terminal(*where, "queue", "ls", COLUMNS="80", NO_COLOR="1")
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in shown.out.splitlines()]
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("@NARROW  transmission  no puts ")
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -89,7 +131,9 @@ def test_list_is_filtered_sorted_and_cut(own_daemon: Daemon, qmctl: Qmctl) -> No
     assert qm(*short, "--sort", "-ready") == "QUEUE\nC\nA\nB\n"
     assert qm(*short, "--where", "ready>0", "--where", "queue!=A") == "QUEUE\nC\n"
     assert qm(*short, "--sort", "-ready", "--limit", "1") == "QUEUE\nC\n"
-    assert qm("queue", "ls").startswith("QUEUE\tKIND\tREADY\tLEASED\tBYTES\tCONSUMERS\tPUTS\t")
+    assert qm("queue", "ls").startswith(
+        "QUEUE\tKIND\tSTATE\tREADY\tLEASED\tBYTES\tCONSUMERS\tPUTS\t"
+    )
 
 
 def test_list_in_json_has_the_keys_of_show(qm: Qmctl, queue: str) -> None:

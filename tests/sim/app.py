@@ -266,7 +266,7 @@ class App:
             self.idle_until_ms = self.lab.now_ms + REDIAL_MS
             code = name_of(found.code)
             require(
-                code in ("QUEUE_UNKNOWN", "QUEUE_DELETED"),
+                code in ("QUEUE_UNKNOWN", "QUEUE_DELETED", "GET_INHIBITED"),
                 "refusals_have_a_cause",
                 f"{self.name}: {found}",
             )

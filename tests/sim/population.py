@@ -70,6 +70,10 @@ def _create(world: "World", name: str, queue: str, attributes: dict[str, Any]) -
     world.askers[name].want(lambda i: m.QueueCreate(i, queue, attributes))
 
 
+def _alter(world: "World", name: str, queue: str, changes: dict[str, Any]) -> None:
+    world.askers[name].want(lambda i: m.QueueAlter(i, queue, changes))
+
+
 def populate(world: "World") -> None:
     """Put clients at all queue managers."""
     random = world.random
@@ -95,7 +99,7 @@ def populate(world: "World") -> None:
 
 
 def operate(world: "World", name: str) -> None:
-    """Have an operator look at things, or throw away what may be thrown away."""
+    """Have an operator look at things, inhibit them, or throw away what may be thrown away."""
     random, asker = world.random, world.askers[name]
     asker.dial()
     if len(asker.todo) > 3:
@@ -110,11 +114,23 @@ def operate(world: "World", name: str) -> None:
         scratch, late = m.QueueCreate(0, "SCRATCH"), m.QueueCreate(0, "LATE")
         chosen = random.choice([purge, delete, scratch, late])
         asker.want(lambda i: chosen._replace(request_id=i))
+    elif dice > 0.85:
+        _inhibit(world, name)
     else:
         show: Any = m.QueueShow(0, "LOCAL")
         listed: Any = m.LinkList(0)
         chosen = random.choice([show, listed, m.QueueList(0), m.Status(0), m.Browse(0, "LOCAL")])
         asker.want(lambda i: chosen._replace(request_id=i))
+
+
+def _inhibit(world: "World", name: str) -> None:
+    """Inhibit puts or gets of some queue, or lift that."""
+    random = world.random
+    queue = random.choice([*queues(world, name), *remotes(name), f"@{peer_of(name)}"])
+    changes = {"put_inhibit": random.random() < 0.3}
+    if queue not in remotes(name):
+        changes["get_inhibit"] = random.random() < 0.3
+    _alter(world, name, queue, changes)
 
 
 def _remake_link(world: "World") -> None:
@@ -127,7 +143,7 @@ def _remake_link(world: "World") -> None:
 
 
 def calm_down(world: "World") -> None:
-    """Have everybody finish what they do, and do it well; operators create what is missing."""
+    """Have everybody finish, and do it well; operators create what is missing, inhibit nothing."""
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = 0.0
@@ -139,3 +155,8 @@ def calm_down(world: "World") -> None:
         app.producing.total = min(app.producing.total, app.made + 20)
     for queue in ("LATE", "SCRATCH"):
         _create(world, HUB, queue, {})
+    for name in world.nodes:
+        for queue in (*queues(world, name), "LATE", f"@{peer_of(name)}"):
+            _alter(world, name, queue, {"put_inhibit": False, "get_inhibit": False})
+        for queue in remotes(name):
+            _alter(world, name, queue, {"put_inhibit": False})

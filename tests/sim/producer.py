@@ -17,7 +17,7 @@ from tests.sim.node import Node
 
 EXPECTED = {
     "QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL",
-    "PRODUCERS_EXHAUSTED",
+    "PRODUCERS_EXHAUSTED", "PUT_INHIBITED",
 }  # fmt: skip
 RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
 

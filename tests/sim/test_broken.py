@@ -5,16 +5,18 @@ among the first few has to break the law that speaks of it.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
-from qmgrd.core import streams
+from qmgrd.core import attributes, streams
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Outcome
 from qmgrd.core.dedup import OriginTable
+from qmgrd.core.delivery import Delivery
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.link import Link, LinkState
@@ -256,6 +258,21 @@ def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
 
 def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_unblock", lambda self: None)
+    assert_caught({"drains_in_time"})
+
+
+def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:
+    bounds = attributes.bounds
+
+    def forgetful(config: Any, row: dict[str, Any]) -> Any:
+        return replace(bounds(config, row), put_inhibit=False, get_inhibit=False)
+
+    monkeypatch.setattr(attributes, "bounds", forgetful)
+    assert_caught({"inhibited_is_held_back"})
+
+
+def test_consumers_do_not_go_on_once_gets_are_allowed(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Delivery, "queue_altered", lambda self, queue: None)
     assert_caught({"drains_in_time"})
 
 

@@ -187,6 +187,20 @@ def test_full_queue_at_the_hub_holds_the_link_until_it_drains_B19() -> None:
     assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
 
 
+def test_inhibited_queue_at_the_hub_holds_the_link_until_that_is_lifted() -> None:
+    pair = Pair()
+    pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
+    bodies = pair.put(5)
+    pair.advance(5_000)
+    assert pair.link.state is LinkState.BLOCKED
+    assert pair.link.error.startswith(f"PUT_INHIBITED: {HUB} says: puts are inhibited on queue F")
+    assert (len(stored(pair.edge, pair.link.queue)), pair.reader.get("FLIGHTS")) == (5, [])
+    pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": False}))
+    pair.advance(3_000)
+    assert pair.reader.get("FLIGHTS") == bodies
+    assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
+
+
 def test_unknown_queue_at_the_hub_holds_the_link_until_it_is_created() -> None:
     pair = Pair()
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"LATE@{HUB}"))

@@ -54,6 +54,8 @@ class View:
     """What is known of one queue manager from outside."""
 
     queues: dict[int, tuple[str, str]] = field(default_factory=dict)  # id: name, kind
+    inhibits: dict[int, frozenset[str]] = field(default_factory=dict)  # by queue id, as durable
+    altered: set[str] = field(default_factory=set)  # queues, in the last transaction
     held: dict[Handle, Held] = field(default_factory=dict)
     uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # on a queue now
     ever: set[tuple[str, bytes]] = field(default_factory=set)  # on a queue of that name, ever
@@ -92,6 +94,8 @@ class Watch:
     def durable(self, node: Node, changes: list[Change]) -> None:
         """Judge a transaction."""
         view = self.of(node)
+        rows_of_queues = [x.key for x in changes if x.key[:1] == keys.SPACE_QUEUE]
+        view.altered = {key[1:].decode() for key in rows_of_queues}
         for change in changes:
             space = change.key[:1]
             if space == keys.SPACE_MESSAGE:
@@ -106,6 +110,14 @@ class Watch:
             elif space == keys.SPACE_QUEUE and change.new is not None:
                 row = unpack(rows.unseal(change.key, change.new))
                 view.queues[row["queue_id"]] = (change.key[1:].decode(), row["kind"])
+                set_ = (key for key in ("put_inhibit", "get_inhibit") if row.get(key))
+                view.inhibits[row["queue_id"]] = frozenset(set_)
+
+    def _allows(self, view: View, queue_id: int, inhibit: str, fact: str) -> None:
+        """Hold an inhibit to its word, but in the turn that may have lifted it meanwhile."""
+        inhibited = inhibit in view.inhibits.get(queue_id, ())
+        was_altered = view.queues[queue_id][0] in view.altered
+        require(was_altered or not inhibited, "inhibited_is_held_back", fact)
 
     def _clock(self, node: Node, view: View, change: Change) -> None:
         assert change.new is not None
@@ -133,6 +145,7 @@ class Watch:
         put, trailer = self.ledger.of(record), entries.uid_trailer(entry)
         name, kind = view.queues[handle[0]]
         fact = f"message {put.serial} of {put.producer} on {name} at {node.name}"
+        self._allows(view, handle[0], "put_inhibit", fact)
         uid = (handle[0], entry.target, trailer)
         require(uid not in view.uids, "one_message_of_a_uid_on_a_queue", fact)
         view.held[handle] = Held(put, trailer, entry.target, view.crashes)
@@ -259,6 +272,7 @@ class Watch:
         self, node: Node, view: View, connection: int, deliver: m.Deliver, gone: set[int]
     ) -> None:
         queue = node.turns.broker.catalogue.by_id.get(deliver.queue_id)
+        self._allows(view, deliver.queue_id, "get_inhibit", f"a delivery of {node.name}")
         for item in deliver.items:
             priority, arrival, lease, _, _, state, _ = m.DELIVERY.unpack_from(item)
             handle = (deliver.queue_id, arrival)

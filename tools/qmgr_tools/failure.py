@@ -35,7 +35,7 @@ MEANINGS = {
     Exit.NOT_FOUND: "no such queue or link",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
-    Exit.REFUSED: "refused: full, too large, a duplicate, exists, not empty, in use",
+    Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, not empty, in use",
     Exit.EMPTY: "get: no message came within the wait",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
@@ -68,7 +68,7 @@ _TRY = {
     ErrorCode.INTERNAL_ERROR: "look into the daemon's log",
     ErrorCode.NOT_AUTHORIZED: "ask the operator of the queue manager",
     ErrorCode.OPERATION_UNKNOWN: "the daemon is older than this qmctl: update it",
-    ErrorCode.QUEUE_EXISTS: "see: qmctl queue show; delete it first to give it others",
+    ErrorCode.QUEUE_EXISTS: "see: qmctl queue show; give it others with: qmctl queue alter",
     ErrorCode.QUEUE_NOT_EMPTY: "get or purge its messages, or delete it with --purge",
     ErrorCode.QUEUE_FULL: "get or purge messages, or wait and put again",
     ErrorCode.QUEUE_BYTES_FULL: "get or purge messages, or wait and put again",

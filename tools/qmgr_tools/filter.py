@@ -79,7 +79,7 @@ def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
         return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
     if sign not in ("=", "!="):
         raise _no_condition(text, f"{name} is text, which is compared by = and !=")
-    return lambda row: fnmatchcase(str(row.get(name, "")), said) == (sign == "=")
+    return lambda row: fnmatchcase(column.cell(row), said) == (sign == "=")
 
 
 def _number(text: str, column: Column, said: str) -> int:

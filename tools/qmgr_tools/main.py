@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, link, message, message_text, queue, snapshot, status
+from qmgr_tools import bench, link, message, message_text, queue, queue_alter, snapshot, status
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 
@@ -29,6 +29,7 @@ command(app, "status")(status.status)
 command(app, "put")(message.put)
 command(app, "get", message_text.JSON_KEYS)(message.get)
 command(app, "browse", message_text.JSON_KEYS)(message.browse)
+command(queue.app, "alter")(queue_alter.alter)
 app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
 command(app, "snapshot")(snapshot.snapshot)

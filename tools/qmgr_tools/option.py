@@ -5,6 +5,7 @@ one is in bytes, as in qmgrd.toml.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -16,12 +17,30 @@ from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
+DEFAULT = "default"  # an option that takes a value back
 _TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
     """Return a size in bytes, as in "64 MiB"."""
     return _checked(parse_bytes, text)
+
+
+def messages(text: str | int) -> int:
+    """Return a number of messages, at least one."""
+    said = str(text).strip()
+    if not said.isdecimal() or not int(said):
+        raise typer.BadParameter(f"{shown(said)} is no number of messages, 1 or more")
+    return int(said)
+
+
+def or_default(parse: Callable[[str | int], int]) -> Callable[[str], int | str]:
+    """Return a parser that also takes the word "default", as :data:`DEFAULT`."""
+
+    def parsed(text: str) -> int | str:
+        return DEFAULT if text == DEFAULT else parse(text)
+
+    return parsed
 
 
 def wait(text: str | int) -> int:

@@ -20,7 +20,10 @@ Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
 INDENT = 4  # of what stands below a row
-STYLES = {"up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red"}
+STYLES = {
+    "up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red",
+    "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
+}  # fmt: skip
 
 
 class Format(StrEnum):

@@ -13,7 +13,7 @@ from qmgr_tools.failure import Exit, Failure
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-app = typer.Typer(help="Queues: create, ls, show, purge, delete.", no_args_is_help=True)
+app = typer.Typer(help="Queues: create, alter, ls, show, purge, delete.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -21,6 +21,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 COLUMNS = (
     output.text("queue"),
     output.text("kind"),
+    output.text("state"),
     output.count("ready"),
     output.count("leased"),
     output.count("depth"),
@@ -39,13 +40,22 @@ COLUMNS = (
     output.count("depth_max"),
     output.size("bytes_max"),
     output.duration("lease_ms"),
+    output.Column("given", "GIVEN", output.listed),
+    output.Column("put_inhibit", "PUT INHIBIT", output.flag),
+    output.Column("get_inhibit", "GET INHIBIT", output.flag),
     output.count("next_arrival"),
     output.count("maybe_before"),
     output.count("queue_id"),
     output.text("target"),
     output.text("manager"),
 )
-LISTED = ("queue", "kind", "ready", "leased", "bytes", "consumers", "puts", "acked")
+LIMITS = tuple(column for column in COLUMNS if column.key in ("depth_max", "bytes_max", "lease_ms"))
+# By whether puts and gets are inhibited.
+STATES = {
+    (False, False): "open", (True, False): "no puts", (False, True): "no gets",
+    (True, True): "closed",
+}  # fmt: skip
+LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
@@ -85,7 +95,7 @@ def create(
     with call.client(f"create queue {queue}") as client:
         was_there = not call.is_json and _is_there(client, queue)
         try:
-            row = client.queue_create(queue, attributes)
+            row = with_state(client.queue_create(queue, attributes))
         except RequestError as error:
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
@@ -108,19 +118,23 @@ def _is_there(client: "Client", queue: str) -> bool:
 
 def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
     """Return the failure to create *queue* otherwise than it is."""
-    limits = [column for column in COLUMNS if column.key in ("depth_max", "bytes_max", "lease_ms")]
+    given = row.get("given", ())
     whys = [
-        f"{column.title.lower()} is {column.cell(row)}, asked {column.cell(asked)}"
-        for column in limits
-        if column.key in asked and row.get(column.key) != asked[column.key]
+        f"{column.title.lower()} is {column.cell(row)}{' by default' * (column.key not in given)}, "
+        f"asked {column.cell(asked) or 'the default'}"
+        for column in LIMITS
+        if (column.key in asked) != (column.key in given)
+        or (column.key in asked and row.get(column.key) != asked[column.key])
     ]
-    if not whys:  # The daemon compares what was said then, which the row does not tell.
-        has = ", ".join(f"{column.title.lower()} {column.cell(row)}" for column in limits)
-        whys = [f"it was created with other options, and has {has}"]
     return Failure(
         Exit.REFUSED, f"cannot create queue {queue}", f"it exists: {'; '.join(whys)}",
-        f"see: qmctl queue show {queue}; delete it first to give it others",
+        f"give it others with: qmctl queue alter {queue}",
     )  # fmt: skip
+
+
+def with_state(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a queue with its state, short enough for a narrow table."""
+    return row | {"state": STATES[bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))]}
 
 
 @command(app, "ls")
@@ -151,7 +165,7 @@ def ls(
     shown = filters.columns(columns, COLUMNS, LISTED)
     filters.rows([], COLUMNS, where or [], sort, limit)  # What cannot be is said before asking.
     with call.client("list the queues") as client:
-        found = client.queue_list()
+        found = [with_state(row) for row in client.queue_list()]
     rows = filters.rows(found, COLUMNS, where or [], sort, limit)
     if call.is_json:
         output.document(rows)
@@ -166,8 +180,11 @@ def show(call: Call, queue: Name) -> None:
     \b
     JSON: an object with
       queue, kind (local, remote, transmission), queue_id
+      state                           open, no puts, no gets, or closed: neither
       target, manager                 of a remote one
       depth_max, bytes_max, lease_ms  its limits
+      given                           which of these it was given; else: defaults
+      put_inhibit, get_inhibit        whether puts, gets are refused; see alter
       depth, bytes                    messages on it, and bytes of these
       ready, leased                   of them: to be had by a get; held
       consumers, next_arrival         how many; the number that the next put gets
@@ -179,7 +196,7 @@ def show(call: Call, queue: Name) -> None:
       origins                         an object: each origin's highest timestamp
     """
     with call.client(f"show queue {queue}", queue) as client:
-        row = client.queue_show(queue)
+        row = with_state(client.queue_show(queue))
         known = row if call.is_json else row | _way(client, row)
     if call.is_json:
         output.document(row)

@@ -39,6 +39,17 @@ class Admin:
         row = self._catalogue.create_queue(message.queue, message.attributes)
         self._ok(session, message.request_id, row)
 
+    def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
+        """Change attributes of a queue, in force from here on."""
+        changed = self._catalogue.alter_queue(message.queue, message.attributes)
+        found = self._catalogue.find(message.queue)
+        if isinstance(found, Queue):
+            self._delivery.queue_altered(found)
+        if changed:
+            self._context.note("info", "queue altered", queue=message.queue, changed=changed)
+        row = self._catalogue.show_queue(message.queue)
+        self._ok(session, message.request_id, row | {"changed": changed})
+
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
         """Delete a queue at once; a job removes what was on it."""
         found = self._catalogue.find(message.queue)

@@ -10,30 +10,81 @@ from qmgr_protocol.messages import LEASE_MAX_MS
 from qmgrd.core.queue import Bounds
 
 ADDRESSES_MAX = 16
-_QUEUE = {
+LIMITS = {
     "depth_max": (1, 2**40),  # messages
     "bytes_max": (1, 2**50),  # bytes of records
     "lease_ms": (100, LEASE_MAX_MS),
 }
+INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
+_KNOWN = {
+    "local": (*LIMITS, *INHIBITS),
+    "transmission": ("depth_max", "bytes_max", *INHIBITS),
+    "remote": ("put_inhibit",),
+}
 
 
-def queue_attributes(queue: str, given: dict[str, Any], remote: bool) -> dict[str, Any]:
-    """Return *given* once each attribute is known and in range.
+def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return *given* once each attribute is known for that kind and in range.
 
     Raises:
         RequestError: VALUE_INVALID, with the path of the attribute.
     """
-    known = {} if remote else _QUEUE
     for attribute, value in given.items():
-        if attribute not in known:
-            raise _unknown("queues", queue, attribute, list(known))
-        low, high = known[attribute]
+        _check_known(queue, attribute, kind)
+        if attribute in INHIBITS:
+            if type(value) is not bool:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    f"queues.{queue}.{attribute}: {value!r} is neither true nor false",
+                )
+            continue
+        low, high = LIMITS[attribute]
         if type(value) is not int or not low <= value <= high:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"queues.{queue}.{attribute}: {value!r} is not an integer from {low} to {high}",
             )
     return dict(given)
+
+
+def stored(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what of *given* attributes a row holds: an inhibit only where it is set."""
+    return {key: value for key, value in given.items() if value is not False}
+
+
+def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the *row* of a queue with *changes*, of which None stands for the default.
+
+    Raises:
+        RequestError: VALUE_INVALID.
+    """
+    kind = row["kind"]
+    for attribute in changes:
+        _check_known(queue, attribute, kind)
+    given = {key: value for key, value in changes.items() if value is not None}
+    kept = {key: value for key, value in row.items() if key not in changes}
+    return kept | stored(queue_attributes(queue, given, kind))
+
+
+def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
+    """Return what the queue of that *row* is held to, given or not."""
+    values = {**config.queue_defaults.model_dump(), **row}
+    return {attribute: values.get(attribute, False) for attribute in _KNOWN[row["kind"]]}
+
+
+def given_of(row: dict[str, Any]) -> list[str]:
+    """Return the limits that the queue of that *row* was given; the others are the defaults."""
+    return [attribute for attribute in LIMITS if attribute in row]
+
+
+def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
+    """Return whether a queue of that *row* is what a definition by *given* would make.
+
+    An inhibit that is not spoken of does not matter: whoever set it wants it kept.
+    """
+    own = {key: value for key, value in row.items() if key not in ("kind", "queue_id")}
+    unspoken = {key: own[key] for key in INHIBITS if key in own and key not in given}
+    return own == stored(given) | unspoken
 
 
 def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
@@ -44,6 +95,27 @@ def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
         bytes_max=attributes.get("bytes_max", defaults.bytes_max),
         lease_ms=attributes.get("lease_ms", defaults.lease_ms),
         leases_max=defaults.leases_max,
+        put_inhibit=attributes.get("put_inhibit", False),
+        get_inhibit=attributes.get("get_inhibit", False),
+    )
+
+
+def put_inhibited(queue: str) -> RequestError:
+    """Return why nothing is put on *queue*."""
+    return _inhibited(ErrorCode.PUT_INHIBITED, queue, "put")
+
+
+def get_inhibited(queue: str) -> RequestError:
+    """Return why nothing is got from *queue*."""
+    return _inhibited(ErrorCode.GET_INHIBITED, queue, "get")
+
+
+def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
+    return RequestError(
+        code,
+        f"{verb}s are inhibited on queue {queue}; "
+        f"lift that with: qmctl queue alter {queue} --no-{verb}-inhibit",
+        retry_after_ms=1_000,
     )
 
 
@@ -82,6 +154,11 @@ def _check_address(link: str, address: Any) -> None:
         ErrorCode.VALUE_INVALID,
         f"links.{link}.addresses: {str(address)[:80]!r} is not host:port or unix:/path",
     )
+
+
+def _check_known(queue: str, attribute: str, kind: str) -> None:
+    if attribute not in _KNOWN[kind]:
+        raise _unknown("queues", queue, attribute, list(_KNOWN[kind]))
 
 
 def _unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:

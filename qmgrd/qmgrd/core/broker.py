@@ -161,6 +161,7 @@ class Broker:
             m.LinkOpen: streams.open_link,
             m.Browse: admin.browse,
             m.QueueCreate: admin.queue_create,
+            m.QueueAlter: admin.queue_alter,
             m.QueueDelete: admin.queue_delete,
             m.QueueList: admin.queue_list,
             m.QueueShow: admin.queue_show,

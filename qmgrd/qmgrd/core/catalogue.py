@@ -34,6 +34,7 @@ class Remote(NamedTuple):
     name: str
     target: str
     manager: str
+    put_inhibit: bool = False
 
 
 class Catalogue:
@@ -105,17 +106,23 @@ class Catalogue:
         """Return the queue on which a put to *name* is stored, and the target behind a link.
 
         Raises:
-            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION.
+            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, PUT_INHIBITED.
         """
         found = self.find(name)
         if isinstance(found, Remote):
-            return self.links[found.manager].queue, found.target
-        if found.is_transmission:
+            if found.put_inhibit:
+                raise attributes.put_inhibited(name)
+            queue, target = self.links[found.manager].queue, found.target
+        elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{name} is filled by puts to remote queues such as QUEUE{name}",
             )
-        return found, ""
+        else:
+            queue, target = found, ""
+        if queue.bounds.put_inhibit:
+            raise attributes.put_inhibited(queue.name)
+        return queue, target
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Define a queue and return its row; the same definition again changes nothing.
@@ -130,10 +137,11 @@ class Catalogue:
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{name} comes with the link; create it with: qmctl link create {manager}",
             )
-        row: dict[str, Any] = attributes.queue_attributes(name, given, bool(manager))
+        attributes.queue_attributes(name, given, "remote" if manager else "local")
         if name in self.queues:
-            self._check_same(name, row)
+            self._check_same(name, given)
             return self.show_queue(name)
+        row: dict[str, Any] = attributes.stored(given)
         self._check_room()
         if manager:
             if manager not in self.links:
@@ -146,8 +154,8 @@ class Catalogue:
 
     def _check_same(self, name: str, given: dict[str, Any]) -> None:
         known = self._rows[name]
-        old = {key: value for key, value in known.items() if key not in ("kind", "queue_id")}
-        if old != given:
+        if not attributes.is_same(known, given):
+            old = {key: value for key, value in known.items() if key not in ("kind", "queue_id")}
             raise RequestError(
                 ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
             )
@@ -160,17 +168,19 @@ class Catalogue:
             )
 
     def _store_queue(self, name: str, row: dict[str, Any]) -> None:
-        tx = self._context.tx
-        rows.put(tx, keys.SPACE_QUEUE + name.encode(), pack(row))
+        self._write_queue(name, row)
         if row["kind"] != "remote":
-            Counters().write(tx, row["queue_id"])
-        self._context.wrote = True
+            Counters().write(self._context.tx, row["queue_id"])
         self._add_queue(name, row, unclean=False)
+
+    def _write_queue(self, name: str, row: dict[str, Any]) -> None:
+        rows.put(self._context.tx, keys.SPACE_QUEUE + name.encode(), pack(row))
+        self._context.wrote = True
 
     def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
         self._rows[name] = row
         if row["kind"] == "remote":
-            self.queues[name] = Remote(name, *names.split(name))
+            self.queues[name] = Remote(name, *names.split(name), row.get("put_inhibit", False))
             return
         queue_id = row["queue_id"]
         queue = Queue(
@@ -179,6 +189,25 @@ class Catalogue:
             is_transmission=row["kind"] == "transmission", unclean=unclean,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
+
+    def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
+        """Change attributes of a queue for good; return those that are others now: [old, new].
+
+        Raises:
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
+        """
+        found, old, config = self.find(name), self._rows[name], self._context.config
+        row = attributes.altered(name, old, changes)
+        if row == old:
+            return {}
+        self._rows[name] = row
+        self._write_queue(name, row)
+        if isinstance(found, Remote):
+            self.queues[name] = found._replace(put_inhibit=row.get("put_inhibit", False))
+        else:
+            found.bounds = attributes.bounds(config, row)
+        before, after = attributes.in_force(config, old), attributes.in_force(config, row)
+        return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
     def remove_queue(self, name: str) -> None:
         """Forget *name*; what was stored under its id is a job's to remove."""
@@ -195,14 +224,19 @@ class Catalogue:
     def show_queue(self, name: str) -> dict[str, Any]:
         """Return the row of a queue with its counters."""
         found = self.find(name)
-        shown: dict[str, Any] = {"queue": name} | self._rows[name]
+        row = self._rows[name]
+        shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
         if isinstance(found, Remote):
-            return shown | {"target": found.target, "manager": found.manager}
+            return shown | {
+                "put_inhibit": found.put_inhibit, "target": found.target, "manager": found.manager,
+            }  # fmt: skip
         bounds = found.bounds
         shown |= {
             "depth_max": bounds.depth_max,
             "bytes_max": bounds.bytes_max,
             "lease_ms": bounds.lease_ms,
+            "put_inhibit": bounds.put_inhibit,
+            "get_inhibit": bounds.get_inhibit,
         }
         return shown | found.describe()
 

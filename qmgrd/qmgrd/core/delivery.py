@@ -4,6 +4,7 @@ from collections import deque
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.intake import SettlePart
@@ -69,6 +70,8 @@ class Delivery:
             )
         self._check_free(session, message.request_id)
         queue = self._readable(message.queue)
+        if queue.bounds.get_inhibit:
+            raise get_inhibited(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
         consumer = Consumer(
             session.connection, message.request_id, queue, message.messages_max, message.bytes_max,
@@ -177,7 +180,8 @@ class Delivery:
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
-        if queue.ready <= 0 or len(queue.leases) >= queue.bounds.leases_max:
+        bounds = queue.bounds
+        if queue.ready <= 0 or len(queue.leases) >= bounds.leases_max or bounds.get_inhibit:
             return
         wanting = sum(consumer.wants for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
@@ -235,6 +239,19 @@ class Delivery:
             self._context.rows += 2 * len(due)
             self._context.touch(lessee.queue)
         self._watch(lessee)
+
+    def queue_altered(self, queue: Queue) -> None:
+        """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
+        if queue.bounds.get_inhibit:
+            error = get_inhibited(queue.name)
+            for consumer in [waiting for waiting in queue.consumers if waiting.is_get]:
+                self._leave(self._sessions[consumer.connection], consumer)
+                answer = m.Error(
+                    consumer.request_id, error.code, error.error_class, error.retry_after_ms,
+                    error.text,
+                )  # fmt: skip
+                self._context.send(consumer.connection, answer)
+        self._context.awake_queues[queue.id] = queue
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""

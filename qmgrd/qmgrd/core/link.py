@@ -26,6 +26,7 @@ from qmgr_protocol.errors import (
     name_of,
 )
 from qmgr_protocol.layout import check_reply
+from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.link_outbox import LinkOutbox
@@ -230,7 +231,7 @@ class Link:
 
     def pump(self) -> None:
         """Send what the window allows."""
-        if self.state is not LinkState.UP:
+        if self.state is not LinkState.UP or self.queue.bounds.get_inhibit:
             return
         assert self.connection is not None
         sent_before = self.outbox.sent_id
@@ -343,11 +344,12 @@ class Link:
     def describe(self) -> dict[str, Any]:
         """Return the link for people and scripts."""
         outbox = self.outbox
+        held = self.state is LinkState.UP and self.queue.bounds.get_inhibit
         return {
             "link": self.name,
             "state": self.state.value,
             "addresses": self.addresses,
-            "error": self.error,
+            "error": str(get_inhibited(self.queue.name)) if held else self.error,
             "waiting": self.queue.counters.depth,
             "waiting_bytes": self.queue.counters.bytes,
             "in_flight": outbox.sent_id - outbox.commit_id,

@@ -43,6 +43,8 @@ class Bounds:
     bytes_max: int
     lease_ms: int
     leases_max: int
+    put_inhibit: bool = False  # held to by who puts here, and who hands out
+    get_inhibit: bool = False
 
 
 class Queue:

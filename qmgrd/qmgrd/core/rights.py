@@ -30,6 +30,7 @@ RIGHTS: dict[type[Any], Right] = {
     SettlePart: Right.GET,
     m.Browse: Right.BROWSE,
     m.QueueCreate: Right.ADMIN,
+    m.QueueAlter: Right.ADMIN,
     m.QueueDelete: Right.ADMIN,
     m.QueueList: Right.SHOW,
     m.QueueShow: Right.SHOW,

@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.context import TakeSnapshot
+from qmgrd.core.context import Note, TakeSnapshot
 from tests.qmgrd.core.harness import Client, Manager, record
 
 LINK = {"addresses": ["h:1"]}
@@ -39,6 +39,33 @@ def test_list_of_queues_is_paged_by_name(app: Client) -> None:
         found += [row["queue"] for row in page["queues"]]
         after, pages = page["next"], pages + 1
     assert (found, pages) == (["A", "B", "C", "D", "Q"], 3)
+
+
+def test_alteration_tells_what_changed_from_what_to_what(app: Client) -> None:
+    row = app.ask(m.QueueAlter, "Q", {"depth_max": 3, "lease_ms": 30_000, "put_inhibit": True})
+    assert row.pop("changed") == {"depth_max": [100_000_000, 3], "put_inhibit": [False, True]}
+    shown = app.show("Q")
+    assert shown.pop("origins") == {}
+    assert row == shown
+    assert (row["given"], row["put_inhibit"]) == (["depth_max", "lease_ms"], True)
+
+
+def test_alteration_is_logged_where_it_changes_something(app: Client) -> None:
+    def notes(changes: dict[str, object]) -> list[Note]:
+        app.say(m.QueueAlter(app.next_id(), "Q", changes))
+        return app.manager.last.notes
+
+    facts = {"queue": "Q", "changed": {"get_inhibit": [False, True]}}
+    assert notes({"get_inhibit": True}) == [Note("info", "queue altered", facts)]
+    assert notes({"get_inhibit": True}) == []
+
+
+def test_unchanged_alteration_writes_nothing(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    turn = app.ask(m.Status)["turn"]
+    assert app.ask(m.QueueAlter, "Q", {"put_inhibit": True, "get_inhibit": False})["changed"] == {}
+    assert app.ask(m.QueueAlter, "Q")["changed"] == {}
+    assert app.ask(m.Status)["turn"] == turn
 
 
 def test_empty_queue_is_deleted_at_once(app: Client) -> None:

@@ -6,15 +6,16 @@ import pytest
 
 from qmgr_config.model import Config
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.attributes import bounds, link_attributes, queue_attributes
+from qmgrd.core.attributes import altered, bounds, is_same, link_attributes, queue_attributes
 
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"depth_max": 1}, {"depth_max": 2**40, "bytes_max": 1}, {"lease_ms": 100}],
+    [{}, {"depth_max": 1}, {"depth_max": 2**40, "bytes_max": 1}, {"lease_ms": 100},
+     {"put_inhibit": True, "get_inhibit": False}],
 )  # fmt: skip
 def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
-    assert queue_attributes("Q", given, False) == given
+    assert queue_attributes("Q", given, "local") == given
 
 
 @pytest.mark.parametrize(
@@ -28,18 +29,67 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
         ({"depth_max": "9"}, "queues.Q.depth_max: '9' is not"),
         ({"lease_ms": 99}, "queues.Q.lease_ms: 99 is not"),
         ({"lease_ms": 86_400_001}, "queues.Q.lease_ms"),
+        ({"put_inhibit": 1}, "queues.Q.put_inhibit: 1 is neither true nor false"),
+        ({"put_inhibit": None}, "queues.Q.put_inhibit: None is neither"),
+        ({"get_inibit": True}, "queues.Q.get_inibit: not known; did you mean get_inhibit?"),
     ],
 )
 def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as caught:
-        queue_attributes("Q", given, False)
+        queue_attributes("Q", given, "local")
     assert words in caught.value.text
     assert caught.value.code == ErrorCode.VALUE_INVALID
 
 
-def test_remote_queue_has_no_attributes() -> None:
-    with pytest.raises(RequestError, match="known are: none"):
-        queue_attributes("Q@B", {"depth_max": 1}, True)
+@pytest.mark.parametrize(
+    ("kind", "attribute", "known"),
+    [("remote", "depth_max", "put_inhibit"), ("remote", "get_inhibit", "put_inhibit"),
+     ("transmission", "lease_ms", "depth_max, bytes_max, put_inhibit, get_inhibit")],
+)  # fmt: skip
+def test_other_kinds_have_fewer_attributes(kind: str, attribute: str, known: str) -> None:
+    with pytest.raises(RequestError, match=f"(known are: {known}|did you mean)"):
+        queue_attributes("Q@B", {attribute: 1}, kind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "row"),
+    [
+        ({}, {"kind": "local", "depth_max": 3}),
+        ({"depth_max": 4, "lease_ms": 100}, {"kind": "local", "depth_max": 4, "lease_ms": 100}),
+        ({"depth_max": None, "lease_ms": None}, {"kind": "local"}),
+        ({"put_inhibit": True}, {"kind": "local", "depth_max": 3, "put_inhibit": True}),
+        ({"put_inhibit": False}, {"kind": "local", "depth_max": 3}),
+        ({"put_inhibit": None}, {"kind": "local", "depth_max": 3}),
+    ],
+)
+def test_alteration_changes_what_it_names(changes: dict[str, Any], row: dict[str, Any]) -> None:
+    assert altered("Q", {"kind": "local", "depth_max": 3}, changes) == row
+
+
+@pytest.mark.parametrize("changes", [{"kind": "remote"}, {"queue_id": 1}, {"colour": None}])
+def test_alteration_changes_nothing_else(changes: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="not known"):
+        altered("Q", {"kind": "local"}, changes)
+
+
+@pytest.mark.parametrize(
+    ("row", "given", "same"),
+    [
+        ({}, {}, True),
+        ({"depth_max": 3}, {}, False),
+        ({"put_inhibit": True}, {}, True),
+        ({"put_inhibit": True}, {"put_inhibit": True}, True),
+        ({"put_inhibit": True}, {"put_inhibit": False}, False),
+        ({"put_inhibit": True}, {"get_inhibit": True}, False),
+        ({}, {"put_inhibit": False}, True),
+        ({}, {"put_inhibit": True}, False),
+        ({"depth_max": 3, "get_inhibit": True}, {"depth_max": 3}, True),
+    ],
+)
+def test_inhibit_is_part_of_a_definition_that_names_it(
+    row: dict[str, Any], given: dict[str, Any], same: bool
+) -> None:
+    assert is_same({"kind": "local", "queue_id": 1} | row, given) is same
 
 
 def test_bounds_fall_back_to_the_defaults() -> None:

@@ -9,7 +9,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
 from qmgrd.core import row as rows
-from tests.qmgrd.core.harness import AnyStore, Client, Manager
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
 LINK = {"addresses": ["h:1"]}
 
@@ -55,6 +55,53 @@ def test_what_is_no_name_is_refused_and_shown_safely(app: Client, name: str) -> 
 )
 def test_what_is_a_name_is_taken(app: Client, name: str) -> None:
     assert app.ask(m.QueueCreate, name)["queue"] == name
+
+
+def test_alteration_survives_a_restart(store: AnyStore, app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", LINK)
+    app.ask(m.QueueCreate, "F@NYC")
+    app.ask(m.QueueAlter, "Q", {"depth_max": 3, "get_inhibit": True})
+    app.ask(m.QueueAlter, "F@NYC", {"put_inhibit": True})
+    app.ask(m.QueueAlter, "@NYC", {"depth_max": 5})
+    app.manager.crash()
+    transmission, remote, local = app.manager.connect().ask(m.QueueList)["queues"]
+    assert (transmission["depth_max"], transmission["put_inhibit"]) == (5, False)
+    assert (remote["put_inhibit"], remote["given"]) == (True, [])
+    assert (local["depth_max"], local["get_inhibit"], local["given"]) == (3, True, ["depth_max"])
+
+
+def test_alteration_that_cannot_be_changes_nothing(app: Client) -> None:
+    before = app.show("Q")
+    with pytest.raises(RequestError, match=r"queues\.Q\.lease_ms: 1 is not") as caught:
+        app.ask(m.QueueAlter, "Q", {"depth_max": 3, "lease_ms": 1})
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+    assert app.code_of(m.QueueAlter, "NONE", {}) is ErrorCode.QUEUE_UNKNOWN
+    assert app.code_of(m.QueueAlter, "a/b", {}) is ErrorCode.NAME_INVALID
+    assert app.show("Q") == before
+
+
+def test_queue_lives_on_under_its_alterations(app: Client) -> None:
+    app.put("Q", b"1", b"2")
+    app.ask(m.QueueAlter, "Q", {"depth_max": 1})
+    assert app.put_records("Q", record(b"3"))[0].code is ErrorCode.QUEUE_FULL
+    app.ack(*app.get("Q", 2))
+    app.put("Q", b"4")
+    app.ask(m.QueueAlter, "Q", {"depth_max": None, "lease_ms": 100})
+    app.put("Q", b"5")
+    app.get("Q")
+    app.manager.turn(100)
+    assert [(x.body, x.failed) for x in app.get("Q", 2)] == [(b"4", 1), (b"5", 0)]
+
+
+def test_definition_again_leaves_an_inhibit_alone(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    assert app.ask(m.QueueCreate, "Q")["put_inhibit"]
+    assert app.code_of(m.QueueCreate, "Q", {"put_inhibit": False}) is ErrorCode.QUEUE_EXISTS
+
+
+def test_queue_may_be_inhibited_from_its_creation_on(app: Client) -> None:
+    app.ask(m.QueueCreate, "NEW", {"put_inhibit": True})
+    assert app.put_records("NEW", record(b"x"))[0].code is ErrorCode.PUT_INHIBITED
 
 
 def test_case_matters(app: Client) -> None:

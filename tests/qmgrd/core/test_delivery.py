@@ -3,7 +3,7 @@
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.delivery import CREDIT_MAX_BYTES, RETURNS_PER_TURN
 from qmgrd.core.peer import SETTLE_HANDLES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, items, record
@@ -180,6 +180,68 @@ def test_what_cannot_be_consumed_is_refused(app: Client, queue: str, code: Error
     app.ask(m.QueueCreate, "F@NYC")
     assert app.code_of(m.Consume, queue, 1, 1) is code
     assert app.code_of(m.Get, queue) is code
+
+
+def inhibit(app: Client, *, on: bool) -> None:
+    app.ask(m.QueueAlter, "Q", {"get_inhibit": on})
+
+
+def test_get_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    first, second = app.get("Q", 2)
+    inhibit(app, on=True)
+    with pytest.raises(RequestError, match="gets are inhibited on queue Q; lift that") as caught:
+        app.get("Q")
+    assert caught.value.code == ErrorCode.GET_INHIBITED
+    assert caught.value.retry_after_ms == 1_000
+    assert app.bodies("Q") == [b"1", b"2", b"3"]
+    assert app.ack(first) == app.release(second) == []
+    app.put("Q", b"4")
+    inhibit(app, on=False)
+    assert [x.body for x in app.get("Q", 9)] == [b"2", b"3", b"4"]
+
+
+def test_get_that_waits_is_refused_when_gets_are_inhibited(manager: Manager, app: Client) -> None:
+    other = manager.connect("other")
+    other.say(m.Get(7, "Q", 1, 10_000))
+    inhibit(app, on=True)
+    (error,) = other.hear()
+    assert (error.request_id, error.code) == (7, ErrorCode.GET_INHIBITED)
+    manager.turn(10_000)
+    assert other.hear() == []
+    assert app.show("Q")["consumers"] == 0
+
+
+def test_consumer_goes_on_by_itself_once_gets_are_allowed(manager: Manager, app: Client) -> None:
+    other = manager.connect("other")
+    other.consume("Q")
+    app.put("Q", b"1")
+    manager.rest()
+    (held,) = other.delivered()
+    inhibit(app, on=True)
+    app.put("Q", b"2")
+    late = manager.connect("late")
+    late.consume("Q", messages=0)
+    assert other.release(held) == []
+    manager.rest()
+    assert other.delivered() == late.delivered() == []
+    inhibit(app, on=False)
+    manager.rest()
+    assert [x.body for x in other.delivered()] == [b"1", b"2"]
+
+
+def test_lease_that_ends_on_an_inhibited_queue_stays_there(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1")
+    app.get("Q", lease_ms=100)
+    other = manager.connect("other")
+    other.consume("Q")
+    inhibit(app, on=True)
+    manager.turn(100)
+    manager.rest()
+    assert (other.delivered(), app.show("Q")["ready"]) == ([], 1)
+    inhibit(app, on=False)
+    manager.rest()
+    assert [x.failed for x in other.delivered()] == [1]
 
 
 def test_consumers_share_alike(manager: Manager, app: Client) -> None:

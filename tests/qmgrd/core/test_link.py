@@ -318,6 +318,21 @@ def test_blocked_link_sends_again_after_a_while(app: Client, nyc: Nyc) -> None:
     assert state(app) == "up"
 
 
+def test_link_takes_nothing_from_an_inhibited_transmission_queue(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    assert ids(nyc.up()) == [1]
+    app.ask(m.QueueAlter, "@NYC", {"get_inhibit": True})
+    app.put("F@NYC", b"2")
+    assert nyc.turn() == []
+    assert nyc.say(m.Committed(nyc.stream, 1)) == []
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["waiting"], row["transferred"]) == ("up", 1, 1)
+    assert row["error"].startswith("GET_INHIBITED: gets are inhibited on queue @NYC; lift that")
+    app.send(m.QueueAlter(1_001, "@NYC", {"get_inhibit": False}))
+    assert ids(nyc.turn()) == [2]
+    assert app.ask(m.LinkShow, "NYC")["error"] == ""
+
+
 # -- dialling
 
 

@@ -156,6 +156,20 @@ def test_full_queue_blocks_at_the_first_that_does_not_fit_B19(app: Client, far: 
     assert app.bodies("SMALL") == [b"3", b"4"]
 
 
+def test_inhibited_queue_blocks_until_that_is_lifted(app: Client, far: Far) -> None:
+    far.send(1, message(1))
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    (blocked,) = far.send(1, message(1), message(2), message(3))
+    assert (blocked.seq_id, blocked.code) == (2, ErrorCode.PUT_INHIBITED)
+    assert blocked.retry_after_ms == 1_000
+    assert "puts are inhibited on queue Q" in blocked.text
+    assert far.committed() == [1]
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": False})
+    assert far.send(2, message(2), message(3)) == []
+    assert far.committed() == [3]
+    assert app.bodies("Q") == [b"1", b"2", b"3"]
+
+
 def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))

@@ -104,6 +104,54 @@ def test_put_to_what_takes_none_is_refused_record_by_record(
     assert [(x.seq_id, x.code) for x in refused] == [(1, code), (2, code)]
 
 
+def inhibit(app: Client, queue: str, **changes: bool) -> None:
+    app.ask(m.QueueAlter, queue, changes)
+
+
+def test_put_on_an_inhibited_queue_is_refused_until_that_is_lifted(app: Client) -> None:
+    app.put("Q", b"before", b"too")
+    inhibit(app, "Q", put_inhibit=True)
+    refused = app.put_records("Q", record(b"1"), record(b"2"))
+    text = "puts are inhibited on queue Q; lift that with: qmctl queue alter Q --no-put-inhibit"
+    assert [(x.code, x.text) for x in refused] == [(ErrorCode.PUT_INHIBITED, text)] * 2
+    first, second = app.get("Q", 2)
+    assert app.ack(first) == app.release(second) == []
+    inhibit(app, "Q", put_inhibit=False)
+    app.put("Q", b"after")
+    assert app.bodies("Q") == [b"too", b"after"]
+
+
+def test_inhibit_holds_for_the_puts_behind_it_in_the_same_turn(app: Client) -> None:
+    producer = app.producer()
+    put = m.Put(producer.stream, 1, 0, "Q", [record(b"1")])
+    app.send(put, m.QueueAlter(50, "Q", {"put_inhibit": True}), put._replace(first_id=2))
+    app.manager.turn()
+    (committed,) = [x for x in app.hear() if type(x) is m.Committed]
+    assert [row[:2] for row in committed.refused] == [[2, ErrorCode.PUT_INHIBITED]]
+    assert app.bodies("Q") == [b"1"]
+
+
+def test_put_that_was_stored_is_answered_so_though_puts_are_inhibited_now(app: Client) -> None:
+    producer = app.producer(ID)
+    assert producer.put("Q", record(b"1")) == []
+    inhibit(app, "Q", put_inhibit=True)
+    assert again(app.manager).put_again(1, "Q", record(b"1")) == []
+
+
+@pytest.mark.parametrize("queue", ["F@NYC", "@NYC"])
+def test_inhibit_of_a_remote_queue_or_of_its_way_refuses_puts(app: Client, queue: str) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    app.ask(m.QueueCreate, "G@NYC")
+    inhibit(app, queue, put_inhibit=True)
+    (refused,) = app.put_records("F@NYC", record(b"1"))
+    assert refused.code is ErrorCode.PUT_INHIBITED
+    assert f"on queue {queue};" in refused.text
+    assert len(app.put_records("G@NYC", record(b"2"))) == (queue == "@NYC")
+    inhibit(app, queue, put_inhibit=False)
+    app.put("F@NYC", b"3")
+
+
 def test_only_what_is_new_in_a_resend_is_stored(app: Client) -> None:
     producer = app.producer(ID)
     producer.put("Q", record(b"1"))

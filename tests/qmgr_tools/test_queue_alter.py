@@ -1,0 +1,97 @@
+import pytest
+
+from tests.qmgr_tools.conftest import Daemon, Ended, Qmctl
+
+pytestmark = pytest.mark.process
+
+
+def test_alteration_tells_from_what_to_what(qm: Qmctl, queue: str) -> None:
+    ended = qm("queue", "alter", queue, "--depth-max", "5", "--lease", "2min", "--put-inhibit")
+    assert (ended.code, ended.out, ended.err) == (
+        0,
+        f"altered queue {queue}: depth max 100000000 -> 5; lease 30 s -> 2 min; "
+        "put inhibit no -> yes\n",
+        "",
+    )
+    again = qm("queue", "alter", queue, "--put-inhibit", "--depth-max", "5")
+    assert (again.code, again.out) == (0, f"queue {queue} is so already\n")
+    back = qm("queue", "alter", queue, "--depth-max", "default", "--no-put-inhibit")
+    assert back.out == (f"altered queue {queue}: depth max 5 -> 100000000; put inhibit yes -> no\n")
+
+
+def test_json_is_the_queue_and_what_changed(qm: Qmctl, queue: str) -> None:
+    row = qm("queue", "alter", queue, "--bytes-max", "2 MiB", "--get-inhibit", "-o", "json").json
+    assert row.pop("changed") == {"bytes_max": [1 << 40, 2 << 20], "get_inhibit": [False, True]}
+    shown = qm("queue", "show", queue, "-o", "json").json
+    assert shown.pop("origins") == {}
+    assert row == shown
+    assert (row["given"], row["state"]) == (["bytes_max"], "no gets")
+    again = qm("queue", "alter", queue, "--get-inhibit", "-o", "json").json
+    assert again["changed"] == {}
+
+
+def test_inhibited_put_and_get_say_how_to_lift_that(qm: Qmctl, queue: str) -> None:
+    qm("queue", "alter", queue, "--put-inhibit", "--get-inhibit")
+    put, get = qm("put", queue, "x"), qm("get", queue)
+    assert (put.code, get.code) == (6, 6)
+    assert put.err == (
+        f"error: cannot put on {queue} -- puts are inhibited on queue {queue} (PUT_INHIBITED) -- "
+        f"lift that with: qmctl queue alter {queue} --no-put-inhibit\n"
+    )
+    assert get.err.endswith(f" -- lift that with: qmctl queue alter {queue} --no-get-inhibit\n")
+    assert qm("browse", queue).code == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [("--depth-max=1", "depth max 1"), ("--bytes-max=50", "bytes max 50 B")]
+)
+def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, shown: str) -> None:
+    for _ in range(2):
+        qm("put", queue, "x")
+    ended = qm("queue", "alter", queue, limit)
+    assert ended.code == 0
+    assert ended.err.startswith("note: it holds 2 messages of ")
+    assert ended.err.endswith(f" B, over {shown}: puts are refused until it is drained\n")
+    assert qm("put", queue, "x").code == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ([], "nothing is to be altered on queue {queue} -- no option says what"),
+        (["--depth-max", "0"], "invalid value for '--depth-max': \"0\" is no number of messages"),
+        (["--depth-max", "many"], '"many" is no number of messages, 1 or more'),
+        (["--lease", "5"], "5 has no unit"),
+        (["--lease", "1ms"], "lease_ms: 1 is not an integer from 100 to 86400000"),
+        (["--bytes-max", "-1"], "-1 is negative"),
+    ],
+)
+def test_alteration_that_cannot_be_is_wrong_usage(
+    qm: Qmctl, queue: str, options: list[str], why: str
+) -> None:
+    ended = qm("queue", "alter", queue, *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert why.format(queue=queue) in ended.err
+
+
+def test_unknown_queue_is_not_found(qm: Qmctl, queue: str) -> None:
+    ended = qm("queue", "alter", "NOWHERE", "--put-inhibit")
+    assert (ended.code, ended.out) == (3, "")
+    assert "(QUEUE_UNKNOWN)" in ended.err
+
+
+def test_remote_queue_has_its_puts_inhibited_and_nothing_else(
+    qmctl: Qmctl, own_daemon: Daemon
+) -> None:
+    def qm(*words: str) -> Ended:
+        return qmctl("-c", own_daemon.unix, *words)
+
+    qm("link", "create", "ALTER", "127.0.0.1:1", "--stopped")
+    qm("queue", "create", "FAR@ALTER")
+    assert qm("queue", "alter", "FAR@ALTER", "--put-inhibit").out == (
+        "altered queue FAR@ALTER: put inhibit no -> yes\n"
+    )
+    assert qm("put", "FAR@ALTER", "x").code == 6
+    ended = qm("queue", "alter", "FAR@ALTER", "--depth-max", "5")
+    assert (ended.code, ended.out) == (2, "")
+    assert "FAR@ALTER.depth_max: not known" in ended.err
