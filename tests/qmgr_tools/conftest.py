@@ -94,9 +94,13 @@ Qmctl = Callable[..., Ended]
 
 
 @pytest.fixture
-def qmctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Qmctl:
+def qmctl(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Qmctl:
     """Runs qmctl with these words, and with *stdin* if given; no terminal is there."""
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
+    monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:

@@ -1,9 +1,16 @@
 """qmctl status: how the queue manager is."""
 
-from qmgr_tools import output
+from typing import TYPE_CHECKING, Any
+
+from qmgr_tools import output, watch
 from qmgr_tools.command import Call
 
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
 FACTS = (
+    output.text("context"),
+    output.text("address"),
     output.text("name", "queue manager"),
     output.text("software"),
     output.duration("uptime_ms", "up for"),
@@ -31,6 +38,9 @@ FACTS = (
 def status(call: Call) -> None:
     """Show how the queue manager is.
 
+    "store used" of "store at most" is what the messages take; past its limits puts are refused,
+    and "puts refused" says why.
+
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
@@ -39,10 +49,21 @@ def status(call: Call) -> None:
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     why puts are refused, or ""
+      context, address               where this came from; context may be null
+
+    Examples:
+      qmctl status
+      qmctl status --watch 5s
+      qmctl --context nyc status -o json
     """
-    with call.client("ask for the status") as client:
-        row = client.status()
-    if call.is_json:
-        output.document(row)
-    else:
-        output.facts(FACTS, row)
+
+    def ask(client: "Client") -> dict[str, Any]:
+        found = call.target()
+        where = {"context": found.context or None, "address": found.address}
+        return where | client.status()
+
+    watch.follow(call, "ask for the status", ask, _tell)
+
+
+def _tell(row: dict[str, Any]) -> None:
+    output.facts(FACTS, row)
