@@ -74,6 +74,14 @@ def contexts(incomplete: str) -> list[tuple[str, str]]:
     return []
 
 
+def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return what is offered for the command's argument: for an option that may stand alone."""
+    for parameter in ctx.command.params:
+        if parameter.param_type_name == "argument":
+            return [item.value for item in parameter.shell_complete(ctx, incomplete)]
+    return []
+
+
 def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
     for row in _asked(ctx, lambda client: client.queue_list()) or ():
         for name in _names([row.get("queue")]):
@@ -132,7 +140,7 @@ def answer(run: Callable[[], int]) -> int:
             code = run()
     except SystemExit as end:
         code = int(end.code or 0)
-    for line in offered.getvalue().splitlines():
+    for line in filter(None, offered.getvalue().splitlines()):
         sys.stdout.write(f"{line.removeprefix(said)}\n")
     return code
 

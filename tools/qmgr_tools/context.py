@@ -32,7 +32,7 @@ Name = Annotated[
         help=f"1 to {NAME_MAX} of A-Z a-z 0-9 . _ -",
     ),
 ]  # fmt: skip
-COLUMNS = (output.text("mark", ""), output.text("context"), output.text("address"))
+COLUMNS = (output.text("mark", "CURRENT"), output.text("context"), output.text("address"))
 FACTS = (output.text("context"), output.text("address"), output.text("source", "chosen by"))
 
 

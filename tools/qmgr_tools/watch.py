@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from qmgr_config.units import SECOND_MS
-from qmgr_tools import help_text, humane, option, output
+from qmgr_tools import completion, help_text, humane, option, output
 from qmgr_tools.failure import Exit, Failure
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ Watch = Annotated[
     float | None,
     typer.Option(
         OPTION, metavar="[TIME]", parser=option.seconds, show_default=False,
+        autocompletion=completion.of_argument,
         help=f'Again and again until Ctrl-C: every TIME ("5s"; else {EVERY} s).',
     ),
 ]  # fmt: skip
