@@ -126,6 +126,17 @@ def queue(qm: Qmctl) -> str:
     return name
 
 
+@pytest.fixture
+def way(qm: Qmctl, queue: str) -> Iterator[str]:
+    """A stopped link of the shared daemon, with a remote queue named as *queue*, for one test."""
+    link = f"L.{queue}"
+    assert qm("link", "create", link, "127.0.0.1:1", "--stopped").code == 0
+    assert qm("queue", "create", f"{queue}@{link}").code == 0
+    yield link
+    qm("queue", "delete", f"{queue}@{link}")
+    qm("link", "delete", link, "--purge", "--yes")
+
+
 OnTerminal = Callable[..., Ended]
 
 

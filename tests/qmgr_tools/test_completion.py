@@ -10,7 +10,7 @@ import pytest
 
 from qmgr_tools import context_file
 from qmgr_tools.completion import _names, joined
-from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
+from tests.qmgr_tools.conftest import QMCTL, Daemon
 
 Tab = Callable[..., list[str]]
 
@@ -49,15 +49,6 @@ def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
         return done.stdout.splitlines()
 
     return offered
-
-
-@pytest.fixture
-def way(qm: Qmctl, queue: str) -> str:
-    """A link; the remote queue of the same name as *queue* leads over it."""
-    link = f"L.{queue}"
-    assert qm("link", "create", link, "127.0.0.1:1", "--stopped").code == 0
-    assert qm("queue", "create", f"{queue}@{link}").code == 0
-    return link
 
 
 @pytest.mark.process

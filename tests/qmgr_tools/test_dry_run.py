@@ -93,18 +93,15 @@ def test_leased_messages_are_not_promised(qm: Qmctl, queue: str, daemon: Daemon)
 
 
 @pytest.mark.process
-def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str) -> None:
-    link = f"L.{queue}"
-    qm("link", "create", link, "127.0.0.1:1", "--stopped")
-    qm("queue", "create", f"{queue}@{link}")
-    qm("put", f"{queue}@{link}", "x")
+def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str, way: str) -> None:
+    qm("put", f"{queue}@{way}", "x")
     qm("put", queue, "x")
     for words in (
         ["queue", "delete", queue],
-        ["queue", "delete", f"@{link}", "--purge", "--yes"],
-        ["queue", "purge", f"@{link}", "--yes"],
-        ["queue", "purge", f"{queue}@{link}", "--yes"],
-        ["link", "delete", link, "--purge", "--yes"],
+        ["queue", "delete", f"@{way}", "--purge", "--yes"],
+        ["queue", "purge", f"@{way}", "--yes"],
+        ["queue", "purge", f"{queue}@{way}", "--yes"],
+        ["link", "delete", way, "--purge", "--yes"],
         ["link", "delete", "NOWHERE", "--yes"],
     ):
         tried, done = qm(*words, "--dry-run"), qm(*words)
@@ -113,19 +110,16 @@ def test_what_would_be_refused_is_refused(qm: Qmctl, queue: str) -> None:
 
 
 @pytest.mark.process
-def test_link_is_left_as_it_is(qm: Qmctl, queue: str) -> None:
-    link = f"M.{queue}"
-    qm("link", "create", link, "127.0.0.1:1", "--stopped")
-    qm("queue", "create", f"{queue}@{link}")
-    qm("put", f"{queue}@{link}", "x")
-    remote = qm("queue", "delete", f"{queue}@{link}", "--dry-run")
-    assert remote.out.endswith(f"; what waits on @{link} stays; nothing is changed\n")
-    assert qm("queue", "delete", f"{queue}@{link}").code == 0
-    before = qm("link", "show", link, "-o", "json").json
-    found = qm("link", "delete", link, "--purge", "--dry-run", "-o", "json").json
+def test_link_is_left_as_it_is(qm: Qmctl, queue: str, way: str) -> None:
+    qm("put", f"{queue}@{way}", "x")
+    remote = qm("queue", "delete", f"{queue}@{way}", "--dry-run")
+    assert remote.out.endswith(f"; what waits on @{way} stays; nothing is changed\n")
+    assert qm("queue", "delete", f"{queue}@{way}").code == 0
+    before = qm("link", "show", way, "-o", "json").json
+    found = qm("link", "delete", way, "--purge", "--dry-run", "-o", "json").json
     assert found == {
-        "dry_run": True, "link": link, "messages": 1, "bytes": before["waiting_bytes"],
+        "dry_run": True, "link": way, "messages": 1, "bytes": before["waiting_bytes"],
         "in_flight": 0,
     }  # fmt: skip
-    assert qm("link", "show", link, "-o", "json").json == before
-    assert qm("link", "delete", link, "--purge", "--yes").code == 0
+    assert qm("link", "show", way, "-o", "json").json == before
+    assert qm("link", "delete", way, "--purge", "--yes").code == 0

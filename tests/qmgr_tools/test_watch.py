@@ -78,15 +78,13 @@ def test_daemon_that_never_was_there_is_a_failure(qmctl: Qmctl) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_json_is_a_document_a_line(
-    words: list[str], key: str, qm: Qmctl, queue: str, daemon: Daemon
+    words: list[str], key: str, queue: str, way: str, daemon: Daemon
 ) -> None:
-    qm("link", "create", f"L.{queue}", "127.0.0.1:1", "--stopped")
-    said = [word.format(queue=queue, link=f"L.{queue}") for word in words]
+    said = [word.format(queue=queue, link=way) for word in words]
     with watching("-c", daemon.unix, *said, "--watch", FAST, "-o", "json") as process:
         documents = [json.loads(line_of(process)) for _ in range(2)]
     for document in documents:
         assert document[0]["queue"] if key == "0" else key in document
-    qm("link", "delete", f"L.{queue}")
 
 
 @pytest.mark.process

@@ -41,7 +41,9 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the command's own options, and those of every command."""
-        arguments, own, shared = [], [], []
+        arguments: list[tuple[str, str]] = []
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:

@@ -49,7 +49,7 @@ class Command(help_text.Command):
 
 def timed(words: Sequence[str]) -> list[str]:
     """Return *words* with a time for a --watch that has none: what follows may be a queue."""
-    found = []
+    found: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
             return [*found, *words[place:]]
