@@ -22,6 +22,17 @@ def test_what_is_said_behind_the_command_goes_over_what_is_said_before() -> None
     assert Call(watch_s=2.0).over(Call(context="nyc")) == Call(context="nyc", watch_s=2.0)
 
 
+def test_held_call_keeps_its_address(
+    qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("QMCTL_CONTEXT", "nyc")
+    qmctl("context", "add", "nyc", "h:1")
+    held = [Call().held(), Call(context="nyc").held(), Call("h:1").held()]
+    qmctl("context", "add", "nyc", "h:2", "--replace")
+    assert [call.address() for call in held] == ["h:1", "h:1", "h:1"]
+    assert Call(data_dir=tmp_path).held() == Call(data_dir=tmp_path)
+
+
 def test_only_who_is_watched_or_connects_takes_the_options_for_it() -> None:
     app = typer.Typer(callback=shared_options, rich_markup_mode=None)
     seen: list[Call] = []

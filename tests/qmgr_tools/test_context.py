@@ -119,3 +119,10 @@ def test_status_says_by_which_context_it_came(qmctl: Qmctl, daemon: Daemon) -> N
     found = qmctl("status", "-o", "json").json
     assert (found["context"], found["address"]) == ("here", daemon.unix)
     assert qmctl("status", "-c", daemon.tcp).out.startswith(f"address\t{daemon.tcp}\n")
+
+
+def test_context_that_leads_nowhere_is_named(qmctl: Qmctl) -> None:
+    qmctl("context", "add", "gone", "unix:/nowhere/qmgrd.sock", "--use")
+    ended = qmctl("status")
+    assert ended.code == 5
+    assert "is qmgrd running there? that is context gone; --connect says where else" in ended.err

@@ -83,6 +83,7 @@ def test_nothing_wraps_badly_at_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     lines = qmctl(*path, "--help").out.splitlines()
     assert [line for line in lines if len(line) > 80 or line.endswith(HYPHENATED)] == []
+    assert [line for line in lines if line.count('"') % 2] == []  # Quoted words stay together.
 
 
 def test_each_command_stands_in_a_section() -> None:

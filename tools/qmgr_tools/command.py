@@ -89,6 +89,12 @@ class Call:
         """Return what to connect to, and what named it."""
         return target.find(self.connect, self.data_dir, self.context, os.environ)
 
+    def held(self) -> "Call":
+        """Return this call, with the address that it has now, whatever becomes of the context."""
+        if self.data_dir is not None:  # It tells where a daemon listens that was started anew.
+            return self
+        return replace(self, connect=self.address(), context=None)
+
     def over(self, other: "Call") -> "Call":
         """Return this call, completed by what *other* says: the options before the command."""
         said = (self.connect, self.data_dir, self.context)
@@ -109,7 +115,8 @@ class Call:
             known: a queue that is taken to be there; where it is not, ones like it are looked for.
             give_up_ms: for how long a connection that is lost is tried again.
         """
-        address = self.address()
+        found = self.target()
+        address = found.address
         # Takes 60 ms: not for --help.
         from qmgr_client.blocking import ConnectFailed, connect
         from qmgr_client.client_name import client_name
@@ -119,7 +126,8 @@ class Call:
             client.open()
         except ConnectFailed as error:
             why = f"cannot connect to {error.address}: {error.why}"
-            remedy = f"{error.hint} --connect says where else"
+            where = f"that is context {found.context}; " if found.context else ""
+            remedy = f"{error.hint} {where}--connect says where else"
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
         except RequestError as error:
             raise sent_away(doing, address, error) from error

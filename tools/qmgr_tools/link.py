@@ -206,7 +206,9 @@ def stop(call: Call, link: Name) -> None:
 def delete(
     call: Call,
     link: Peer,
-    purge: Annotated[bool, typer.Option("--purge", help="With the messages on it.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+    ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:

@@ -24,9 +24,8 @@ from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 HELP = """Put and get messages; look after the queues, links and snapshots of a queue manager.
 
 A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
-links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless
---connect, --data-dir, --context, QMCTL_CONNECT or QMCTL_CONTEXT say where else, or "qmctl context
-use" did.
+links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless an
+option, the environment or a context says where else: see "qmctl context --help".
 """
 WIDTH = 80  # of a terminal that does not tell
 EPILOG = f"\b\nExit codes:\n{exit_codes_text()}\n\n{help_text.FIRST_SESSION}"
@@ -51,7 +50,7 @@ command(app, "browse", message_text.JSON_KEYS)(message.browse)
 app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
 command(app, "snapshot")(snapshot.snapshot)
-app.add_typer(bench.app, name="bench", epilog=BENCH_EPILOG)
+app.add_typer(bench.app, name="bench", cls=help_text.Group, epilog=BENCH_EPILOG)
 app.add_typer(context.app, name="context")
 
 

@@ -90,7 +90,7 @@ def create(
     lease: Annotated[
         int | None,
         typer.Option(
-            metavar="TIME", help='How long a message may be held before others get it: "30 s".',
+            metavar="TIME", help='How long a message may be held before others get it: "30s".',
             parser=option.lease, show_default="the daemon's",
         ),
     ] = None,
@@ -246,7 +246,9 @@ def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
 def delete(
     call: Call,
     queue: Name,
-    purge: Annotated[bool, typer.Option("--purge", help="With the messages on it.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+    ] = False,
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:

@@ -57,13 +57,10 @@ def status(call: Call) -> None:
       qmctl --context nyc status -o json
     """
 
+    found = call.target()
+    where = {"context": found.context or None, "address": found.address}
+
     def ask(client: "Client") -> dict[str, Any]:
-        found = call.target()
-        where = {"context": found.context or None, "address": found.address}
         return where | client.status()
 
-    watch.follow(call, "ask for the status", ask, _tell)
-
-
-def _tell(row: dict[str, Any]) -> None:
-    output.facts(FACTS, row)
+    watch.follow(call, "ask for the status", ask, lambda row: output.facts(FACTS, row))

@@ -78,7 +78,8 @@ def follow(
     Args:
         doing: as for Call.client; so is *known*.
     """
-    if call.watch_s is None:
+    every_s = call.watch_s
+    if every_s is None:
         with call.client(doing, known) as client:
             found = ask(client)
         if call.is_json:
@@ -86,7 +87,8 @@ def follow(
         else:
             tell(found)
         return
-    with _screen(call) as screen:
+    call = call.held()
+    with _screen(call, every_s) as screen:
         is_reached = False
         while True:
             try:
@@ -95,20 +97,19 @@ def follow(
                         found = ask(client)
                         is_reached = True
                         screen.show(partial(output.line if call.is_json else tell, found))
-                        time.sleep(call.watch_s)
+                        time.sleep(every_s)
             except Failure as failure:
                 if failure.exit_code is not Exit.UNAVAILABLE or not is_reached:
                     raise
                 screen.lose(failure.parts[1])
-                time.sleep(min(call.watch_s, RETRY_S))
+                time.sleep(min(every_s, RETRY_S))
 
 
-def _screen(call: "Call") -> AbstractContextManager[Screen]:
-    assert call.watch_s is not None
+def _screen(call: "Call", every_s: float) -> AbstractContextManager[Screen]:
     is_dumb = os.environ.get("TERM", "") in ("", "dumb", "unknown")
     if call.is_json or is_dumb or not sys.stdout.isatty():
         return nullcontext(_Roll(gap="" if call.is_json else "\n"))
-    return _Terminal(humane.duration(round(call.watch_s * SECOND_MS)))
+    return _Terminal(humane.duration(round(every_s * SECOND_MS)))
 
 
 class _Roll:
