@@ -94,9 +94,13 @@ Qmctl = Callable[..., Ended]
 
 
 @pytest.fixture
-def qmctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Qmctl:
+def qmctl(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Qmctl:
     """Runs qmctl with these words, and with *stdin* if given; no terminal is there."""
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
+    monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:
@@ -120,6 +124,17 @@ def queue(qm: Qmctl) -> str:
     name = f"Q{next(numbers)}"
     assert qm("queue", "create", name).code == 0
     return name
+
+
+@pytest.fixture
+def way(qm: Qmctl, queue: str) -> Iterator[str]:
+    """A stopped link of the shared daemon, with a remote queue named as *queue*, for one test."""
+    link = f"L.{queue}"
+    assert qm("link", "create", link, "127.0.0.1:1", "--stopped").code == 0
+    assert qm("queue", "create", f"{queue}@{link}").code == 0
+    yield link
+    qm("queue", "delete", f"{queue}@{link}")
+    qm("link", "delete", link, "--purge", "--yes")
 
 
 OnTerminal = Callable[..., Ended]

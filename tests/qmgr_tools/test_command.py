@@ -18,6 +18,32 @@ def test_what_is_said_behind_the_command_goes_over_what_is_said_before() -> None
     assert Call().over(before) == before
     assert Call("h:2").over(before) == Call("h:2", None, Format.JSON)
     assert Call(None, Path("d"), Format.TABLE).over(before) == Call(None, Path("d"), Format.TABLE)
+    assert Call(context="nyc").over(before) == Call(None, None, Format.JSON, "nyc")
+    assert Call(watch_s=2.0).over(Call(context="nyc")) == Call(context="nyc", watch_s=2.0)
+
+
+def test_held_call_keeps_its_address(
+    qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("QMCTL_CONTEXT", "nyc")
+    qmctl("context", "add", "nyc", "h:1")
+    held = [Call().held(), Call(context="nyc").held(), Call("h:1").held()]
+    qmctl("context", "add", "nyc", "h:2", "--replace")
+    assert [call.address() for call in held] == ["h:1", "h:1", "h:1"]
+    assert Call(data_dir=tmp_path).held() == Call(data_dir=tmp_path)
+
+
+def test_only_who_is_watched_or_connects_takes_the_options_for_it() -> None:
+    app = typer.Typer(callback=shared_options, rich_markup_mode=None)
+    seen: list[Call] = []
+    command(app, "see", watched=True)(lambda call: seen.append(call))
+    command(app, "note", local=True)(lambda call: seen.append(call))
+    runner = CliRunner()
+    assert runner.invoke(app, ["see", "--watch", "500ms"]).exit_code == 0
+    assert runner.invoke(app, ["see", "--watch"]).exit_code == 0
+    assert [call.watch_s for call in seen] == [0.5, 2.0]
+    for words in (["note", "--watch"], ["note", "-c", "h:1"], ["note", "--context", "nyc"]):
+        assert runner.invoke(app, words).exit_code == 2
 
 
 def test_command_has_its_own_options_and_the_shared_ones() -> None:

@@ -64,3 +64,10 @@ def test_every_time_on_the_wire_can_be_said(time_us: int) -> None:
     said = datetime.fromisoformat(text)
     if said.year < 9999:
         assert round(said.timestamp() * 1_000_000) // 10 == time_us // 10 or said.year > 2100
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 messages"), (1, "1 message"), (2, "2 messages")]
+)
+def test_messages_are_counted_in_words(count: int, text: str) -> None:
+    assert humane.messages(count) == text

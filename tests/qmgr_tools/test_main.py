@@ -12,6 +12,7 @@ COMMANDS = [
     ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
     *(["queue", verb] for verb in ("create", "alter", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
+    ["context", "show"],
     *(["bench", verb] for verb in ("put", "get", "putget")),
 ]  # fmt: skip
 
@@ -29,9 +30,13 @@ def test_version_is_told(qmctl: Qmctl) -> None:
     assert re.fullmatch(r"qmctl/\d+\.\d+\.\d+\n", ended.out)
 
 
-@pytest.mark.parametrize("group", [[], ["queue"], ["link"], ["bench"]], ids="-".join)
-def test_list_of_commands_has_whole_sentences(group: list[str], qmctl: Qmctl) -> None:
-    commands = qmctl(*group, "--help").out.partition("Commands:")[2]
+@pytest.mark.parametrize(
+    ("group", "title"),
+    [([], "Messages:"), *(([name], "Commands:") for name in ("queue", "link", "context"))],
+    ids=["", "queue", "link", "context"],
+)
+def test_list_of_commands_has_whole_sentences(group: list[str], title: str, qmctl: Qmctl) -> None:
+    commands = qmctl(*group, "--help").out.partition(title)[2]
     assert commands
     assert "..\n" not in commands.replace(", ...", "")
 
@@ -42,7 +47,7 @@ def test_each_command_explains_itself(words: list[str], qmctl: Qmctl) -> None:
     assert ended.code == 0
     assert ended.out.startswith(f"Usage: qmctl {' '.join(words)} ")
     assert "JSON:" in ended.out
-    for option in ("--connect", "--data-dir", "--output"):
+    for option in ("--connect", "--data-dir", "--context", "--output"):
         assert option in ended.out
     assert "\b" not in ended.out
 
@@ -63,7 +68,7 @@ def test_error_on_a_terminal_fits_it(on_terminal: OnTerminal) -> None:
     assert all(len(line) <= 50 for line in lines)
 
 
-@pytest.mark.parametrize("group", ["queue", "link", "bench"])
+@pytest.mark.parametrize("group", ["queue", "link", "bench", "context"])
 def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
     ended = qmctl(group)
     assert (ended.code, ended.out) == (2, "")

@@ -3,8 +3,23 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_tools import context_file
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.target import DEFAULT, ENVIRONMENT, address
+from qmgr_tools.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, Target, find
+
+
+def address(connect: str | None, data_dir: Path | None, environment: dict[str, str]) -> str:
+    return find(connect, data_dir, None, environment).address
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the contexts nyc and ewr are known, and nyc is the current one."""
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    with context_file.change(environment) as contexts:
+        contexts.addresses = {"nyc": "nyc:1", "ewr": "ewr:2", "odd": "nowhere"}
+        contexts.current = "nyc"
+    return environment
 
 
 def failure(connect: str | None = None, data_dir: Path | None = None, said: str = "") -> Failure:
@@ -84,3 +99,53 @@ def test_listening_file_that_says_nothing_is_named(
     found = failure(data_dir=tmp_path)
     assert found.exit_code is expected
     assert "listening.json" in str(found)
+
+
+def test_current_context_stands_in_for_the_default(known: dict[str, str]) -> None:
+    assert find(None, None, None, known) == Target("nyc:1", "qmctl context use", "nyc")
+
+
+def test_order_is_option_then_address_then_context_of_the_environment(
+    known: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "listening.json").write_text('["unix:/s"]')
+    named = known | {CONTEXT_ENVIRONMENT: "ewr"}
+    both = named | {ENVIRONMENT: "h:3"}
+    assert find(None, None, None, named) == Target("ewr:2", CONTEXT_ENVIRONMENT, "ewr")
+    assert find(None, None, None, both) == Target("h:3", ENVIRONMENT)
+    assert find(None, None, "nyc", both) == Target("nyc:1", "--context", "nyc")
+    assert find("h:4", None, None, both) == Target("h:4", "--connect")
+    assert find(None, tmp_path, None, both) == Target("unix:/s", "--data-dir")
+
+
+def test_unknown_context_is_told_with_the_known_ones(known: dict[str, str]) -> None:
+    with pytest.raises(Failure) as refusal:
+        find(None, None, "jfk", known)
+    assert str(refusal.value) == "there is no context jfk -- the known ones are ewr, nyc, odd"
+    assert refusal.value.exit_code is Exit.NOT_FOUND
+
+
+def test_context_without_an_address_is_named(known: dict[str, str]) -> None:
+    with pytest.raises(Failure, match=r"^context odd is no address -- "):
+        find(None, None, "odd", known)
+
+
+@pytest.mark.parametrize(
+    ("connect", "context", "what"),
+    [("h:1", "nyc", "--connect and --context"), (None, "nyc", "--data-dir and --context")],
+)
+def test_context_excludes_the_other_options(
+    connect: str | None, context: str, what: str, known: dict[str, str], tmp_path: Path
+) -> None:
+    data_dir = None if connect else tmp_path
+    with pytest.raises(Failure, match=rf"^{what} are given together") as refusal:
+        find(connect, data_dir, context, known)
+    assert refusal.value.exit_code is Exit.USAGE
+
+
+def test_damaged_file_matters_only_where_it_is_asked(known: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "qmctl" / "contexts.json").write_text("{")
+    assert find("h:1", None, None, known).address == "h:1"
+    assert find(None, None, None, known | {ENVIRONMENT: "h:2"}).address == "h:2"
+    with pytest.raises(Failure, match=r"^cannot read the contexts -- "):
+        find(None, None, None, known)

@@ -1,11 +1,11 @@
-"""What all commands share: the options --connect, --data-dir and -o, and how they end."""
+"""What all commands share: where they connect to, -o and --watch, and how they end."""
 
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import target
+from qmgr_tools import completion, help_text, target, watch
 from qmgr_tools.failure import Exit, Failure, look_for, refused, sent_away, usage
 from qmgr_tools.output import Format
 
@@ -24,14 +24,21 @@ Connect = Annotated[
     str | None,
     typer.Option(
         "--connect", "-c", metavar="ADDRESS", show_default=False,
-        help="HOST:PORT or unix:/PATH; else QMCTL_CONNECT, else 127.0.0.1:7470.",
+        help="Where to: HOST:PORT or unix:/PATH.",
     ),
 ]  # fmt: skip
 DataDir = Annotated[
     Path | None,
     typer.Option(
         "--data-dir", metavar="DIR", show_default=False,
-        help="The daemon's data directory; it tells where the daemon listens.",
+        help="Or the data directory of a local daemon.",
+    ),
+]  # fmt: skip
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="NAME", show_default=False, autocompletion=completion.contexts,
+        help="Or a name for it; see: qmctl context --help.",
     ),
 ]  # fmt: skip
 Output = Annotated[
@@ -55,6 +62,7 @@ Version = Annotated[
     ),
 ]
 
+WHERE = {"connect", "data_dir", "context"}
 GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
 
 
@@ -65,6 +73,8 @@ class Call:
     connect: str | None = None
     data_dir: Path | None = None
     output: Format | None = None
+    context: str | None = None
+    watch_s: float | None = None
 
     @property
     def is_json(self) -> bool:
@@ -73,33 +83,51 @@ class Call:
 
     def address(self) -> str:
         """Return where to connect to."""
-        return target.address(self.connect, self.data_dir, os.environ)
+        return self.target().address
+
+    def target(self) -> target.Target:
+        """Return what to connect to, and what named it."""
+        return target.find(self.connect, self.data_dir, self.context, os.environ)
+
+    def held(self) -> "Call":
+        """Return this call, with the address that it has now, whatever becomes of the context."""
+        if self.data_dir is not None:  # It tells where a daemon listens that was started anew.
+            return self
+        return replace(self, connect=self.address(), context=None)
 
     def over(self, other: "Call") -> "Call":
         """Return this call, completed by what *other* says: the options before the command."""
-        said = self.connect is not None or self.data_dir is not None
-        where = self if said else other
-        return Call(where.connect, where.data_dir, self.output or other.output)
+        said = (self.connect, self.data_dir, self.context)
+        where = other if all(value is None for value in said) else self
+        return replace(
+            self, connect=where.connect, data_dir=where.data_dir, context=where.context,
+            output=self.output or other.output,
+        )  # fmt: skip
 
     @contextmanager
-    def client(self, doing: str, known: str = "") -> Iterator["Client"]:
+    def client(
+        self, doing: str, known: str = "", give_up_ms: int = GIVE_UP_MS
+    ) -> Iterator["Client"]:
         """Connect, and turn what goes wrong while *doing* something into a Failure.
 
         Args:
             doing: what is done, as in "get from ORDERS".
             known: a queue that is taken to be there; where it is not, ones like it are looked for.
+            give_up_ms: for how long a connection that is lost is tried again.
         """
-        address = self.address()
+        found = self.target()
+        address = found.address
         # Takes 60 ms: not for --help.
         from qmgr_client.blocking import ConnectFailed, connect
         from qmgr_client.client_name import client_name
 
-        client = connect(address, name=client_name("qmctl"), give_up_ms=GIVE_UP_MS)
+        client = connect(address, name=client_name("qmctl"), give_up_ms=give_up_ms)
         try:
             client.open()
         except ConnectFailed as error:
             why = f"cannot connect to {error.address}: {error.why}"
-            remedy = f"{error.hint} --connect says where else"
+            where = f"that is context {found.context}; " if found.context else ""
+            remedy = f"{error.hint} {where}--connect says where else"
             raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
         except RequestError as error:
             raise sent_away(doing, address, error) from error
@@ -122,46 +150,54 @@ def _queues(client: "Client") -> list[str]:
 
 
 def command(
-    app: typer.Typer, name: str, more_help: str = ""
+    app: typer.Typer, name: str, more_help: str = "", *, watched: bool = False, local: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that makes a function the command *name*, with the shared options.
 
-    The function takes a Call, then its own parameters. Its docstring is the help.
+    The function takes a Call, then its own parameters. Its docstring is the help; the examples at
+    its end go below the options. One that is *watched* shows what it does by watch.follow and has
+    --watch; a *local* one connects to nothing.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def run(
             ctx: typer.Context,
+            watch_s: watch.Watch = None,
             connect: Connect = None,
             data_dir: DataDir = None,
+            context: Context = None,
             output: Output = None,
             **own: Any,
         ) -> None:
             before = ctx.find_root().obj or Call()
-            function(Call(connect, data_dir, output).over(before), **own)
+            call = Call(connect, data_dir, output, context, watch_s)
+            function(call.over(before), **own)
 
-        shared = list(inspect.signature(run).parameters.values())[:-1]
+        not_taken = {"own"} | (set() if watched else {"watch_s"}) | (WHERE if local else set())
+        shared = inspect.signature(run).parameters.values()
         own = list(inspect.signature(function).parameters.values())[1:]
-        both = [p.replace(kind=p.KEYWORD_ONLY) for p in (*own, *shared)]
+        taken = [*own, *(p for p in shared if p.name not in not_taken)]
+        both = [p.replace(kind=p.KEYWORD_ONLY) for p in taken]
         # Typer reads both.
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
-        text = f"{inspect.getdoc(function)}\n\n{more_help}".rstrip()
-        first = " ".join(text.partition("\n\n")[0].split())
+        above, examples = help_text.parts(inspect.getdoc(function) or "", more_help)
+        first = " ".join(above.partition("\n\n")[0].split())
         # Click's own summary ends in the middle of a sentence.
-        app.command(name, help=text, short_help=first)(run)
+        kind = watch.Command if watched else help_text.Command
+        app.command(name, cls=kind, help=above, epilog=examples, short_help=first)(run)
         return function
 
     return decorate
 
 
 def shared_options(
-    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None, output: Output = None,
-    version: Version = False,
+    ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None,
+    context: Context = None, output: Output = None, version: Version = False,
 ) -> None:  # fmt: skip
     """Take the shared options where they stand before the command."""
     del version  # It has been seen to already.
-    ctx.obj = Call(connect, data_dir, output)
+    ctx.obj = Call(connect, data_dir, output, context)
 
 
 def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:

@@ -32,10 +32,10 @@ MEANINGS = {
     Exit.OK: "done",
     Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
-    Exit.NOT_FOUND: "no such queue or link",
+    Exit.NOT_FOUND: "no such queue, link or context",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
-    Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, not empty, in use",
+    Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
     Exit.EMPTY: "get: no message came within the wait",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }

@@ -31,6 +31,11 @@ def duration(time_ms: int) -> str:
     raise AssertionError(time_ms)
 
 
+def messages(count: int) -> str:
+    """Return a number of messages in words."""
+    return f"{count} message{'s' * (count != 1)}"
+
+
 def age(then_us: int, now_us: int) -> str:
     """Return how long ago something was: "5 s ago"."""
     passed_ms = (now_us - then_us) // 1000

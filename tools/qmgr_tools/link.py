@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import output
+from qmgr_tools import completion, dry_run, help_text, output, watch
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.queue import Yes, messages
+from qmgr_tools.humane import messages
+from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
 
 if TYPE_CHECKING:
@@ -16,14 +17,29 @@ if TYPE_CHECKING:
 
 HELP = "Links to other queue managers: create, ls, show, start, stop, delete."
 app = typer.Typer(
+    cls=help_text.Group,
     help=HELP,
     short_help=HELP,
     no_args_is_help=True,  # Click cuts a summary that it makes itself.
 )
 
-Name = Annotated[
+NewName = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
 ]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="MANAGER", show_default=False, autocompletion=completion.links,
+        help="The queue manager there.",
+    ),
+]  # fmt: skip
+Peer = Annotated[
+    str,
+    typer.Argument(
+        metavar="MANAGER", show_default=False, autocompletion=completion.peers,
+        help="The queue manager there.",
+    ),
+]  # fmt: skip
 
 
 def _ends(digits: object) -> str:
@@ -61,7 +77,7 @@ INBOUND = (
 @command(app, "create")
 def create(
     call: Call,
-    link: Name,
+    link: NewName,
     addresses: Annotated[
         list[str],
         typer.Argument(
@@ -73,7 +89,13 @@ def create(
 ) -> None:  # fmt: skip
     """Create a link to the queue manager MANAGER and start it.
 
+    What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once.
+
     JSON: the link, as "qmctl link show" gives it.
+
+    Examples:
+      qmctl link create NYC nyc.example:7470
+      qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --stopped
     """
     said = [checked(address, "ADDRESS") for address in addresses]
     with call.client(f"create link {link}") as client:
@@ -81,7 +103,7 @@ def create(
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
 
-@command(app, "ls")
+@command(app, "ls", watched=True)
 def ls(call: Call) -> None:
     """List the links that lead from here, and those of others that lead here.
 
@@ -90,12 +112,15 @@ def ls(call: Call) -> None:
       links     an array of links, as "qmctl link show" gives them
       inbound   an array of objects: peer (who sends), commit_id, ahead,
                 duplicates, stream
+
+    Examples:
+      qmctl link ls
+      qmctl link ls --watch 5s
     """
-    with call.client("list the links") as client:
-        found = client.link_list()
-    if call.is_json:
-        output.document(found)
-        return
+    watch.follow(call, "list the links", lambda client: client.link_list(), _list)
+
+
+def _list(found: dict[str, Any]) -> None:
     if found["links"] or not found["inbound"]:
         output.table(LISTED, found["links"])
     if found["links"] and found["inbound"]:
@@ -104,9 +129,9 @@ def ls(call: Call) -> None:
         output.table(INBOUND, found["inbound"])
 
 
-@command(app, "show")
+@command(app, "show", watched=True)
 def show(call: Call, link: Name) -> None:
-    """Show a link.
+    """Show a link: how it is, why it is not up, and what waits for it.
 
     \b
     JSON: an object with
@@ -118,13 +143,16 @@ def show(call: Call, link: Name) -> None:
       in_flight                 those of them that are sent
       commit_id, next_id        what the other end holds for good; what comes next
       transferred, resent, attempts
+
+    Examples:
+      qmctl link show NYC
+      qmctl link show NYC --watch
     """
-    with call.client(f"show link {link}") as client:
-        row = client.link_show(link)
-    if call.is_json:
-        output.document(row)
-    else:
-        output.facts(COLUMNS, row)
+
+    def ask(client: "Client") -> dict[str, Any]:
+        return client.link_show(link)
+
+    watch.follow(call, f"show link {link}", ask, lambda row: output.facts(COLUMNS, row))
 
 
 @command(app, "start")
@@ -143,6 +171,10 @@ def start(
     sends what it holds as a new stream: what the peer had of it already arrives twice. Asks first.
 
     JSON: the link, as "qmctl link show" gives it.
+
+    Examples:
+      qmctl link start NYC
+      qmctl link start NYC --accept
     """
     with call.client(f"start link {link}") as client:
         before = client.link_show(link)
@@ -161,6 +193,9 @@ def stop(call: Call, link: Name) -> None:
     """Stop a link until it is started again, over restarts too; its messages wait.
 
     JSON: the link, as "qmctl link show" gives it.
+
+    Examples:
+      qmctl link stop NYC
     """
     with call.client(f"stop link {link}") as client:
         row = client.link_stop(link)
@@ -170,22 +205,35 @@ def stop(call: Call, link: Name) -> None:
 @command(app, "delete")
 def delete(
     call: Call,
-    link: Name,
-    purge: Annotated[bool, typer.Option("--purge", help="With the messages on it.")] = False,
+    link: Peer,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+    ] = False,
     yes: Yes = False,
+    dry: dry_run.DryRun = False,
 ) -> None:
     """Delete a link; with --purge even one on which messages wait. Asks first.
 
     Also forgets which store the queue manager of that name has, so that one that was made anew may
     come in its place; where a link only leads here from it, that is all.
 
-    JSON: an object with link and messages, how many went with it.
+    \b
+    JSON: an object with link and messages, how many went with it
+      with --dry-run also dry_run (true), bytes, in_flight (of the messages:
+      sent, and not confirmed yet)
+
+    Examples:
+      qmctl link delete NYC
+      qmctl link delete NYC --purge --dry-run
     """
     with call.client(f"delete link {link}") as client:
         row = _row(client, link)
         waiting = int(row.get("waiting", 0))
         if waiting and not purge:
             raise _holding(link, row, waiting)
+        if dry:
+            dry_run.delete_link(call, client, link, row)
+            return
         loss = f"{messages(waiting)} on it will be lost" if row else "its peer will be forgotten"
         is_asked = bool(waiting) or not row
         if is_asked:

@@ -6,26 +6,44 @@ from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, link, message, message_text, queue, queue_alter, snapshot, status
+from qmgr_tools import (
+    bench,
+    completion,
+    context,
+    help_text,
+    link,
+    message,
+    message_text,
+    queue,
+    queue_alter,
+    snapshot,
+    status,
+)
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 
 HELP = """Put and get messages; look after the queues, links and snapshots of a queue manager.
 
-The queue manager is found by --connect, --data-dir or QMCTL_CONNECT, else at 127.0.0.1:7470.
+A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
+links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless an
+option, the environment or a context says where else: see "qmctl context --help".
 """
 WIDTH = 80  # of a terminal that does not tell
-EPILOG = f"\b\nExit codes:\n{exit_codes_text()}"
-UsageError: type[Exception] = typer.BadParameter.__mro__[
-    1
-]  # Typer and Click differ in where they keep it.
+EPILOG = f"\b\nExit codes:\n{exit_codes_text()}\n\n{help_text.FIRST_SESSION}"
+BENCH_EPILOG = """\b
+Examples:
+  qmctl bench put --seconds 5 --size 1KiB
+  qmctl bench get --count 20000
+  qmctl bench putget --producers 4 --inflight 64"""
+# Typer and Click differ in where they keep it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
-    help=HELP, epilog=EPILOG, no_args_is_help=True, rich_markup_mode=None,
+    cls=help_text.Group, help=HELP, epilog=EPILOG, no_args_is_help=True, rich_markup_mode=None,
     pretty_exceptions_enable=False, callback=shared_options,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )  # fmt: skip
-command(app, "status")(status.status)
+command(app, "status", watched=True)(status.status)
 command(app, "put")(message.put)
 command(app, "get", message_text.JSON_KEYS)(message.get)
 command(app, "browse", message_text.JSON_KEYS)(message.browse)
@@ -33,11 +51,14 @@ command(queue.app, "alter")(queue_alter.alter)
 app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
 command(app, "snapshot")(snapshot.snapshot)
-app.add_typer(bench.app, name="bench")
+app.add_typer(bench.app, name="bench", cls=help_text.Group, epilog=BENCH_EPILOG)
+app.add_typer(context.app, name="context")
 
 
 def main() -> None:
     """Run the command and exit with its code."""
+    if completion.is_wanted():
+        sys.exit(completion.answer(lambda: run([])))
     sys.exit(run(sys.argv[1:]))
 
 

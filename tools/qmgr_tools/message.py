@@ -12,10 +12,10 @@ import typer
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX
-from qmgr_tools import humane, message_text, option, output, progress
+from qmgr_tools import completion, humane, message_text, option, output, progress
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure, refused, usage
-from qmgr_tools.queue import messages
+from qmgr_tools.humane import messages
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -26,7 +26,27 @@ AT_A_TIME = 100
 BROWSED = 20
 RATED_S, RATED_MESSAGES = 1.0, 10_000  # A rate of less is chance.
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+        help="NAME, or NAME@MANAGER for one of another queue manager.",
+    ),
+]  # fmt: skip
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
+        help="A queue of this queue manager.",
+    ),
+]  # fmt: skip
+Browsed = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.browsable_queues,
+        help="A queue, or @MANAGER for what waits for a link.",
+    ),
+]  # fmt: skip
 Body = Annotated[
     str | None, typer.Argument(metavar="BODY", show_default=False, help="The message.")
 ]
@@ -52,8 +72,16 @@ CorrelationId = Annotated[
 Header = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", show_default=False, help="Repeatable.")
 ]
-ContentType = Annotated[str, typer.Option(metavar="TYPE", show_default=False)]
-ReplyTo = Annotated[str, typer.Option(metavar="QUEUE", show_default=False)]
+ContentType = Annotated[
+    str, typer.Option(metavar="TYPE", show_default=False, help="As in text/plain.")
+]
+ReplyTo = Annotated[
+    str,
+    typer.Option(
+        metavar="QUEUE", show_default=False, help="Where an answer is wanted.",
+        autocompletion=completion.definitions,
+    ),
+]  # fmt: skip
 GivenUid = Annotated[
     str | None,
     typer.Option(
@@ -83,7 +111,7 @@ BodyOnly = Annotated[
 
 
 def put(
-    call: Call, queue: QueueName, body: Body = None, file: File = None, stdin: Stdin = False,
+    call: Call, queue: Target, body: Body = None, file: File = None, stdin: Stdin = False,
     lines: Lines = False, priority: Priority = PRIORITY_DEFAULT, correlation_id: CorrelationId = "",
     header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
     uid: GivenUid = None,
@@ -95,6 +123,11 @@ def put(
       queue, messages, refused      how many were put, and how many refused
       bytes, seconds                of their bodies; how long it took
       uid                           of a single message, else null
+
+    Examples:
+      qmctl put ORDERS 'one ton of apples' --header customer=ann
+      qmctl put ORDERS --file order.xml --priority 9
+      qmctl put ORDERS --lines --file orders.txt
     """
     _check_source(
         queue, body is not None, file is not None, stdin=stdin, lines=lines, uid=uid is not None
@@ -203,10 +236,18 @@ def _batches(source: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def get(
-    call: Call, queue: QueueName, count: Count = 1, all_: All = False, wait: Wait = 0,
+    call: Call, queue: Source, count: Count = 1, all_: All = False, wait: Wait = 0,
     lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
 ) -> None:  # fmt: skip
-    """Get messages: they are leased, printed, and acknowledged once they are printed."""
+    """Get messages: they are leased, printed, and acknowledged once they are printed.
+
+    A message that is acknowledged is gone from the queue. Where none came, the exit code is 7.
+
+    Examples:
+      qmctl get ORDERS
+      qmctl get ORDERS --wait 30s --body-only
+      qmctl get ORDERS --all -o json
+    """
     left = None if all_ else count
     got = 0
     with call.client(f"get from {queue}", queue) as client:
@@ -273,10 +314,15 @@ def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: b
 
 
 def browse(
-    call: Call, queue: QueueName,
+    call: Call, queue: Browsed,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = BROWSED,
 ) -> None:  # fmt: skip
-    """List the next messages of a queue, and leave them where they are."""
+    """List the next messages of a queue, and leave them where they are.
+
+    Examples:
+      qmctl browse ORDERS
+      qmctl browse ORDERS --limit 100 -o json
+    """
     with call.client(f"browse {queue}", queue) as client:
         found = list(client.browse(queue, limit))
     if call.is_json:

@@ -18,7 +18,7 @@ from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
 DEFAULT = "default"  # an option that takes a value back
-_TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
+TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
@@ -64,7 +64,7 @@ def seconds(text: str | float) -> float:
 
 def _time_ms(text: object) -> int:
     said = str(text).strip()
-    match = _TIME.fullmatch(said)
+    match = TIME.fullmatch(said)
     if match is None:
         raise typer.BadParameter(f"{shown(said)} is not a time, as in 30s or 500ms")
     if not match["unit"]:

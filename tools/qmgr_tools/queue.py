@@ -1,21 +1,39 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools import completion, dry_run, help_text, option, output, watch
 from qmgr_tools import filter as filters
-from qmgr_tools import option, output
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.humane import messages
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-app = typer.Typer(help="Queues: create, alter, ls, show, purge, delete.", no_args_is_help=True)
+app = typer.Typer(
+    cls=help_text.Group,
+    help="Queues: create, alter, ls, show, purge, delete.",
+    no_args_is_help=True,
+)
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, help="Its name.", autocompletion=completion.definitions
+    ),
+]
+AnyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.queues,
+        help="Its name; @MANAGER is what waits for a link.",
+    ),
+]  # fmt: skip
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 COLUMNS = (
@@ -64,22 +82,28 @@ ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP")
 def create(
     call: Call,
     queue: Annotated[
-        str, typer.Argument(metavar="QUEUE", show_default=False, help="NAME, or NAME@MANAGER.")
+        str,
+        typer.Argument(
+            metavar="QUEUE", show_default=False, autocompletion=completion.new_queues,
+            help="NAME, or NAME@MANAGER.",
+        ),
     ],
     depth_max: Annotated[
-        int | None, typer.Option(metavar="N", help="The most messages.", show_default=False, min=1)
+        int | None,
+        typer.Option(metavar="N", help="The most messages.", show_default="the daemon's", min=1),
     ] = None,
     bytes_max: Annotated[
         int | None,
         typer.Option(
-            metavar="SIZE", help='The most bytes: "64 MiB".', parser=option.size, show_default=False
+            metavar="SIZE", help='The most bytes: "64 MiB".', parser=option.size,
+            show_default="the daemon's",
         ),
     ] = None,
     lease: Annotated[
         int | None,
         typer.Option(
-            metavar="TIME", help='How long a message may be held: "30 s".', parser=option.lease,
-            show_default=False,
+            metavar="TIME", help='How long a message may be held before others get it: "30s".',
+            parser=option.lease, show_default="the daemon's",
         ),
     ] = None,
 ) -> None:  # fmt: skip
@@ -89,6 +113,11 @@ def create(
     queue manager and is got there, from NAME.
 
     JSON: the queue, as "qmctl queue show" gives it, without origins.
+
+    Examples:
+      qmctl queue create ORDERS
+      qmctl queue create ORDERS --depth-max 100000 --lease 5min
+      qmctl queue create ORDERS@NYC
     """
     given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
     attributes = {key: value for key, value in given.items() if value is not None}
@@ -137,7 +166,7 @@ def with_state(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"state": STATES[bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))]}
 
 
-@command(app, "ls")
+@command(app, "ls", watched=True)
 def ls(
     call: Call,
     columns: Annotated[
@@ -161,20 +190,24 @@ def ls(
     Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
 
     JSON: an array of objects: the queues, as "qmctl queue show" gives them, without origins.
+
+    Examples:
+      qmctl queue ls
+      qmctl queue ls --where 'ready>0' --sort -ready --limit 10
+      qmctl queue ls --columns queue,depth,bytes --watch 5s
     """
     shown = filters.columns(columns, COLUMNS, LISTED)
     filters.rows([], COLUMNS, where or [], sort, limit)  # What cannot be is said before asking.
-    with call.client("list the queues") as client:
+
+    def ask(client: "Client") -> Sequence[output.Row]:
         found = [with_state(row) for row in client.queue_list()]
-    rows = filters.rows(found, COLUMNS, where or [], sort, limit)
-    if call.is_json:
-        output.document(rows)
-    else:
-        output.table(shown, rows)
+        return filters.rows(found, COLUMNS, where or [], sort, limit)
+
+    watch.follow(call, "list the queues", ask, lambda rows: output.table(shown, rows))
 
 
-@command(app, "show")
-def show(call: Call, queue: Name) -> None:
+@command(app, "show", watched=True)
+def show(call: Call, queue: AnyName) -> None:
     """Show a queue: its limits, all its counters, its table of origins.
 
     \b
@@ -194,14 +227,22 @@ def show(call: Call, queue: Name) -> None:
       delivered, acked, returned      handed out, done with, come back
       purged, damaged                 removed by a purge; set aside: bad checksum
       origins                         an object: each origin's highest timestamp
+
+    Examples:
+      qmctl queue show ORDERS
+      qmctl queue show ORDERS --watch
+      qmctl queue show ORDERS -o json
     """
-    with call.client(f"show queue {queue}", queue) as client:
+
+    def ask(client: "Client") -> dict[str, Any]:
         row = with_state(client.queue_show(queue))
-        known = row if call.is_json else row | _way(client, row)
-    if call.is_json:
-        output.document(row)
-        return
-    output.facts((*COLUMNS, *WAY), known)
+        return row if call.is_json else row | _way(client, row)
+
+    watch.follow(call, f"show queue {queue}", ask, _show, queue)
+
+
+def _show(row: dict[str, Any]) -> None:
+    output.facts((*COLUMNS, *WAY), row)
     origins = row.get("origins") or {}
     if origins:
         print()
@@ -225,20 +266,35 @@ def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
 def delete(
     call: Call,
     queue: Name,
-    purge: Annotated[bool, typer.Option("--purge", help="With the messages on it.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
+    ] = False,
     yes: Yes = False,
+    dry: dry_run.DryRun = False,
 ) -> None:
     """Delete a queue; with --purge even one that holds messages. Asks first.
 
-    JSON: an object with queue and messages, how many went with it.
+    \b
+    JSON: an object with queue and messages, how many went with it
+      with --dry-run also dry_run (true), bytes, leased (of the messages) and
+      consumers
+
+    Examples:
+      qmctl queue delete ORDERS
+      qmctl queue delete ORDERS --purge --dry-run
+      qmctl queue delete ORDERS --purge --yes
     """
     with call.client(f"delete queue {queue}", queue) as client:
-        depth = _depth(client.queue_show(queue))
+        row = client.queue_show(queue)
+        depth = _depth(row)
         if depth and not purge:
             raise Failure(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
+        if dry:
+            dry_run.delete_queue(call, row)
+            return
         if depth:
             confirm(
                 queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
@@ -249,13 +305,24 @@ def delete(
 
 
 @command(app, "purge")
-def purge(call: Call, queue: Name, yes: Yes = False) -> None:
+def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
     """Remove the messages that are on a queue now and not leased. Asks first.
 
-    JSON: an object with queue and messages, how many were removed.
+    \b
+    JSON: an object with queue and messages, how many were removed
+      with --dry-run also dry_run (true), bytes (null where some are leased:
+      these stay, and are counted in bytes_max), bytes_max, leased
+
+    Examples:
+      qmctl queue purge ORDERS --dry-run
+      qmctl queue purge ORDERS
     """
     with call.client(f"purge queue {queue}", queue) as client:
-        ready = client.queue_show(queue).get("ready", 0)
+        row = client.queue_show(queue)
+        if dry:
+            dry_run.purge_queue(call, row)
+            return
+        ready = row.get("ready", 0)
         confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
         purged = client.queue_purge(queue)["messages"]
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
@@ -263,11 +330,6 @@ def purge(call: Call, queue: Name, yes: Yes = False) -> None:
 
 def _depth(row: dict[str, Any]) -> int:
     return int(row.get("depth", 0))
-
-
-def messages(count: int) -> str:
-    """Return a number of messages in words."""
-    return f"{count} message{'s' * (count != 1)}"
 
 
 def _tell(call: Call, queue: str, count: int, words: str) -> None:

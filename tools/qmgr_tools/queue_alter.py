@@ -8,7 +8,8 @@ import typer
 from qmgr_tools import option, output
 from qmgr_tools.command import Call
 from qmgr_tools.failure import usage
-from qmgr_tools.queue import COLUMNS, LIMITS, Name, messages, with_state
+from qmgr_tools.humane import messages
+from qmgr_tools.queue import COLUMNS, LIMITS, AnyName, with_state
 
 DepthMax = Annotated[
     Any,
@@ -47,7 +48,7 @@ GetInhibit = Annotated[
 
 
 def alter(
-    call: Call, queue: Name, depth_max: DepthMax = None, bytes_max: BytesMax = None,
+    call: Call, queue: AnyName, depth_max: DepthMax = None, bytes_max: BytesMax = None,
     lease: Lease = None, put_inhibit: PutInhibit = None, get_inhibit: GetInhibit = None,
 ) -> None:  # fmt: skip
     """Change options of a queue that is in use; in force at once, and over restarts.
@@ -62,13 +63,12 @@ def alter(
     JSON: the queue, as "qmctl queue show" gives it, without origins; and changed, an object with
     [before, after] for each option that is another now.
 
-    \b
     Examples:
       qmctl queue alter ORDERS --depth-max 5000 --lease 2min
-      qmctl queue alter ORDERS --put-inhibit      no more puts; drain it
-      qmctl queue alter ORDERS --no-put-inhibit   go on
+      qmctl queue alter ORDERS --put-inhibit      # no more puts; drain it
+      qmctl queue alter ORDERS --no-put-inhibit   # go on
       qmctl queue alter ORDERS --depth-max default
-      qmctl queue alter @NYC --get-inhibit        keep what is bound for NYC
+      qmctl queue alter @NYC --get-inhibit        # keep what is bound for NYC
     """
     asked = {
         "depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease,

@@ -43,6 +43,10 @@ def snapshot(
       boot, turn, created, messages, data_bytes, data_sha256, manifest_sha256
       queues    an array: queue, kind, depth, bytes, first_arrival, last_arrival,
                 ranges ...
+
+    Examples:
+      qmctl snapshot /tmp/monday
+      qmctl snapshot monday -o json
     """
     path = str(directory.expanduser().absolute())
     with (

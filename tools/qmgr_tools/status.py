@@ -1,7 +1,12 @@
 """qmctl status: how the queue manager is."""
 
-from qmgr_tools import output
+from typing import TYPE_CHECKING, Any
+
+from qmgr_tools import output, watch
 from qmgr_tools.command import Call
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
 
 
 def _milliseconds(time_us: int) -> str:
@@ -9,6 +14,8 @@ def _milliseconds(time_us: int) -> str:
 
 
 FACTS = (
+    output.text("context"),
+    output.text("address"),
     output.text("name", "queue manager"),
     output.text("software"),
     output.duration("uptime_ms", "up for"),
@@ -37,6 +44,9 @@ FACTS = (
 def status(call: Call) -> None:
     """Show how the queue manager is.
 
+    "store used" of "store at most" is what the messages take; past its limits puts are refused,
+    and "puts refused" says why.
+
     \b
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
@@ -47,10 +57,18 @@ def status(call: Call) -> None:
       store_full                     why puts are refused, or ""
       turn_longest_us                the longest turn since somebody last asked
       turn_times_us                  [below so many us, turns], since the start
+      context, address               where this came from; context may be null
+
+    Examples:
+      qmctl status
+      qmctl status --watch 5s
+      qmctl --context nyc status -o json
     """
-    with call.client("ask for the status") as client:
-        row = client.status()
-    if call.is_json:
-        output.document(row)
-    else:
-        output.facts(FACTS, row)
+
+    found = call.target()
+    where = {"context": found.context or None, "address": found.address}
+
+    def ask(client: "Client") -> dict[str, Any]:
+        return where | client.status()
+
+    watch.follow(call, "ask for the status", ask, lambda row: output.facts(FACTS, row))

@@ -1,35 +1,73 @@
-"""Where a command connects to: what --connect, --data-dir or QMCTL_CONNECT say, else the default.
+"""Where a command connects to: the first that speaks, by ORDER.
 
 An address is HOST:PORT, or unix:/PATH for the socket of a daemon on this machine. A data directory
-holds listening.json, in which a running daemon says where it listens.
+holds listening.json, in which a running daemon says where it listens. A context is a named address.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from qmgr_config.address import parse_address
+from qmgr_tools import context_file
 from qmgr_tools.failure import Exit, Failure, usage
 
 ENVIRONMENT = "QMCTL_CONNECT"
+CONTEXT_ENVIRONMENT = "QMCTL_CONTEXT"
 DEFAULT = "127.0.0.1:7470"
 LISTENING_FILE = "listening.json"
 UNIX = "unix:"
+ORDER = f"""\
+1. --connect ADDRESS, --data-dir DIR or --context NAME (one of them), behind
+   the command
+2. the same before the command
+3. {ENVIRONMENT}, an address
+4. {CONTEXT_ENVIRONMENT}, the name of a context
+5. the current context: what "qmctl context use" chose
+6. {DEFAULT}"""
 
 
-def address(connect: str | None, data_dir: Path | None, environment: Mapping[str, str]) -> str:
-    """Return the address to connect to: the first of --connect, --data-dir, the environment.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address, what named it, and the context that it is of, if any."""
+
+    address: str
+    source: str
+    context: str = ""
+
+
+def find(
+    connect: str | None, data_dir: Path | None, context: str | None, environment: Mapping[str, str]
+) -> Target:
+    """Return what to connect to, by ORDER.
 
     Raises:
-        Failure: USAGE, what was given is no address; UNAVAILABLE, no daemon listens for data_dir.
+        Failure: USAGE, what was given is no address; NOT_FOUND, there is no such context;
+            UNAVAILABLE, no daemon listens for data_dir; FAILED, a file cannot be read.
     """
-    if connect is not None and data_dir is not None:
-        raise usage("--connect and --data-dir are both given", "they exclude each other")
+    options = {"--connect": connect, "--data-dir": data_dir, "--context": context}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise usage(f"{' and '.join(given)} are given together", "they exclude each other")
     if connect is not None:
-        return checked(connect, "--connect")
+        return Target(checked(connect, "--connect"), "--connect")
     if data_dir is not None:
-        return of_data_dir(data_dir)
-    return checked(environment.get(ENVIRONMENT) or DEFAULT, ENVIRONMENT)
+        return Target(of_data_dir(data_dir), "--data-dir")
+    if context is not None:
+        return _of_context(context, "--context", context_file.load(environment))
+    if said := environment.get(ENVIRONMENT):
+        return Target(checked(said, ENVIRONMENT), ENVIRONMENT)
+    contexts = context_file.load(environment)
+    if said := environment.get(CONTEXT_ENVIRONMENT):
+        return _of_context(said, CONTEXT_ENVIRONMENT, contexts)
+    if contexts.current:
+        return _of_context(contexts.current, "qmctl context use", contexts)
+    return Target(DEFAULT, "the default")
+
+
+def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Target:
+    return Target(checked(contexts.address(name), f"context {name}"), source, name)
 
 
 def checked(text: str, source: str) -> str:

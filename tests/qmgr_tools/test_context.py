@@ -1,0 +1,128 @@
+from pathlib import Path
+
+import pytest
+
+from tests.qmgr_tools.conftest import Daemon, Qmctl
+
+
+@pytest.fixture
+def two(qmctl: Qmctl) -> Qmctl:
+    """Runs qmctl where the contexts ewr and nyc are known, and nyc is the current one."""
+    qmctl("context", "add", "nyc", "nyc.example:7470", "--use")
+    qmctl("context", "add", "ewr", "unix:/run/ewr.sock")
+    return qmctl
+
+
+def test_added_context_is_listed_with_its_mark(two: Qmctl) -> None:
+    assert two("context", "ls").out.splitlines() == [
+        "CURRENT\tCONTEXT\tADDRESS",
+        "\tewr\tunix:/run/ewr.sock",
+        "*\tnyc\tnyc.example:7470",
+    ]
+    assert two("context", "ls", "-o", "json").json == [
+        {"context": "ewr", "address": "unix:/run/ewr.sock", "current": False},
+        {"context": "nyc", "address": "nyc.example:7470", "current": True},
+    ]
+
+
+def test_environment_that_goes_over_it_is_noted(
+    two: Qmctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMCTL_CONTEXT", "ewr")
+    expected = "QMCTL_CONTEXT is set, and goes over the current one: ewr\n"
+    assert two("context", "ls").err == expected
+    assert two("context", "ls", "-o", "json").err == ""
+
+
+def test_context_is_used_from_then_on(two: Qmctl) -> None:
+    assert two("context", "use", "ewr").out == (
+        "context ewr is the current one: unix:/run/ewr.sock\n"
+    )
+    assert two("context", "show", "-o", "json").json == {
+        "context": "ewr", "address": "unix:/run/ewr.sock", "source": "qmctl context use",
+    }  # fmt: skip
+    assert two("context", "use", "--none").out == "no context is current\n"
+    assert two("context", "show", "-o", "json").json["context"] is None
+
+
+@pytest.mark.parametrize("words", [[], ["nyc", "--none"]], ids=["nothing", "both"])
+def test_use_wants_one_of_name_and_none(words: list[str], two: Qmctl) -> None:
+    assert two("context", "use", *words).code == 2
+
+
+def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None:
+    assert two("--context", "ewr", "context", "show").out == (
+        "context\tewr\naddress\tunix:/run/ewr.sock\nchosen by\t--context\n"
+    )
+    ended = two("--context", "ewr", "context", "show", "-c", "h:1", "-o", "json")
+    assert ended.json == {"context": None, "address": "h:1", "source": "--connect"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["context", "use", "jfk"], ["context", "rm", "jfk"], ["context", "rm", "jfk", "--dry-run"],
+     ["context", "show", "--context", "jfk"], ["--context", "jfk", "status"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_unknown_one_is_told_with_the_known(words: list[str], two: Qmctl) -> None:
+    ended = two(*words)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == "error: there is no context jfk -- the known ones are ewr, nyc\n"
+
+
+def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
+    ended = two("context", "add", "nyc", "h:1")
+    assert (ended.code, ended.out) == (6, "")
+    assert ended.err == (
+        "error: cannot add context nyc -- it exists, as nyc.example:7470 -- "
+        "say --replace, or take another name\n"
+    )
+    assert two("context", "add", "nyc", "nyc.example:7470").code == 0
+    assert two("context", "add", "nyc", "h:1", "--replace", "-o", "json").json == {
+        "context": "nyc", "address": "h:1", "current": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "address"), [("a b", "h:1"), ("", "h:1"), ("a", "h")])
+def test_what_cannot_be_is_wrong_usage(name: str, address: str, qmctl: Qmctl) -> None:
+    assert qmctl("context", "add", name, address).code == 2
+    assert qmctl("context", "ls", "-o", "json").json == []
+
+
+def test_removed_one_is_gone(two: Qmctl) -> None:
+    tried = two("context", "rm", "nyc", "--dry-run")
+    assert (tried.code, tried.out) == (
+        0, "would remove context nyc, which is nyc.example:7470; nothing is changed\n",
+    )  # fmt: skip
+    assert two("context", "rm", "nyc").out == (
+        "removed context nyc, which was nyc.example:7470; no context is current now\n"
+    )
+    assert [row["context"] for row in two("context", "ls", "-o", "json").json] == ["ewr"]
+
+
+def test_damaged_file_is_told_and_kept(qmctl: Qmctl, tmp_path: Path) -> None:
+    file = tmp_path / "config" / "qmctl" / "contexts.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    for words in (["context", "ls"], ["context", "add", "a", "h:1"], ["status"]):
+        ended = qmctl(*words)
+        assert (ended.code, ended.out) == (1, "")
+        assert ended.err.startswith(f"error: cannot read the contexts -- {file}: ")
+    assert file.read_text() == "{"
+
+
+@pytest.mark.process
+def test_status_says_by_which_context_it_came(qmctl: Qmctl, daemon: Daemon) -> None:
+    qmctl("context", "add", "here", daemon.unix, "--use")
+    ended = qmctl("status")
+    assert ended.out.startswith(f"context\there\naddress\t{daemon.unix}\nqueue manager\tQM\n")
+    found = qmctl("status", "-o", "json").json
+    assert (found["context"], found["address"]) == ("here", daemon.unix)
+    assert qmctl("status", "-c", daemon.tcp).out.startswith(f"address\t{daemon.tcp}\n")
+
+
+def test_context_that_leads_nowhere_is_named(qmctl: Qmctl) -> None:
+    qmctl("context", "add", "gone", "unix:/nowhere/qmgrd.sock", "--use")
+    ended = qmctl("status")
+    assert ended.code == 5
+    assert "is qmgrd running there? that is context gone; --connect says where else" in ended.err

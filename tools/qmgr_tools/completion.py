@@ -1,0 +1,168 @@
+"""What the shell offers on Tab: the names of the queue manager that the command line speaks of.
+
+A prompt is no place to wait or to read an error: what does not come at once is not offered.
+"""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from qmgr_protocol.name import is_name
+from qmgr_tools import context_file, target
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+VARIABLE = "_QMCTL_COMPLETE"
+PATIENCE_S = 0.5
+# Bash makes words of their own of these, wherever they stand.
+_BREAKS = re.compile("[@:=]+")
+# A name may begin with @ behind these; behind anything else @ stands within a name.
+_VERBS = {"show", "browse", "delete", "purge", "put", "get", "create", "alter"}
+
+
+def queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of all queues, of which @NAME are those of links."""
+    return [name for name, _ in _queues(ctx)]
+
+
+def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that people make: local ones, and remote ones."""
+    return [name for name, kind in _queues(ctx) if kind != "transmission"]
+
+
+def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that messages can be got from."""
+    return [name for name, kind in _queues(ctx) if kind == "local"]
+
+
+def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queues that hold messages here."""
+    return [name for name, kind in _queues(ctx) if kind != "remote"]
+
+
+def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return NAME@LINK for each link, once NAME@ is typed."""
+    name, at, _ = incomplete.partition("@")
+    return [f"{name}@{link}" for link in links(ctx, "")] if name and at else []
+
+
+def links(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the links that lead from here."""
+    found = _asked(ctx, lambda client: client.link_list()) or {}
+    return _names(row.get("link") for row in found.get("links", ()))
+
+
+def peers(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the links that lead from here, and of the managers with one to here."""
+    found = _asked(ctx, lambda client: client.link_list()) or {}
+    named = [row.get("link") for row in found.get("links", ())]
+    return _names(dict.fromkeys(named + [row.get("peer") for row in found.get("inbound", ())]))
+
+
+def contexts(incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of the contexts, each with its address."""
+    with suppress(Exception):  # A file that cannot be read is told by the command itself.
+        return sorted(context_file.load(os.environ).addresses.items())
+    return []
+
+
+def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return what is offered for the command's argument: for an option that may stand alone."""
+    for parameter in ctx.command.params:
+        if parameter.param_type_name == "argument":
+            return [item.value for item in parameter.shell_complete(ctx, incomplete)]
+    return []
+
+
+def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
+    for row in _asked(ctx, lambda client: client.queue_list()) or ():
+        for name in _names([row.get("queue")]):
+            yield name, str(row.get("kind"))
+
+
+def _names(found: Iterable[object]) -> list[str]:
+    """Return what is a name: zsh evaluates what it is given, whoever the daemon is."""
+    names = [name for name in found if isinstance(name, str)]
+    return [name for name in names if all(map(is_name, name.removeprefix("@").split("@", 1)))]
+
+
+def _asked(ctx: typer.Context, ask: "Callable[[Client], Any]") -> Any:
+    """Return what *ask* gets from the queue manager, or None."""
+    with suppress(Exception):  # of whatever kind: the prompt is to stay as it is
+        from qmgr_client.blocking import connect  # takes 60 ms
+
+        with _limited(), connect(_address(ctx), give_up_ms=0) as client:
+            return ask(client)
+    return None
+
+
+def _address(ctx: typer.Context) -> str:
+    """Return the address that the words so far name, behind the command or before it."""
+    for said in (ctx.params, ctx.find_root().params):
+        where = [said.get(name) for name in ("connect", "data_dir", "context")]
+        if any(value is not None for value in where):
+            break
+    connect, data_dir, context = where
+    return target.find(connect, data_dir, context, os.environ).address
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """End the process where the block takes too long: even a name that DNS does not answer."""
+    before = signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_wanted() -> bool:
+    """Return whether the shell asks what could come next."""
+    return os.environ.get(VARIABLE, "").startswith("complete_")
+
+
+def answer(run: Callable[[], int]) -> int:
+    """Print what *run* offers, as the shell takes it; return the exit code. No error is shown."""
+    said = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
+    offered = StringIO()
+    try:
+        with redirect_stdout(offered), redirect_stderr(StringIO()):
+            code = run()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    for line in filter(None, offered.getvalue().splitlines()):
+        sys.stdout.write(f"{line.removeprefix(said)}\n")
+    return code
+
+
+def joined(environment: MutableMapping[str, str]) -> str:
+    """Join the words that bash broke at @ : and = in COMP_WORDS; return what it has kept.
+
+    Of a word that is broken, bash replaces the last piece only, with an @ that begins it; what
+    stands before that is returned.
+    """
+    words = environment.get("COMP_WORDS", "").split("\n")
+    at = int(environment.get("COMP_CWORD") or 0)
+    whole: list[str] = []
+    cursor, kept, is_open = 0, "", False
+    for place, word in enumerate(words):
+        is_break = bool(_BREAKS.fullmatch(word))
+        is_begin = word.startswith("@") and (not whole or whole[-1] in _VERBS)
+        is_joined = whole and word and (is_open or (is_break and not is_begin))
+        before = whole.pop() if is_joined else ""
+        whole.append(before + word)
+        is_open = is_break
+        if place == at:
+            cursor, kept = len(whole) - 1, before + (word if is_break else "")
+    environment.update(COMP_WORDS="\n".join(whole), COMP_CWORD=str(cursor))
+    return kept.removesuffix("@")

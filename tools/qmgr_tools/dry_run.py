@@ -1,0 +1,99 @@
+"""--dry-run: what a command would destroy, and nothing done.
+
+What the command itself would be refused is refused here, too: exit code 0 says that it would go.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools import output
+from qmgr_tools.command import Call
+from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.humane import messages, size
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")]
+
+
+def tell(call: Call, row: dict[str, Any], words: str) -> None:
+    """Print what would be done: *row* as JSON, *words* for people."""
+    if call.is_json:
+        output.document({"dry_run": True, **row})
+    else:
+        output.say(f"would {words}; nothing is changed")
+
+
+def delete_queue(call: Call, row: dict[str, Any]) -> None:
+    """Tell what would go with the queue of *row*.
+
+    Raises:
+        Failure: REFUSED, it is of a link.
+    """
+    queue, kind = row["queue"], row.get("kind")
+    if kind == "transmission":
+        raise _of_link(f"delete queue {queue}", queue)
+    if kind == "remote":
+        waiting = f"; what waits on @{row.get('manager')} stays"
+        counts = {"messages": 0, "bytes": 0, "leased": 0, "consumers": 0}
+        tell(call, {"queue": queue, **counts}, f"delete the remote queue {queue}{waiting}")
+        return
+    keys = {"messages": "depth", "bytes": "bytes", "leased": "leased", "consumers": "consumers"}
+    counts = {key: int(row.get(of, 0)) for key, of in keys.items()}
+    words = f"delete queue {queue} and {messages(counts['messages'])}, {size(counts['bytes'])}"
+    if counts["leased"]:
+        words += f", {counts['leased']} of them leased"
+    if consumers := counts["consumers"]:
+        words += f"; {consumers} consumer{'s' * (consumers != 1)} would lose it"
+    tell(call, {"queue": queue, **counts}, words)
+
+
+def purge_queue(call: Call, row: dict[str, Any]) -> None:
+    """Tell what a purge would remove from the queue of *row*.
+
+    Raises:
+        Failure: REFUSED, it is of a link, or has no messages of its own.
+    """
+    queue, kind = row["queue"], row.get("kind")
+    if kind == "transmission":
+        raise _of_link(f"purge queue {queue}", queue)
+    if kind == "remote":
+        why = f"it is remote: its messages wait on @{row.get('manager')}"
+        raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why)
+    ready, leased, on_it = (int(row.get(key, 0)) for key in ("ready", "leased", "bytes"))
+    bytes_max = on_it if ready else 0
+    exact = None if ready and leased else bytes_max
+    words = f"purge {messages(ready)} from queue {queue}, "
+    words += size(bytes_max) if exact is not None else f"at most {size(bytes_max)}"
+    words += f"; {leased} leased would stay" if leased else ""
+    counts = {"messages": ready, "bytes": exact, "bytes_max": bytes_max, "leased": leased}
+    tell(call, {"queue": queue, **counts}, words)
+
+
+def _of_link(doing: str, queue: str) -> Failure:
+    remedy = f"see: qmctl link delete {queue.removeprefix('@')} --purge --dry-run"
+    return Failure(Exit.REFUSED, f"cannot {doing}", "it goes with its link", remedy)
+
+
+def delete_link(call: Call, client: "Client", link: str, row: dict[str, Any]) -> None:
+    """Tell what would go with *link*, whose row is empty where it only leads here.
+
+    Raises:
+        Failure: REFUSED, remote queues use it.
+        RequestError: LINK_UNKNOWN, nothing leads there or comes from there.
+    """
+    users = [str(queue["queue"]) for queue in client.queue_list() if queue.get("manager") == link]
+    if row and users:
+        why = f"link {link} is used by {', '.join(users[:5])}"
+        raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these first")
+    if not row and link not in {peer.get("peer") for peer in client.link_list()["inbound"]}:
+        client.link_show(link)  # which says that there is none
+    keys = {"messages": "waiting", "bytes": "waiting_bytes", "in_flight": "in_flight"}
+    counts = {key: int(row.get(of, 0)) for key, of in keys.items()}
+    words = f"delete link {link} and {messages(counts['messages'])}, {size(counts['bytes'])}"
+    if counts["in_flight"]:
+        words += f", {counts['in_flight']} of them sent and not confirmed"
+    words = f"{words}, and forget its peer" if row else f"forget the store of {link}"
+    tell(call, {"link": link, **counts}, words)
