@@ -12,6 +12,7 @@ COMMANDS = [
     ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
     *(["queue", verb] for verb in ("create", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
+    *(["connection", verb] for verb in ("ls", "close")),
     *(["bench", verb] for verb in ("put", "get", "putget")),
 ]  # fmt: skip
 
@@ -29,7 +30,9 @@ def test_version_is_told(qmctl: Qmctl) -> None:
     assert re.fullmatch(r"qmctl/\d+\.\d+\.\d+\n", ended.out)
 
 
-@pytest.mark.parametrize("group", [[], ["queue"], ["link"], ["bench"]], ids="-".join)
+@pytest.mark.parametrize(
+    "group", [[], ["queue"], ["link"], ["connection"], ["bench"]], ids="-".join
+)
 def test_list_of_commands_has_whole_sentences(group: list[str], qmctl: Qmctl) -> None:
     commands = qmctl(*group, "--help").out.partition("Commands:")[2]
     assert commands
@@ -63,7 +66,7 @@ def test_error_on_a_terminal_fits_it(on_terminal: OnTerminal) -> None:
     assert all(len(line) <= 50 for line in lines)
 
 
-@pytest.mark.parametrize("group", ["queue", "link", "bench"])
+@pytest.mark.parametrize("group", ["queue", "link", "connection", "bench"])
 def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
     ended = qmctl(group)
     assert (ended.code, ended.out) == (2, "")
