@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, connection, link, message, message_text, queue, snapshot, status
+from qmgr_tools import bench, connection, link, message, message_text, queue, snapshot, status, top
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )  # fmt: skip
 command(app, "status")(status.status)
+command(app, "top")(top.top)
 command(app, "put")(message.put)
 command(app, "get", message_text.JSON_KEYS)(message.get)
 command(app, "browse", message_text.JSON_KEYS)(message.browse)
