@@ -9,7 +9,7 @@ from qmgr_tools.failure import MEANINGS
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 COMMANDS = [
-    ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
+    ["status"], ["top"], ["put"], ["get"], ["browse"], ["snapshot"],
     *(["queue", verb] for verb in ("create", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
     *(["connection", verb] for verb in ("ls", "close")),

@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from qmgr_tools.top_model import Frame, Sample
 
 DELAY_MIN_S = 0.1
-HEAD = (
-    output.text("name", "queue manager"),
-    output.text("software"),
-    output.duration("uptime_ms", "up for"),
-    output.count("messages"),
-    output.count("leased"),
-    output.size("store_used_bytes", "store used"),
-    output.count("store_percent", "of it, in %"),
-    output.text("store_full", "puts refused"),
-    output.count("cpu_percent", "cpu, in %"),
-    output.count("turn_rate", "turns/s"),
-    output.count("put_rate", "puts/s"),
-    output.count("get_rate", "deliveries/s"),
-    output.count("ack_rate", "acks/s"),
-)
 
 
 class ViewName(StrEnum):
@@ -76,7 +61,7 @@ def top(
     --delay: qmctl top --batch -n 1 -d 10s.
 
     \b
-    JSON, with --batch: an object on each line, with
+    JSON: with --batch, an object on each line with
       head          as "qmctl status" gives it, with put_rate, get_rate,
                     ack_rate, turn_rate (by the second), cpu_percent and
                     store_percent
@@ -144,7 +129,7 @@ def _shown(frame: "Frame", view: ViewName | None) -> dict[str, list[dict[str, An
 
 def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
     """Print the head, then a table for each view that has rows."""
-    from qmgr_tools.top_view import TREND, VIEWS, ordered
+    from qmgr_tools.top_view import HEAD, TREND, VIEWS, ordered
 
     if not is_first:
         print()

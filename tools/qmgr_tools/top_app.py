@@ -88,7 +88,7 @@ class TopApp(App[None]):
         Binding("less_than_sign,left", "sort(-1)"),
         Binding("greater_than_sign,right", "sort(1)"),
         Binding("r", "reverse"), Binding("p,space", "pause"), Binding("slash", "filter"),
-        Binding("enter", "detail"), Binding("escape", "back"), Binding("question_mark,h", "help"),
+        Binding("enter", "detail"), Binding("escape", "put_away"), Binding("question_mark,h", "help"),
     ]  # fmt: skip
 
     def __init__(self, source: Source, delay_s: float, view: str = "queues") -> None:
@@ -200,7 +200,7 @@ class TopApp(App[None]):
         self._line.focus()
         self.repaint()
 
-    def action_back(self) -> None:
+    def action_put_away(self) -> None:
         """Put away what is open: the filter's line, the detail, the filter."""
         if self._line.has_class("open"):
             self._close_filter("")

@@ -91,7 +91,8 @@ def rate(now: Row, before: Row, counter: str, elapsed_ms: int) -> float | None:
     new, old = now.get(counter), before.get(counter)
     if new is None or old is None or new < old or elapsed_ms <= 0:
         return None
-    return round((new - old) * 1000 / elapsed_ms, 1)
+    rise: float = (new - old) * 1000 / elapsed_ms
+    return round(rise, 1)
 
 
 def _queue_key(row: Row) -> tuple[Any, Any]:

@@ -112,6 +112,9 @@ def paint(frame: Frame, board: Board, mood: Mood, width: int, height: int, top: 
     page.lines += [Text() for _ in range(height - 1 - len(detail) - len(page.lines))]
     del page.lines[max(0, height - 1 - len(detail)) :]
     page.lines += [*detail, _keys(width, mood)]
+    del page.lines[height:]
+    for line in page.lines:
+        line.truncate(width)
     return page
 
 
@@ -259,9 +262,10 @@ def _detail(board: Board, row: Row, width: int) -> list[Text]:
     title = f"── {row.get(board.view.columns[0].key)} "
     lines = [Text(title + "─" * max(0, width - cell_len(title)), style="bold")]
     if row.get(TREND):
-        shown = row[TREND][-(width - LABEL_MAX) :]
-        label = f"depth, up to {max(shown):,}".ljust(LABEL_MAX)
-        lines.append(Text(label, "dim").append(bars(shown, len(shown)), "green"))
+        most = f"  at most {max(row[TREND]):,}"
+        line = Text("depth".ljust(LABEL_MAX), "dim")
+        line.append(bars(row[TREND], width - LABEL_MAX - len(most)), "not dim green")
+        lines.append(line.append(most))
     pairs = _known(board.view, row)
     across = max(1, width // FACT_WIDTH)
     room = width // across

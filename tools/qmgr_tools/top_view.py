@@ -50,6 +50,23 @@ def count(key: str, title: str) -> Column:
     return Column(key, title, count_text, is_number=True)
 
 
+HEAD = (
+    output.text("name", "queue manager"),
+    output.text("software"),
+    output.duration("uptime_ms", "up for"),
+    output.count("messages"),
+    output.count("leased"),
+    output.size("store_used_bytes", "store used"),
+    output.count("store_percent", "of it, in %"),
+    output.text("store_full", "puts refused"),
+    output.count("cpu_percent", "cpu, in %"),
+    rate("turn_rate", "turns/s"),
+    rate("put_rate", "puts/s"),
+    rate("get_rate", "deliveries/s"),
+    rate("ack_rate", "acks/s"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A table. The columns of ``gives_way`` go in that order; ``if_told`` only stand where told."""
