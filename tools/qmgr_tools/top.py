@@ -37,7 +37,7 @@ def top(
         float,
         typer.Option(
             "--delay", "-d", metavar="TIME", parser=option.seconds,
-            help='Between two looks: "2 s", "500 ms".',
+            help='Between two looks: "10s", "500ms".', show_default="2s",
         ),
     ] = 2.0,
     batch: Annotated[
