@@ -90,6 +90,20 @@ class Admin:
         """Return how the queue manager is."""
         return await self._row(m.Status)
 
+    async def connection_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all open connections, in order of number."""
+        rows: list[dict[str, Any]] = []
+        after: int | None = 0
+        while after is not None:
+            value = await self._row(m.ConnectionList, after)
+            rows += value["connections"]
+            after = value["next"]
+        return rows
+
+    async def connection_close(self, connection: int) -> dict[str, Any]:
+        """Close another connection: its client is told to stay away. Returns its row."""
+        return await self._row(m.ConnectionClose, connection)
+
     async def snapshot(self, directory: str) -> dict[str, Any]:
         """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
         return await self._row(m.Snapshot, directory)

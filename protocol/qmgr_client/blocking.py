@@ -312,6 +312,14 @@ class Client:
         """Return how the queue manager is."""
         return self._call(self._manager.status())
 
+    def connection_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all open connections, in order of number."""
+        return self._call(self._manager.connection_list())
+
+    def connection_close(self, connection: int) -> dict[str, Any]:
+        """Close another connection: its client is told to stay away. Returns its row."""
+        return self._call(self._manager.connection_close(connection))
+
     def snapshot(self, directory: str) -> dict[str, Any]:
         """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
         return self._call(self._manager.snapshot(directory))

@@ -87,6 +87,8 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (67, m.Blocked, (_ID, _SEQ, U32, U64, _LONG)),
     (80, m.Status, (_ID,)),
     (81, m.Snapshot, (_ID, _LONG)),
+    (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),
+    (83, m.ConnectionClose, (_ID, _SEQ)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.

@@ -340,6 +340,21 @@ class Snapshot(NamedTuple):
     directory: str
 
 
+class ConnectionList(NamedTuple):
+    """Lists open connections in order of number, after a number. OK value: {connections, next}."""
+
+    request_id: int
+    after: int = 0
+    limit: int = 1000
+
+
+class ConnectionClose(NamedTuple):
+    """Closes another connection. OK value: its row."""
+
+    request_id: int
+    connection: int
+
+
 class OperationUnknown(Exception):
     """A well-formed message of an operation that this version does not know."""
 

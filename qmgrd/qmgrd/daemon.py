@@ -76,7 +76,9 @@ class Daemon:
         return time.monotonic_ns() // 1_000_000
 
     def _start_turns(self) -> Turns:
-        return Turns(self.config, self._store, self._set_clock, os.urandom(16), self._facts)
+        return Turns(
+            self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of
+        )
 
     def _set_clock(self, boot: Boot) -> Now:
         mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000
@@ -110,6 +112,10 @@ class Daemon:
             "turn_longest_us": self._turn_times.take_longest_us(),
             "turn_times_us": self._turn_times.histogram(),
         }
+
+    def _facts_of(self, connection: int) -> dict[str, Any]:
+        session = self._sessions.get(connection)
+        return {} if session is None else session.facts
 
     async def run(self) -> None:
         """Serve until :meth:`stop`.

@@ -58,6 +58,7 @@ class Siege:
         self.sent = 0
         self.done = 0
         self.manager.look = self._look
+        self.manager._connections = QUIET_ID  # Nor may anybody guess its connection, and close it.
         self.worker = self.manager.connect("worker")
         self._make_quiet_queue()
         self._define()

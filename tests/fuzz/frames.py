@@ -19,6 +19,7 @@ NAMES = ("Q1", "Q2", "Q3", "Q1@NYC", "Q2@NYC", "@NYC", "@BOS", "NYC", "BOS", "QM
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
 ODD_MAX_BYTES = 300_000
 _USUAL: dict[str, tuple[Any, ...]] = {
+    "connection": tuple(range(1_000_001, 1_000_030)),  # of those who attack, and of links
     "producer_id": PRODUCERS,
     "directory": ("/tmp/never", "relative", ""),
     "resume": (False, False, True),

@@ -68,6 +68,21 @@ async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path:
             await other.ack(message)
 
 
+async def test_connections_are_listed_and_closed(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address, name="boss") as manager:
+        async with connect(address, name="worker") as worker:
+            found = {row["name"]: row["connection"] for row in await manager.connection_list()}
+            assert set(found) == {"boss", "worker"}
+            closed = await manager.connection_close(found["worker"])
+            assert closed["name"] == "worker"
+            with pytest.raises(RequestError):  # It stays away.
+                await worker.status()
+        assert [row["name"] for row in await manager.connection_list()] == ["boss"]
+        with pytest.raises(RequestError) as caught:
+            await manager.connection_close(found["worker"])
+        assert caught.value.code == ErrorCode.CONNECTION_UNKNOWN
+
+
 async def test_accepting_is_refused_where_nothing_was(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.link_create("HUB", ["127.0.0.1:1"], stopped=True)

@@ -139,6 +139,9 @@ def test_administration(client: Client, tmp_path: Path) -> None:
     client.put("Q", b"x")
     assert client.queue_purge("Q") == {"messages": 1}
     assert client.status()["name"] == "QM1"
+    assert len(client.connection_list()) == 1
+    with pytest.raises(RequestError):
+        client.connection_close(client.connection_list()[0]["connection"])
     with pytest.raises(RequestError):
         client.snapshot("relative")
 

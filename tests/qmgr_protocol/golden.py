@@ -108,6 +108,9 @@ MESSAGES: dict[str, m.Message] = {
     "Blocked": m.Blocked(1, 502, ErrorCode.QUEUE_FULL, 1_000, "queue ORDERS is full"),
     "Status": m.Status(7),
     "Snapshot": m.Snapshot(8, "/var/tmp/snapshot"),
+    "ConnectionList": m.ConnectionList(10),
+    "ConnectionList behind a number": m.ConnectionList(10, 17, 100),
+    "ConnectionClose": m.ConnectionClose(11, 17),
 }
 
 # What a newer peer may send, and what is read of it.

@@ -82,12 +82,16 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "limit": st.integers(1, 1_000),
     "link": NAMES,
     "directory": TEXTS,
+    "connection": SEQS,
 }
-_BROWSE = FIELDS | {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)}
+AFTER: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
+    m.Browse: {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)},
+    m.ConnectionList: {"after": U64},
+}
 
 
 def messages_of(kind: type[Any]) -> st.SearchStrategy[m.Message]:
-    fields = _BROWSE if kind is m.Browse else FIELDS
+    fields = FIELDS | AFTER.get(kind, {})
     return st.builds(kind, **{name: fields[name] for name in kind._fields})
 
 

@@ -147,6 +147,7 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.LinkShow, "NYC"),
         client.ask(m.LinkList),
         client.ask(m.Status),
+        client.ask(m.ConnectionList),
     ]
     for answer in answers:
         assert set(answer) <= described, set(answer) - described

@@ -7,7 +7,7 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 pytestmark = pytest.mark.process
 KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
-    "next_id", "transferred", "resent", "attempts",
+    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms",
 }  # fmt: skip
 
 

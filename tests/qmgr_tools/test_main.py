@@ -8,11 +8,13 @@ import pytest
 from qmgr_tools.failure import MEANINGS
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
+NOUNS = ("queue", "link", "connection", "context")
 COMMANDS = [
-    ["status"], ["put"], ["get"], ["browse"], ["snapshot"],
+    ["status"], ["top"], ["put"], ["get"], ["browse"], ["snapshot"],
     *(["queue", verb] for verb in ("create", "alter", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
     ["context", "show"],
+    *(["connection", verb] for verb in ("ls", "close")),
     *(["bench", verb] for verb in ("put", "get", "putget")),
 ]  # fmt: skip
 
@@ -32,8 +34,11 @@ def test_version_is_told(qmctl: Qmctl) -> None:
 
 @pytest.mark.parametrize(
     ("group", "title"),
-    [([], "Messages:"), *(([name], "Commands:") for name in ("queue", "link", "context"))],
-    ids=["", "queue", "link", "context"],
+    [
+        ([], "Messages:"),
+        *(([name], "Commands:") for name in ("queue", "link", "connection", "context")),
+    ],
+    ids=["", "queue", "link", "connection", "context"],
 )
 def test_list_of_commands_has_whole_sentences(group: list[str], title: str, qmctl: Qmctl) -> None:
     commands = qmctl(*group, "--help").out.partition(title)[2]
@@ -68,7 +73,7 @@ def test_error_on_a_terminal_fits_it(on_terminal: OnTerminal) -> None:
     assert all(len(line) <= 50 for line in lines)
 
 
-@pytest.mark.parametrize("group", ["queue", "link", "bench", "context"])
+@pytest.mark.parametrize("group", ["queue", "link", "connection", "bench", "context"])
 def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
     ended = qmctl(group)
     assert (ended.code, ended.out) == (2, "")

@@ -121,6 +121,19 @@ async def test_waits_and_leases_end_by_themselves(tmp_path: Path) -> None:
         await wire.close()
 
 
+async def test_connections_are_listed_with_their_addresses(tmp_path: Path) -> None:
+    async with running(tmp_path, listen={"tcp": ["127.0.0.1:0"]}) as here:
+        tcp, unix = [await Wire.connect(address) for address in here.daemon.addresses]
+        found = (await unix.ask(m.ConnectionList))["connections"]
+        assert [row["address"].partition(":")[0] for row in found] == ["127.0.0.1", "unix"]
+        assert [(row["waiting"], row["unsent_bytes"]) for row in found] == [(0, 0)] * 2
+        await unix.ask(m.ConnectionClose, found[0]["connection"])
+        assert (await tcp.next(m.Goaway)).code == ErrorCode.CANCELLED
+        assert len((await unix.ask(m.ConnectionList))["connections"]) == 1
+        await tcp.close()
+        await unix.close()
+
+
 async def test_status_has_what_only_the_shell_knows(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         wire = await Wire.connect(here.address)

@@ -32,7 +32,7 @@ MEANINGS = {
     Exit.OK: "done",
     Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
-    Exit.NOT_FOUND: "no such queue, link or context",
+    Exit.NOT_FOUND: "no such queue, link, connection or context",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
@@ -47,6 +47,7 @@ _NOT_FOUND = {
     ErrorCode.LINK_UNKNOWN,
     ErrorCode.PRODUCER_UNKNOWN,
     ErrorCode.CONSUMER_UNKNOWN,
+    ErrorCode.CONNECTION_UNKNOWN,
 }
 _UNAVAILABLE = {
     ErrorCode.LIVENESS_EXPIRED,

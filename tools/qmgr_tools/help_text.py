@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 SHARED = ("connect", "data_dir", "context", "output", "help")
 SECTIONS = {
     "Messages": ("put", "get", "browse"),
-    "Queues and links": ("queue", "link"),
+    "Queues and links": ("queue", "link", "connection"),
     "The queue manager": ("status", "top", "explain", "snapshot", "store"),
     "This program": ("context", "bench"),
 }

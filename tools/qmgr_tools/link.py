@@ -60,6 +60,8 @@ COLUMNS = (
     output.count("transferred"),
     output.count("resent"),
     output.count("attempts"),
+    output.duration("down_ms", "DOWN FOR"),
+    output.duration("redial_ms", "DIALS IN"),
     output.Column("addresses", "ADDRESSES", output.listed),
     output.long_text("error"),
 )
@@ -142,7 +144,9 @@ def show(call: Call, link: Name) -> None:
       waiting, waiting_bytes    messages that the other end has not committed yet
       in_flight                 those of them that are sent
       commit_id, next_id        what the other end holds for good; what comes next
-      transferred, resent, attempts
+      transferred, resent       messages that went over; that went again
+      attempts                  dials in a row that led nowhere
+      down_ms, redial_ms        for how long it is down; until it dials; or null
 
     Examples:
       qmctl link show NYC

@@ -9,6 +9,7 @@ import typer
 from qmgr_tools import (
     bench,
     completion,
+    connection,
     context,
     help_text,
     link,
@@ -18,6 +19,7 @@ from qmgr_tools import (
     queue_alter,
     snapshot,
     status,
+    top,
 )
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
@@ -44,12 +46,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )  # fmt: skip
 command(app, "status", watched=True)(status.status)
+command(app, "top")(top.top)
 command(app, "put")(message.put)
 command(app, "get", message_text.JSON_KEYS)(message.get)
 command(app, "browse", message_text.JSON_KEYS)(message.browse)
 command(queue.app, "alter")(queue_alter.alter)
 app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
+app.add_typer(connection.app, name="connection")
 command(app, "snapshot")(snapshot.snapshot)
 app.add_typer(bench.app, name="bench", cls=help_text.Group, epilog=BENCH_EPILOG)
 app.add_typer(context.app, name="context")

@@ -21,6 +21,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.admin import Admin
 from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.intake import SettlePart
@@ -123,7 +124,7 @@ class Broker:
 
     def __init__(
         self, config: Config, boot_: Boot, tx: Transaction, now: Now,
-        facts: Callable[[], dict[str, Any]] = dict,
+        facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
     ) -> None:  # fmt: skip
         self.context = context = Context(
             config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt
@@ -138,6 +139,7 @@ class Broker:
         self.streams.producer_count = boot_.producers
         self.delivery = Delivery(context, self.catalogue, self.sessions)
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
+        self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self.jobs.load()
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
@@ -174,6 +176,8 @@ class Broker:
             m.LinkStop: admin.link_stop,
             m.Status: admin.status,
             m.Snapshot: admin.snapshot,
+            m.ConnectionList: self.connections.connection_list,
+            m.ConnectionClose: self.connections.connection_close,
         }
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
@@ -206,7 +210,9 @@ class Broker:
 
     def opened(self, connection: int, hello: m.Hello) -> None:
         """Take in a connection that a peer dialled."""
-        self.sessions[connection] = Session(connection, hello.name, hello.store_id)
+        self.sessions[connection] = Session(
+            connection, hello.name, hello.store_id, None, hello.software, self.context.now.ms
+        )
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Take in a connection that a link had dialled."""
@@ -214,7 +220,10 @@ class Broker:
         if found is None or found.dial != dial:
             self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
             return
-        session = Session(connection, welcome.name, welcome.store_id, link=found)
+        session = Session(
+            connection, welcome.name, welcome.store_id, found, welcome.software,
+            self.context.now.ms,
+        )  # fmt: skip
         self.sessions[connection] = session
         found.dialled(connection, welcome)
 

@@ -65,6 +65,8 @@ class Link:
         self.dial: Dial | None = None  # the one under way
         self.refused_code = 0
         self.resent = 0
+        self._down_since_ms: int | None = context.now.ms  # of neither up nor blocked
+        self._redial_at_ms: int | None = None
         self._context = context
         self._stream = 0
         # First id, messages and bytes of each put that the peer may not have taken yet.
@@ -315,6 +317,7 @@ class Link:
         # Chance is not the core's: a hash spreads the dials of many links as well.
         seed = self._context.store_id + f"{self.name}:{self.attempts}".encode()
         jitter_ms = ceiling_ms * (crc32(seed) % 1000) // 2000
+        self._redial_at_ms = self._context.now.ms + ceiling_ms - jitter_ms
         self._later(ceiling_ms - jitter_ms, self._dial)
 
     def _dial(self) -> None:
@@ -333,7 +336,11 @@ class Link:
             self.connection = None
 
     def _enter(self, state: LinkState) -> None:
-        self.state, self.dial = state, None
+        self.state, self.dial, self._redial_at_ms = state, None, None
+        if state in (LinkState.UP, LinkState.BLOCKED):
+            self._down_since_ms = None
+        elif self._down_since_ms is None:
+            self._down_since_ms = self._context.now.ms
         self._epoch += 1
 
     def _later(self, wait_ms: int, call: Any) -> None:
@@ -343,7 +350,8 @@ class Link:
 
     def describe(self) -> dict[str, Any]:
         """Return the link for people and scripts."""
-        outbox = self.outbox
+        outbox, now_ms = self.outbox, self._context.now.ms
+        down_ms, redial_ms = self._down_since_ms, self._redial_at_ms
         held = self.state is LinkState.UP and self.queue.bounds.get_inhibit
         return {
             "link": self.name,
@@ -358,4 +366,6 @@ class Link:
             "transferred": self.queue.counters.acked,
             "resent": self.resent,
             "attempts": self.attempts,
+            "down_ms": None if down_ms is None else now_ms - down_ms,
+            "redial_ms": None if redial_ms is None else max(redial_ms - now_ms, 0),
         }

@@ -174,6 +174,15 @@ class Peer:
         """Whether so much of this peer waits for a turn that no more should be read for now."""
         return self._intake.is_ahead(self._pending)
 
+    @property
+    def waiting(self) -> dict[str, int]:
+        """What of this peer has arrived and is in no turn yet."""
+        pending = self._pending
+        return {
+            "waiting": pending.messages + pending.put_messages,
+            "waiting_bytes": pending.bytes,
+        }
+
     def encode(self, message: m.Message) -> bytes:
         """Return *message* as bytes; nothing where the connection is closing already."""
         try:

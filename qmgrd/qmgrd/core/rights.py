@@ -44,6 +44,8 @@ RIGHTS: dict[type[Any], Right] = {
     m.LinkStop: Right.ADMIN,
     m.Status: Right.SHOW,
     m.Snapshot: Right.ADMIN,
+    m.ConnectionList: Right.SHOW,
+    m.ConnectionClose: Right.ADMIN,
 }
 
 

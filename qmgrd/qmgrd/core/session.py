@@ -31,6 +31,8 @@ class Session:
     name: str  # of the peer, as it says
     store_id: bytes  # of a queue manager; empty for a client
     link: "Link | None" = None  # the link that dialled it, if one of ours did
+    software: str = ""
+    opened_ms: int = 0  # store clock
     next_stream: int = 1
     streams: dict[int, "Producer | LinkInbox"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgrd.core.broker import Boot, Broker, boot
+from qmgrd.core.connection import ConnectionFacts, no_facts
 from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.kv import Now, Store
@@ -34,7 +35,7 @@ class Turns:
 
     def __init__(
         self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
-        facts: Callable[[], dict[str, Any]] = dict,
+        facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
     ) -> None:  # fmt: skip
         """Start a queue manager from *store*, which gets a new boot number.
 
@@ -42,6 +43,7 @@ class Turns:
             now_of: returns the time of the start, given what the store knows of the last run.
             new_id: 16 random bytes, another 16 at each start.
             facts: what a status adds.
+            facts_of: what the row of a connection adds.
 
         Raises:
             StoreForeign: the store is not this queue manager's.
@@ -54,7 +56,7 @@ class Turns:
         tx = store.begin()
         try:
             self.boot = boot(tx, config.queue_manager.name, new_id)
-            self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts)
+            self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts, facts_of)
         except BaseException as error:
             store.abort()
             failure = store.failure(error)

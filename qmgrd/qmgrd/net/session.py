@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
@@ -50,7 +50,7 @@ class Session(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         peername = transport.get_extra_info("peername")
-        self.address = peername[0] if isinstance(peername, tuple) else "unix"
+        self.address = _name(peername) if isinstance(peername, tuple) else "unix"
         if not self._host.session_opened(self):
             return
         if self.peer.dial:
@@ -161,6 +161,15 @@ class Session(asyncio.Protocol):
         """Return how much the peer has still to fetch."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What operators are told of it that the core does not know."""
+        return {
+            "address": self.address,
+            **self.peer.waiting,
+            "unsent_bytes": self.unwritten_bytes(),
+        }
+
     def poll(self, now_ms: int) -> None:
         """Send a heartbeat if one is due; cut off a peer that is silent."""
         if not self.is_reading:
@@ -172,3 +181,8 @@ class Session(asyncio.Protocol):
         else:
             if ping:
                 self.write(ping)
+
+
+def _name(peername: tuple[Any, ...]) -> str:
+    host, port = peername[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -582,3 +582,31 @@ def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -
     with pytest.raises(RequestError, match="link NYC is up, not refused"):
         app.ask(m.LinkStart, "NYC", True)
     assert state(app) == "up"
+
+
+def test_link_tells_how_long_it_is_down_and_when_it_dials(app: Client, nyc: Nyc) -> None:
+    def times() -> tuple[object, object]:
+        row = app.ask(m.LinkShow, "NYC")
+        return row["down_ms"], row["redial_ms"]
+
+    nyc.manager.advance(700)
+    assert times() == (700, None)  # It dials now.
+    nyc.up()
+    assert times() == (None, None)
+    nyc.hang_up()
+    down_ms, redial_ms = times()
+    assert down_ms == 0
+    assert isinstance(redial_ms, int)
+    assert redial_ms > 10
+    nyc.manager.advance(10)
+    assert times() == (10, redial_ms - 10)
+    app.ask(m.LinkStop, "NYC")
+    assert times() == (10, None)
+
+
+def test_blocked_link_is_not_down(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up()
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 1_000))
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["down_ms"], row["redial_ms"]) == ("blocked", None, None)

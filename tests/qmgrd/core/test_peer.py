@@ -68,7 +68,10 @@ def test_requests_wait_for_the_turn_in_order() -> None:
     pair = Pair()
     pair.say(HELLO)
     assert pair.say(m.Status(1), m.Put(1, 1, 0, "Q", []), m.Pong(1), m.Get(2, "Q")) == []
+    assert pair.peer.waiting["waiting"] == 3  # An event is none of the peer's.
+    assert pair.peer.waiting["waiting_bytes"] > 10
     assert pair.waiting() == ["event", "Status", "Put", "Get"]
+    assert pair.peer.waiting == {"waiting": 0, "waiting_bytes": 0}
 
 
 def test_goodbye_of_the_peer_is_noted() -> None:

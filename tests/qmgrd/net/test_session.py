@@ -99,7 +99,12 @@ async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
         host.turn.clear()
         client.send(m.Status(1))
         await host.turn.wait()
+        facts = session.facts
+        size = facts.pop("waiting_bytes")
+        assert facts == {"address": "unix", "waiting": 1, "unsent_bytes": 0}
+        assert 0 < size < 10
         assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, False]
+        assert session.facts["waiting"] == 0
 
 
 async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+import pytest
+
+from qmgr_client.blocking import connect
+from qmgr_protocol.errors import RequestError
+from tests.qmgr_tools.conftest import Daemon, Qmctl
+
+pytestmark = pytest.mark.process
+KEYS = {
+    "connection", "kind", "name", "software", "address", "open_ms", "consumers", "gets", "leased",
+    "streams", "waiting", "waiting_bytes", "unsent_bytes",
+}  # fmt: skip
+
+
+def test_list_has_the_documented_keys(qm: Qmctl) -> None:
+    (own,) = [row for row in qm("connection", "ls", "-o", "json").json if "qmctl" in row["name"]]
+    assert set(own) == KEYS
+    assert (own["kind"], own["address"]) == ("client", "unix")
+    said = qm("connection", "ls", "--help").out
+    assert [key for key in KEYS if key not in said] == []
+
+
+def test_list_is_a_table(qm: Qmctl) -> None:
+    header, *rows = qm("connection", "ls").out.splitlines()
+    assert header.split("\t") == [
+        "ID", "NAME", "KIND", "ADDRESS", "OPEN FOR", "CONSUMERS", "LEASED", "WAITING",
+    ]  # fmt: skip
+    assert rows[-1].split("\t")[2:4] == ["client", "unix"]
+
+
+def test_list_is_filtered(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    with connect(daemon.unix, name="holder") as client:
+        client.put(queue, b"x")
+        assert client.get(queue) is not None
+        rows = qm("connection", "ls", "--where", "leased>0", "-o", "json").json
+        assert [row["name"] for row in rows] == ["holder"]
+
+
+def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    with connect(daemon.unix, name="hangs") as client:
+        client.put(queue, b"x")
+        assert client.get(queue) is not None
+        number = next(
+            row["connection"]
+            for row in qm("connection", "ls", "-o", "json").json
+            if row["name"] == "hangs"
+        )
+        ended = qm("connection", "close", str(number))
+        assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
+        assert client.status()["name"] == "QM"
+        said = qm("connection", "close", str(number), "--yes").out
+        assert said == f"closed connection {number} of hangs; 1 message of it come back\n"
+        with pytest.raises(RequestError, match="closed by an operator of QM"):
+            client.status()
+    assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "why"), [("999999", 3, "it is not there"), ("0", 2, "'ID'")]
+)
+def test_connection_that_is_not_there_is_refused(
+    number: str, code: int, why: str, qm: Qmctl
+) -> None:
+    ended = qm("connection", "close", number, "--yes")
+    assert (ended.code, ended.out) == (code, "")
+    assert why in ended.err

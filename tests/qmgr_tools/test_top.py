@@ -1,0 +1,121 @@
+"""The command: table after table for scripts, and the terminal."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
+
+pytestmark = pytest.mark.process
+
+
+def test_batch_prints_tables_with_rates(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "x")
+    ended = qm("top", "--batch", "-d", "100ms")
+    assert (ended.code, ended.err) == (0, "")
+    head, queues, *_ = ended.out.split("\n\n")
+    facts = dict(line.split("\t") for line in head.splitlines())
+    assert (facts["queue manager"], facts["puts/s"]) == ("QM", "0")
+    header, *rows = queues.splitlines()
+    assert header.split("\t") == [
+        "QUEUE", "READY", "LEASED", "PUT/S", "GET/S", "ACK/S", "BYTES", "CONS", "STATE",
+    ]  # fmt: skip
+    (own,) = [row.split("\t") for row in rows if row.startswith(f"{queue}\t")]
+    assert own[:6] == [queue, "1", "0", "0", "0", "0"]
+    assert own[-1] == "ok"
+
+
+def test_json_has_a_line_for_each_look(qm: Qmctl, queue: str) -> None:
+    looks = qm("top", "--batch", "-n", "2", "-d", "100ms", "-o", "json").lines
+    assert [set(look) for look in looks] == [{"head", "queues", "links", "connections"}] * 2
+    for look in looks:
+        (row,) = [row for row in look["queues"] if row["queue"] == queue]
+        assert (row["put_rate"], row["state"]) == (0.0, "ok")
+        assert {"cpu_percent", "turn_rate", "store_percent", "uptime_ms"} <= set(look["head"])
+    assert len(looks[1]["queues"][0]["trend"]) == 3
+    said = qm("top", "--help").out
+    for key in ("put_rate", "cpu_percent", "store_percent", "turn_rate", "trend", "direction"):
+        assert key in said
+
+
+def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
+    (look,) = qm("top", "--batch", "--view", "connections", "-d", "100ms", "-o", "json").lines
+    assert set(look) == {"head", "connections"}
+    out = qm("top", "-b", "--view", "connections", "-d", "100ms").out
+    assert "\nID\tNAME\tKIND\t" in out
+    assert "\nQUEUE\t" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [([], "no terminal is here"), (["-n", "1"], "--count is for --batch"),
+     (["-o", "json"], "-o json is for --batch")],
+)  # fmt: skip
+def test_screen_where_there_is_none_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
+    ended = qm("top", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: cannot show a full screen -- {why} -- say --batch\n"
+
+
+@pytest.mark.parametrize("words", [["-d", "0"], ["-n", "0", "-b"], ["--view", "topics"]])
+def test_wrong_usage(words: list[str], qm: Qmctl) -> None:
+    assert qm("top", *words).code == 2
+
+
+def test_daemon_that_is_not_there_is_an_error_at_the_start(qmctl: Qmctl) -> None:
+    assert qmctl("-c", "unix:/nowhere/s", "top", "--batch").code == 5
+
+
+def test_help_and_batch_do_not_load_the_screen(daemon: Daemon) -> None:
+    program = (
+        "import sys\n"
+        "from qmgr_tools.main import run\n"
+        "run(sys.argv[1:])\n"
+        "sys.exit('textual is loaded' if 'textual' in sys.modules else 0)\n"
+    )
+    for words in (["top", "--help"], ["-c", daemon.unix, "top", "-b", "-d", "100ms"]):
+        done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.fixture
+def screen(daemon: Daemon) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """qmctl top on a terminal of 80 by 24."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    known = {"TERM": "xterm-256color", "QMCTL_CONNECT": daemon.unix}
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | known
+    with subprocess.Popen(
+        [*QMCTL, "top", "-d", "200ms"], stdin=theirs, stdout=theirs, stderr=theirs,
+        env=environment, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        try:
+            yield ours, process
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_terminal_is_filled_and_left_as_it_was(
+    screen: tuple[int, subprocess.Popen[bytes]],
+) -> None:
+    terminal, process = screen
+    shown = b""
+    while b"connections" not in shown or b"QM" not in shown:
+        shown += os.read(terminal, 65_536)
+    os.write(terminal, b"q")
+    with suppress(OSError):  # EIO is how a terminal says that nobody holds it any more.
+        while piece := os.read(terminal, 65_536):
+            shown += piece
+    assert process.wait(20) == 0
+    assert b"\x1b[?1049h" in shown  # The other screen,
+    assert b"\x1b[?1049l" in shown  # and back.

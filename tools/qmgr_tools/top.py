@@ -1,0 +1,148 @@
+"""qmctl top: what goes on, on a whole terminal; or, for scripts, table after table."""
+
+import os
+import sys
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools import option, output
+from qmgr_tools.command import Call
+from qmgr_tools.failure import usage
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+    from qmgr_tools.top_model import Frame, Sample
+
+DELAY_MIN_S = 0.1
+
+
+class ViewName(StrEnum):
+    """What --view may say."""
+
+    QUEUES = "queues"
+    LINKS = "links"
+    CONNECTIONS = "connections"
+
+
+def top(
+    call: Call,
+    view: Annotated[
+        ViewName | None,
+        typer.Option(help="The view to begin with; with --batch the only one.", show_default=False),
+    ] = None,
+    delay: Annotated[
+        float,
+        typer.Option(
+            "--delay", "-d", metavar="TIME", parser=option.seconds,
+            help='Between two looks: "10s", "500ms".', show_default="2s",
+        ),
+    ] = 2.0,
+    batch: Annotated[
+        bool, typer.Option("--batch", "-b", help="Print, for scripts; no terminal is needed.")
+    ] = False,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--count", "-n", metavar="COUNT", min=1, show_default=False,
+            help="With --batch: print so often, then end; else once.",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Watch queues, links and connections: who is busy, what piles up.
+
+    On a terminal: 1, 2, 3 or tab change the view, < > and r the order, / filters, p holds the
+    picture, enter shows all of a row, ? tells all keys, q quits. Where the queue manager is lost
+    that is shown, and it is tried again.
+
+    With --batch the rates are those of the time between two looks, so the first picture comes after
+    --delay: qmctl top --batch -n 1 -d 10s.
+
+    \b
+    JSON: with --batch, an object on each line with
+      head          as "qmctl status" gives it, with put_rate, get_rate,
+                    ack_rate, turn_rate (by the second), cpu_percent and
+                    store_percent
+      queues        as "qmctl queue ls", with state, put_rate, get_rate, ack_rate
+                    and trend: its depth at each look
+      links         as "qmctl link ls", with direction (out, in) and rate
+      connections   as "qmctl connection ls"
+    A rate that is not known yet is null.
+    """
+    delay = max(delay, DELAY_MIN_S)
+    if batch:
+        _print(call, view, delay, count or 1)
+        return
+    _check_screen(call, count)
+    with call.client("watch the queue manager"):
+        pass  # Who is not there at the start is an error, as for all commands.
+    from qmgr_tools.top_app import TopApp  # Takes 400 ms: not for the other commands.
+    from qmgr_tools.top_feed import Feed
+
+    app = TopApp(Feed(call.address()), delay, view or ViewName.QUEUES)
+    app.run()
+    if app.return_code:
+        raise typer.Exit(app.return_code)
+
+
+def _check_screen(call: Call, count: int | None) -> None:
+    """Raise Failure, USAGE, where a whole terminal is not what is wanted, or not what is there."""
+    what, remedy = "cannot show a full screen", "say --batch"
+    if call.is_json or count is not None:
+        said = "-o json" if call.is_json else "--count"
+        raise usage(what, f"{said} is for --batch", remedy)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise usage(what, "no terminal is here", remedy)
+    if os.environ.get("TERM") == "dumb":
+        raise usage(what, "this terminal is dumb (TERM)", remedy)
+
+
+def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
+    from qmgr_tools.top_model import Model  # not for --help
+
+    model = Model()
+    with call.client("watch the queue manager") as client:
+        model.take(_sample(client))
+        for number in range(count):
+            time.sleep(delay)
+            frame = model.take(_sample(client))
+            if call.is_json:
+                output.line({"head": frame.head, **_shown(frame, view)})
+            else:
+                _tables(frame, view, is_first=not number)
+            sys.stdout.flush()
+
+
+def _sample(client: "Client") -> "Sample":
+    from qmgr_tools.top_feed import sample_of
+
+    return sample_of(
+        client.status(), client.queue_list(), client.link_list(), client.connection_list()
+    )
+
+
+def _shown(frame: "Frame", view: ViewName | None) -> dict[str, list[dict[str, Any]]]:
+    return {name: rows for name, rows in frame.rows.items() if view is None or name == view}
+
+
+def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
+    """Print the head, then a table for each view that has rows."""
+    from qmgr_tools.top_view import HEAD, TREND, VIEWS, ordered
+
+    if not is_first:
+        print()
+    output.facts(HEAD, frame.head)
+    for name, rows in _shown(frame, view).items():
+        if rows or view is not None:
+            told = VIEWS[name]
+            columns = [
+                column
+                for column in told.columns
+                if column.key != TREND
+                and (column.key not in told.if_told or any(row.get(column.key) for row in rows))
+            ]
+            print()
+            first = told.columns[0].key
+            output.table(columns, ordered(rows, first, told.key, falls=False))
