@@ -42,7 +42,7 @@ def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
     with pytest.raises(Failure) as failure:
         find(said)
     assert better in str(failure.value)
-    assert failure.value.exit_code is Exit.NOT_FOUND
+    assert failure.value.exit_code is Exit.USAGE
 
 
 def test_shell_completes_names() -> None:
@@ -78,7 +78,7 @@ def test_json_has_the_documented_keys(qmctl: Qmctl) -> None:
 
 def test_what_is_unknown_ends_so(qmctl: Qmctl) -> None:
     ended = qmctl("explain", "NONSENSE")
-    assert ended.code == Exit.NOT_FOUND
+    assert ended.code == Exit.USAGE
     assert ended.err.startswith("error: cannot explain NONSENSE -- there is no such code")
 
 

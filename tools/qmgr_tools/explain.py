@@ -96,7 +96,7 @@ def find(text: str) -> list[ErrorCode]:
     """Return the codes that go by *text*: several where MQ has one reason for them.
 
     Raises:
-        Failure: NOT_FOUND, with what may have been meant.
+        Failure: USAGE, with what may have been meant.
     """
     wanted = _plain(text)
     found = [
@@ -109,8 +109,8 @@ def find(text: str) -> list[ErrorCode]:
     what = f"cannot explain {text}"
     for reason, why in NO_ERROR.items():
         if wanted in _names_of(reason):
-            raise Failure(Exit.NOT_FOUND, what, f"{reason} is no error here", why)
-    raise Failure(Exit.NOT_FOUND, what, "there is no such code", _better(wanted))
+            raise Failure(Exit.USAGE, what, f"{reason} is no error here", why)
+    raise Failure(Exit.USAGE, what, "there is no such code", _better(wanted))
 
 
 def _names_of(reason: str) -> list[str]:

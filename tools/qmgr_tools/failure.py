@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read",
+    Exit.FAILED: "failed: a bug, a damaged message or store, a file that cannot be read",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
     Exit.NOT_FOUND: "no such queue or link",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, explain, link, message, message_text, queue, snapshot, status
+from qmgr_tools import bench, explain, link, message, message_text, queue, snapshot, status, store
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 
@@ -32,6 +32,7 @@ command(app, "browse", message_text.JSON_KEYS)(message.browse)
 app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
 command(app, "snapshot")(snapshot.snapshot)
+app.add_typer(store.app, name="store")
 command(app, "explain")(explain.explain)
 app.add_typer(bench.app, name="bench")
 

@@ -53,6 +53,7 @@ class Unsound(Exception):
 
 class _MetaPage(NamedTuple):
     page_bytes: int
+    map_bytes: int
     free_root: int
     last_page: int
     transaction: int
@@ -71,6 +72,12 @@ def check_data_file(path: Path) -> None:
         raise StoreUnreadable(path, error.strerror or str(error)) from error
     except Unsound as error:
         raise StoreUnreadable(path, str(error)) from None
+
+
+def map_bytes(path: Path) -> int:
+    """Return how large the map of *path* was when it was written last."""
+    with path.open("rb") as file:
+        return _newest_meta(file, os.fstat(file.fileno()).st_size).map_bytes
 
 
 def freed_since(path: Path, transaction: int) -> tuple[int, int]:
@@ -131,7 +138,8 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
             f"damaged: meta page {number} has flags {flags:#x}, page size {page_bytes}, "
             f"last page {last_page}"
         )
-    return _MetaPage(page_bytes, _NUMBER.unpack_from(data, 80)[0], last_page, transaction)
+    (map_size,), (free_root,) = _NUMBER.unpack_from(data, 32), _NUMBER.unpack_from(data, 80)
+    return _MetaPage(page_bytes, map_size, free_root, last_page, transaction)
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:
