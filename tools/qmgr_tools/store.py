@@ -47,6 +47,9 @@ FACTS = (
     output.count("leaf_pages"),
     output.count("branch_pages"),
     output.count("overflow_pages"),
+    output.count("transaction"),
+    output.count("readers"),
+    output.count("oldest_reader"),
     output.count("rows"),
     output.count("messages"),
     output.count("producers"),
@@ -163,7 +166,9 @@ def stat(
     JSON: an object with
       queue_manager, store_id, boot, turn, last_turn_us, producers
       data, file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
-      tree_depth, leaf_pages, branch_pages, overflow_pages, transaction, rows, messages
+      tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
+      transaction, readers, oldest_reader    LMDB's: the last one; readers that were killed
+                                and left a trace; the transaction of the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth, bytes,
                 priorities (an object), oldest_us, set_aside

@@ -10,7 +10,7 @@ from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.verify import name_in
 from qmgrd.ops.verify_definitions import NONSENSE
-from qmgrd.store.inspect import check_data_file, freed_since, map_bytes
+from qmgrd.store.inspect import check_data_file, freed_since, map_bytes, readers
 from qmgrd.store.lmdb_store import open_image
 from qmgrd.store.offline import at_rest
 
@@ -57,6 +57,7 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
     page_bytes, pages = stat["psize"], stat["last_pgno"] + 1
     used = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
     free, _ = freed_since(data, 0)
+    reading = readers(data.with_name("lock.mdb"))
     return {
         "data": str(data),
         "file_bytes": data.stat().st_size,
@@ -70,6 +71,8 @@ def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
         "branch_pages": stat["branch_pages"],
         "overflow_pages": stat["overflow_pages"],
         "transaction": stat["last_txnid"],
+        "readers": len(reading),  # that were killed and left a trace
+        "oldest_reader": min((number for _, number in reading), default=None),
         "rows": stat["entries"],
     }
 

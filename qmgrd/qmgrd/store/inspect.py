@@ -16,6 +16,8 @@ A file may end before its last page and be whole: pages that were taken and free
 transaction are never written. Then each page behind the end must be in the free database, whose
 keys are the transactions that freed, and whose values a count and that many page numbers. That is
 looked up only for such a file.
+
+    lock file   magic u32 ...; from 128 on every 64 bytes a reader: transaction u64, process u32
 """
 
 import os
@@ -37,7 +39,9 @@ _NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
 _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _META = 1, 2, 8  # page flags
 _BIG = 1  # node flag: the value is on pages of its own
-_NO_PAGE = 2**64 - 1
+_NO_PAGE = _NO_READ = 2**64 - 1
+_READERS_AT = 128
+_READER = struct.Struct("<QI52x")  # transaction and process
 
 
 class StoreUnreadable(Exception):
@@ -78,6 +82,21 @@ def map_bytes(path: Path) -> int:
     """Return how large the map of *path* was when it was written last."""
     with path.open("rb") as file:
         return _newest_meta(file, os.fstat(file.fileno()).st_size).map_bytes
+
+
+def readers(lock: Path) -> list[tuple[int, int]]:
+    """Return process and transaction of each reader in the lock file *lock*, if there is one.
+
+    Of a store at rest they are processes that were killed, which LMDB forgets when it is opened.
+    """
+    try:
+        data = lock.read_bytes()
+    except FileNotFoundError:
+        return []
+    if len(data) < _READERS_AT or _WORDS.unpack_from(data)[0] != _MAGIC:
+        return []
+    slots = (_READER.unpack_from(data, at) for at in range(_READERS_AT, len(data), _READER.size))
+    return [(process, number) for number, process in slots if process and number != _NO_READ]
 
 
 def freed_since(path: Path, transaction: int) -> tuple[int, int]:

@@ -300,7 +300,7 @@ class ImageReader:
 
     def stat(self) -> dict[str, int]:
         """Return what LMDB tells of the file, by its own names."""
-        return {**self._env.stat(), **self._env.info()}
+        return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
 
     def close(self) -> None:
         """Close the file."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import LOCK_FILE, StoreLocked, lock_directory
+from qmgrd.store.lmdb_store import StoreLocked, lock_directory
 
 DATA_FILE = "data.mdb"
 
@@ -34,10 +34,10 @@ def at_rest(directory: Path) -> Iterator[Path]:
         StoreUnreadable: there is no store.
     """
     data = _data_in(directory)
-    home = data.parent.parent
-    if not _is_data_directory(home, data):
+    if data.parent.name != "store":
         yield data
         return
+    home = data.parent.parent
     try:
         fd = lock_directory(home, fcntl.LOCK_SH)
     except StoreLocked as error:
@@ -64,7 +64,3 @@ def _data_in(directory: Path) -> Path:
         directory, f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "
         f"{DATA_FILE}, as in a snapshot",
     )  # fmt: skip
-
-
-def _is_data_directory(home: Path, data: Path) -> bool:
-    return data.parent.name == "store" and (home / LOCK_FILE).exists()

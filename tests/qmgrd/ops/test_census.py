@@ -1,4 +1,7 @@
+import shutil
 from pathlib import Path
+
+import lmdb
 
 from qmgrd.core import keys
 from qmgrd.ops.census import KINDS, census
@@ -49,3 +52,13 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
     found = census(store)
     assert {queue["queue"] for queue in found["queues"]} == {"EMPTY", "@NYC"}
     assert found["queue_manager"] == "QM1"
+
+
+def test_reader_that_was_killed_is_counted(store: Path, tmp_path: Path) -> None:
+    assert census(store)["readers"] == 0
+    env = lmdb.open(str(store / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
+    with env.begin() as txn:
+        killed = shutil.copytree(store, tmp_path / "killed")
+        found = census(killed)
+        assert (found["readers"], found["oldest_reader"]) == (1, txn.id())
+    env.close()

@@ -59,7 +59,8 @@ def test_snapshot_is_held_against_its_manifest(tmp_path: Path) -> None:
     assert verify(tmp_path / "shot").findings.kept == []
     manifest = tmp_path / "shot/manifest.json"
     said = json.loads(manifest.read_text())
-    for changed in (said | {"messages": 99}, {}, []):
+    wrong: list[object] = [said | {"messages": 99}, {}, []]
+    for changed in wrong:
         manifest.write_text(json.dumps(changed))
         assert stores.faults(verify(tmp_path / "shot")) == [("manifest", b"")]
     manifest.write_text(json.dumps(said))

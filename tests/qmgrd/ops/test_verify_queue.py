@@ -68,7 +68,7 @@ def test_damage_is_found_as_itself_and_once(
 
 def test_message_may_not_have_the_body_of_another(store: Path) -> None:
     other = keys.message(1, keys.LANE_READY, 4, 8)
-    stores.change(store, lambda txn: txn.put(other, txn.get(LONG_KEY)))
+    stores.change(store, lambda txn: txn.put(other, txn.get(LONG_KEY) or b""))
     found = dict.fromkeys(faults(verify(store)))
     assert ("pieces-shared", other) in found
     assert "pieces-orphan" in {fault for fault, _ in found}
