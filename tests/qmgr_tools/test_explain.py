@@ -46,7 +46,10 @@ def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
 
 
 def test_shell_completes_names() -> None:
-    assert names("queue-i") == ["QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE"]
+    assert names("QUEUE_I") == ["QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE"]
+    assert names("queue_f") == ["queue_full"]  # The shell wants what goes on as it began.
+    assert names("queue-f") == ["queue-full"]
+    assert names("4") == []
     assert names("") == list(ErrorCode.__members__)
 
 

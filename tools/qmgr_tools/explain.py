@@ -33,9 +33,13 @@ COLUMNS = (
 
 
 def names(incomplete: str) -> list[str]:
-    """Return the names of codes that start as *incomplete* does, for the shell."""
-    start = _plain(incomplete)
-    return [code.name for code in ErrorCode if code.name.startswith(start)]
+    """Return the names of codes that start as *incomplete*, written as it is: for the shell."""
+    found = [code.name for code in ErrorCode]
+    if incomplete.islower():
+        found = [name.lower() for name in found]
+    if "-" in incomplete:
+        found = [name.replace("_", "-") for name in found]
+    return [name for name in found if name.startswith(incomplete)]
 
 
 def explain(
