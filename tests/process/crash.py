@@ -5,8 +5,8 @@
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
 again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
-acknowledged is lost, nothing comes out twice unflagged, nothing comes out that nobody put. Prints
-one summary line; exits 1 on any fault, with the seed.
+acknowledged is lost, nothing comes out twice unflagged, nothing comes out that nobody put; and the
+stores must be sound. Prints one summary line; exits 1 on any fault, with the seed.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from qmgr_client.message import PutResult
 from qmgr_protocol.errors import RequestError
 from qmgr_tools.demo.cluster import Node
 from qmgr_tools.demo.ledger import Ledger
+from qmgrd.ops.verify import verify
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000
@@ -189,15 +190,18 @@ def main() -> int:
     lost = sum(len(ledger.lost) for ledger in ledgers)
     doubled = sum(len(ledger.doubled) for ledger in ledgers)
     unexpected = sum(len(ledger.unexpected) for ledger in ledgers)
+    found = [one for name in ("HUB", "EDGE") for one in verify(options.dir / name).findings.kept]
+    for one in found:
+        print(one, file=sys.stderr)
     print(
         f"crash: cycles={options.cycles} seed={seed} "
         f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
         f"consumed={sum(ledger.consumed for ledger in ledgers)} "
         f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "
-        f"lost={lost} doubled={doubled} unexpected={unexpected} "
+        f"lost={lost} doubled={doubled} unexpected={unexpected} damaged={len(found)} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 1 if lost or doubled or unexpected else 0
+    return 1 if lost or doubled or unexpected or found else 0
 
 
 if __name__ == "__main__":

@@ -19,9 +19,6 @@ from qmgr_protocol.errors import (
     name_of,
 )
 
-NOUNS = {1: "the connection", 2: "any request", 3: "queues", 4: "messages", 5: "consumers",
-         6: "streams", 7: "links", 8: "snapshots"}  # fmt: skip
-
 BROKEN: list[tuple[RemoteProtocolError, ErrorCode, str]] = [
     (FrameTooLarge(9, 8), ErrorCode.FRAME_TOO_LARGE, "frame of 9 bytes, at most 8"),
     (FrameMalformed("no array"), ErrorCode.FRAME_MALFORMED, "no array"),
@@ -65,11 +62,6 @@ def test_broken_protocol_says_fact_and_limit(
 def test_each_kind_of_broken_protocol_has_a_code_of_its_own() -> None:
     codes = [error.code for error, _, _ in BROKEN]
     assert len(set(codes)) == len(codes)
-
-
-@pytest.mark.parametrize("code", ErrorCode)
-def test_code_lies_in_the_range_of_a_noun(code: ErrorCode) -> None:
-    assert code // 100 in NOUNS
 
 
 def test_class_tells_what_to_do_next() -> None:

@@ -11,15 +11,13 @@ import pytest
 from qmgr_protocol import codec, layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
-from qmgr_protocol.errors import ErrorClass, ErrorCode, class_of
+from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
 from qmgr_protocol.states import FROM_DIALLER, FROM_LISTENER, TRANSITIONS, Side, State
 from tests.qmgr_protocol.talk import dissected, talk
 from tests.qmgrd.core.harness import Manager
 
 DOCUMENT = Path(__file__).parents[2] / "protocol" / "PROTOCOL.md"
-CLASSES = {"later": ErrorClass.RETRY_LATER, "never": ErrorClass.NEVER,
-           "unknown": ErrorClass.UNKNOWN_OUTCOME}  # fmt: skip
 MADE = {"record": dissected, "talk": talk}
 
 
@@ -84,19 +82,29 @@ def test_answers_are_those_of_the_code() -> None:
     assert {kind.__name__ for kind in FROM_LISTENER} <= set(re.findall(r"\w+", cells))
 
 
-def test_each_error_is_described_as_it_is() -> None:
-    found = {int(row[0]): row for row in rows(section(12)) if row[0].isdigit()}
-    assert set(found) == set(ErrorCode)
-    for code, (_, name, error_class, _, _) in found.items():
-        assert name == f"`{ErrorCode(code).name}`"
-        assert CLASSES[error_class] is class_of(code)
+def errors() -> str:
+    """The table of error codes."""
+    lines = ["| code | name | class | MQ | |", "|---|---|---|---|---|"]
+    for code in ErrorCode:
+        cells = str(code.value), f"`{code.name}`", code.error_class.word, code.mq, code.means
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
 
 
-def test_reason_code_of_mq_has_one_name() -> None:
-    """A number that stands twice stands for the same thing twice."""
-    cells = {row[3] for row in rows(section(12)) if row[0].isdigit() and row[3][:1].isdigit()}
-    assert len({cell.split()[0] for cell in cells}) == len(cells)
-    assert all(re.fullmatch(r"2\d{3} MQRC_[A-Z_]+", cell) for cell in cells)
+def test_errors_are_those_of_the_catalogue(request: pytest.FixtureRequest) -> None:
+    before, mark, rest = text().partition("<!-- made by tests/qmgr_protocol: errors -->\n")
+    table, end, after = rest.partition("<!-- /errors -->\n")
+    assert mark
+    assert end
+    if request.config.getoption("rewrite", default=False):
+        table = errors()
+        DOCUMENT.write_text(before + mark + table + end + after)
+    assert table == errors()
+
+
+def test_classes_have_the_words_of_the_catalogue() -> None:
+    bold = set(re.findall(r"\*\*(\w+)\*\*", section(12)))
+    assert bold == {error_class.word for error_class in ErrorClass}
 
 
 def test_each_code_that_is_named_exists() -> None:

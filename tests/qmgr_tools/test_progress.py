@@ -39,3 +39,14 @@ def test_spinner_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None
     with redirect_stderr(Terminal()) as stream, progress.spinner("the daemon works"):
         pass
     assert "the daemon works" in stream.getvalue()
+
+
+def test_counter_goes_up_to_its_total_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream, progress.counted("rows", 1_000) as advance:
+        advance(400)
+        advance(600)
+    assert "1000/1000" in stream.getvalue()
+    with redirect_stderr(io.StringIO()) as silent, progress.counted("rows", 9) as advance:
+        advance(9)
+    assert silent.getvalue() == ""

@@ -8,7 +8,8 @@ from qmgr_tools import filter as filters
 from qmgr_tools import output
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.queue import Yes, messages
+from qmgr_tools.humane import messages
+from qmgr_tools.queue import Yes
 
 HELP = "Connections of clients and links: ls, close."
 app = typer.Typer(help=HELP, short_help=HELP, no_args_is_help=True)

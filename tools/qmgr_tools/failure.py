@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "failed: a bug, a damaged message, a file that cannot be read",
+    Exit.FAILED: "failed: a bug, a damaged message or store, a file that cannot be read",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
     Exit.NOT_FOUND: "no such queue, link, connection or context",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
@@ -64,42 +64,31 @@ _FAILED = {
     ErrorCode.STORE_DAMAGED,
     ErrorCode.SNAPSHOT_FAILED,
 }
-_TRY = {
-    ErrorCode.VALUE_INVALID: "see the command's --help",
-    ErrorCode.INTERNAL_ERROR: "look into the daemon's log",
-    ErrorCode.NOT_AUTHORIZED: "ask the operator of the queue manager",
-    ErrorCode.OPERATION_UNKNOWN: "the daemon is older than this qmctl: update it",
-    ErrorCode.QUEUE_EXISTS: "see: qmctl queue show; give it others with: qmctl queue alter",
-    ErrorCode.QUEUE_NOT_EMPTY: "get or purge its messages, or delete it with --purge",
-    ErrorCode.QUEUE_FULL: "get or purge messages, or wait and put again",
-    ErrorCode.QUEUE_BYTES_FULL: "get or purge messages, or wait and put again",
-    ErrorCode.QUEUES_EXHAUSTED: "delete queues, or raise limits.queues_max in qmgrd.toml",
-    ErrorCode.QUEUE_IN_USE: "see: qmctl queue ls --where kind=remote",
-    ErrorCode.MESSAGE_TOO_LARGE: "split it, or raise limits.message_max_bytes in qmgrd.toml",
-    ErrorCode.DUPLICATE_MESSAGE: "nothing: that UID is stored already",
-    ErrorCode.RECORD_DAMAGED: "it goes back to the queue; see: qmctl browse",
-    ErrorCode.LEASE_LOST: "get it again, with a longer --lease",
-    ErrorCode.LINK_EXISTS: "see: qmctl link show; delete it first to give it other addresses",
-    ErrorCode.LINK_NOT_EMPTY: "let its messages go, or delete it with --purge",
-    ErrorCode.LINKS_EXHAUSTED: "delete links, or raise limits.links_max in qmgrd.toml",
-    ErrorCode.SNAPSHOT_FAILED: "the daemon writes it, on its own host and as its own user",
-    ErrorCode.SNAPSHOT_RUNNING: "wait until the other snapshot is written",
-}  # A daemon's text often says itself what to try, behind a semicolon; then that stands.
+_MISUNDERSTOOD = range(ErrorCode.FRAME_TOO_LARGE, ErrorCode.LIVENESS_EXPIRED)
 
 
 class Failure(Exception):
     """A command cannot be done. Its text is all that people get to see."""
 
-    def __init__(self, exit_code: Exit, what: str, why: str, what_to_try: str = "") -> None:
+    def __init__(
+        self, exit_code: Exit, what: str, why: str, what_to_try: str = "", code: int = 0
+    ) -> None:
+        """Make one, for an error *code* of the protocol if there is one."""
         parts = [one_line(part) for part in (what, why, what_to_try) if part]
         super().__init__(" -- ".join(parts))
         self.exit_code = exit_code
         self.parts = parts
+        self.code = code
 
     def paragraphs(self, width: int) -> str:
-        """Return what, why and what to try on lines of their own, none wider if words allow."""
+        """Return what, why and what to try on lines of their own, none wider if words allow.
+
+        Here is room to say where more is to be read.
+        """
         what, *rest = self.parts
         lines = _wrapped(f"error: {what}", width, "", INDENT)
+        if self.code in ErrorCode.__members__.values():
+            rest.append(f"see: qmctl explain {name_of(self.code)}")
         for part in rest:
             lines += _wrapped(part, width, INDENT, INDENT)
         return "\n".join(lines)
@@ -129,8 +118,12 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
     why = f"{fact} ({name_of(error.code)})"
     if error.error_class is ErrorClass.UNKNOWN_OUTCOME and error.code != ErrorCode.INTERNAL_ERROR:
         remedy = "it may have been done all the same: look, before you do it again"
-        return Failure(Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy)
-    return Failure(exit_of(error.code), f"cannot {doing}", why, remedy or try_of(error.code))
+        return Failure(
+            Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy,
+            error.code,
+        )  # fmt: skip
+    remedy = remedy or try_of(error.code)
+    return Failure(exit_of(error.code), f"cannot {doing}", why, remedy, error.code)
 
 
 def look_for(queue: str, queues: Iterable[str]) -> str:
@@ -146,10 +139,12 @@ def sent_away(doing: str, address: str, error: RequestError) -> Failure:
     """Return the failure of *doing* something where the one who listens wants no such client."""
     fact, _, remedy = error.text.partition("; ")
     why = f"cannot connect to {address}: {fact} ({name_of(error.code)})"
-    remedy = remedy or try_of(error.code) or "is it a qmgrd of this version? look into its log"
+    if not remedy and (error.code in _MISUNDERSTOOD or not try_of(error.code)):
+        remedy = "is it a qmgrd of this version? look into its log"
+    remedy = remedy or try_of(error.code)
     exit_code = exit_of(error.code)
     exit_code = Exit.UNAVAILABLE if exit_code is Exit.FAILED else exit_code
-    return Failure(exit_code, f"cannot {doing}", why, remedy)
+    return Failure(exit_code, f"cannot {doing}", why, remedy, error.code)
 
 
 def exit_of(code: int) -> Exit:
@@ -168,11 +163,12 @@ def exit_of(code: int) -> Exit:
 
 
 def try_of(code: int) -> str:
-    """Return what may help after an error code, or nothing."""
+    """Return what may help after an error code, or nothing: what the catalogue says first."""
     try:
-        return _TRY.get(ErrorCode(code), "")
+        first = ErrorCode(code).remedy.partition(". ")[0].removesuffix(".")
     except ValueError:
         return ""
+    return first[:1].lower() + first[1:]
 
 
 def one_line(text: str) -> str:

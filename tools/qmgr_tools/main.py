@@ -11,6 +11,7 @@ from qmgr_tools import (
     completion,
     connection,
     context,
+    explain,
     help_text,
     link,
     message,
@@ -19,6 +20,7 @@ from qmgr_tools import (
     queue_alter,
     snapshot,
     status,
+    store,
     top,
 )
 from qmgr_tools.command import command, shared_options
@@ -55,6 +57,8 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(link.app, name="link")
 app.add_typer(connection.app, name="connection")
 command(app, "snapshot")(snapshot.snapshot)
+app.add_typer(store.app, name="store")
+command(app, "explain")(explain.explain)
 app.add_typer(bench.app, name="bench", cls=help_text.Group, epilog=BENCH_EPILOG)
 app.add_typer(context.app, name="context")
 

@@ -1,7 +1,7 @@
 """What moves while a command works: on stderr, on a terminal only, and gone when it is done."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,3 +55,21 @@ def bar(words: str, total_bytes: int | None) -> Iterator[Progress]:
     ]  # fmt: skip
     with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
         yield Progress(shown, shown.add_task(words, total=total_bytes, messages=0))
+
+
+@contextmanager
+def counted(words: str, total: int) -> Iterator[Callable[[int], object]]:
+    """Show a bar beside *words* until the block ends; give what tells it how many more are done."""
+    if not sys.stderr.isatty():
+        yield lambda more: None
+        return
+    from rich.console import Console  # takes 70 ms
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Bar(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as shown:
+        task = shown.add_task(words, total=total)
+        yield lambda more: shown.advance(task, more)

@@ -16,6 +16,8 @@ A file may end before its last page and be whole: pages that were taken and free
 transaction are never written. Then each page behind the end must be in the free database, whose
 keys are the transactions that freed, and whose values a count and that many page numbers. That is
 looked up only for such a file.
+
+    lock file   magic u32 ...; from 128 on every 64 bytes a reader: transaction u64, process u32
 """
 
 import os
@@ -37,7 +39,9 @@ _NODE = struct.Struct("<HHHH")  # size or page in two halves, flags, key size
 _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _META = 1, 2, 8  # page flags
 _BIG = 1  # node flag: the value is on pages of its own
-_NO_PAGE = 2**64 - 1
+_NO_PAGE = _NO_READ = 2**64 - 1
+_READERS_AT = 128
+_READER = struct.Struct("<QI52x")  # transaction and process
 
 
 class StoreUnreadable(Exception):
@@ -53,6 +57,7 @@ class Unsound(Exception):
 
 class _MetaPage(NamedTuple):
     page_bytes: int
+    map_bytes: int
     free_root: int
     last_page: int
     transaction: int
@@ -71,6 +76,27 @@ def check_data_file(path: Path) -> None:
         raise StoreUnreadable(path, error.strerror or str(error)) from error
     except Unsound as error:
         raise StoreUnreadable(path, str(error)) from None
+
+
+def map_bytes(path: Path) -> int:
+    """Return how large the map of *path* was when it was written last."""
+    with path.open("rb") as file:
+        return _newest_meta(file, os.fstat(file.fileno()).st_size).map_bytes
+
+
+def readers(lock: Path) -> list[tuple[int, int]]:
+    """Return process and transaction of each reader in the lock file *lock*, if there is one.
+
+    Of a store at rest they are processes that were killed, which LMDB forgets when it is opened.
+    """
+    try:
+        data = lock.read_bytes()
+    except FileNotFoundError:
+        return []
+    if len(data) < _READERS_AT or _WORDS.unpack_from(data)[0] != _MAGIC:
+        return []
+    slots = (_READER.unpack_from(data, at) for at in range(_READERS_AT, len(data), _READER.size))
+    return [(process, number) for number, process in slots if process and number != _NO_READ]
 
 
 def freed_since(path: Path, transaction: int) -> tuple[int, int]:
@@ -131,7 +157,8 @@ def _meta(file: BinaryIO, number: int, offset: int) -> _MetaPage:
             f"damaged: meta page {number} has flags {flags:#x}, page size {page_bytes}, "
             f"last page {last_page}"
         )
-    return _MetaPage(page_bytes, _NUMBER.unpack_from(data, 80)[0], last_page, transaction)
+    (map_size,), (free_root,) = _NUMBER.unpack_from(data, 32), _NUMBER.unpack_from(data, 80)
+    return _MetaPage(page_bytes, map_size, free_root, last_page, transaction)
 
 
 def _free_behind(file: BinaryIO, meta: _MetaPage, pages: int) -> int:

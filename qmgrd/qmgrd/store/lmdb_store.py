@@ -30,6 +30,13 @@ ReadFailed = lmdb.Error  # what reading a damaged file raises
 class StoreLocked(Exception):
     """Another daemon works on this directory."""
 
+    def __init__(self, directory: Path) -> None:
+        self.owner = _owner(directory)  # process id of the daemon, or "unknown"
+        super().__init__(
+            f"{directory} is in use by another qmgrd (process {self.owner}): "
+            "stop it, or give this one a data_dir of its own"
+        )
+
 
 class StoreMissing(Exception):
     """A daemon has worked here, but what it stored is gone."""
@@ -104,7 +111,7 @@ class LmdbStore:
         self.map_bytes = map_bytes
         directory.mkdir(parents=True, exist_ok=True)
         self._data = directory / "store" / "data.mdb"
-        self._lock_fd = _lock(directory)
+        self._lock_fd = lock_directory(directory)
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
@@ -294,9 +301,23 @@ class ImageReader:
         """Return a read transaction; leave it by its ``with``."""
         return LmdbTransaction(self._env.begin())
 
+    def stat(self) -> dict[str, int]:
+        """Return what LMDB tells of the file, by its own names."""
+        return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
+
     def close(self) -> None:
         """Close the file."""
         self._env.close()
+
+
+def faults_of_pages(path: Path) -> list[str]:
+    """Return what LMDB's own verifier has against *path*, which nobody writes; it is not opened."""
+    from lmdb.verify import VerifyError, verify  # not for the daemon
+
+    try:
+        return list(verify(str(path), subdir=False))  # type: ignore[no-untyped-call]
+    except VerifyError as error:
+        return [str(error)]
 
 
 def _open(path: Path, map_bytes: int) -> lmdb.Environment:
@@ -340,18 +361,20 @@ def _sync(path: Path) -> None:
         os.close(fd)
 
 
-def _lock(directory: Path) -> int:
+def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
+    """Lock a data directory against daemons until the descriptor that is returned is closed.
+
+    Raises:
+        StoreLocked: a daemon works on it.
+    """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BaseException as error:
         os.close(fd)
         if not isinstance(error, BlockingIOError):
             raise
-        raise StoreLocked(
-            f"{directory} is in use by another qmgrd (process {_owner(directory)}): "
-            "stop it, or give this one a data_dir of its own"
-        ) from None
+        raise StoreLocked(directory) from None
     return fd
 
 

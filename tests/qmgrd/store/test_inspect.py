@@ -10,7 +10,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from qmgrd.store.inspect import StoreUnreadable, check_data_file
+from qmgrd.store.inspect import StoreUnreadable, check_data_file, map_bytes, readers
 from qmgrd.store.lmdb_store import LmdbStore, open_image
 
 PAGE = 4096
@@ -288,3 +288,22 @@ def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, 
         check_data_file(path)
     except StoreUnreadable as error:
         assert "damaged" in str(error)  # noqa: PT017 - passing is right as well
+
+
+def test_map_is_as_large_as_it_was_made(tmp_path: Path) -> None:
+    assert map_bytes(write(tmp_path / "data.mdb", fill(5))) == 1 << 30
+
+
+def test_readers_are_those_of_the_lock_file(tmp_path: Path) -> None:
+    lock = tmp_path / "lock.mdb"
+    assert readers(lock) == []
+    env = lmdb.open(str(tmp_path), map_size=1 << 30, max_dbs=0, lib_version=0)
+    assert readers(lock) == []
+    with env.begin(write=True) as txn:
+        fill(5)(txn)
+    with env.begin() as txn:
+        assert readers(lock) == [(os.getpid(), txn.id())]
+    assert readers(lock) == []
+    env.close()
+    lock.write_bytes(b"no lock file of LMDB" * 20)
+    assert readers(lock) == []

@@ -1,0 +1,322 @@
+"""The catalogue of error codes: one table, from which everything that is said of a code is made.
+
+PROTOCOL.md (section 12) and ``qmctl explain`` show it. Codes are numbered in ranges of one hundred
+per noun, and never used again for something else.
+
+To add one: number, class, reason code of IBM MQ where there is a fitting one (two may share it),
+what it means in a sentence, and what to do. The first sentence of what to do stands alone behind
+an error of qmctl. ``pytest --rewrite tests/qmgr_protocol`` makes the table of PROTOCOL.md anew.
+"""
+
+from enum import IntEnum
+
+
+class ErrorClass(IntEnum):
+    """What the sender of a request may do next."""
+
+    word: str  # in PROTOCOL.md
+    means: str
+
+    def __new__(cls, number: int, word: str = "", means: str = "") -> "ErrorClass":
+        """Make a member; looked up, it has its number alone."""
+        self = int.__new__(cls, number)
+        self._value_, self.word, self.means = number, word, means
+        return self
+
+    RETRY_LATER = 1, "later", "The same request may succeed later."
+    NEVER = 2, "never", "The same request fails again."
+    UNKNOWN_OUTCOME = (
+        3,
+        "unknown",
+        ("It may have been done: ask, or send it again if it is idempotent."),
+    )
+
+
+_LATER, _NEVER, _UNKNOWN = ErrorClass
+
+
+class ErrorCode(IntEnum):
+    """The numbers on the wire, and what is to be said of each."""
+
+    error_class: ErrorClass
+    mq: str  # number and name of IBM MQ's reason code, or a message of its error log, or nothing
+    means: str
+    remedy: str
+
+    def __new__(
+        cls, number: int, error_class: ErrorClass = _NEVER, mq: str = "", means: str = "",
+        remedy: str = "",
+    ) -> "ErrorCode":  # fmt: skip
+        """Make a member; looked up, it has its number alone."""
+        self = int.__new__(cls, number)
+        self._value_, self.error_class, self.mq = number, error_class, mq
+        self.means, self.remedy = means, remedy
+        return self
+
+    # fmt: off
+    # 100: the connection
+    FRAME_TOO_LARGE = (
+        100, _NEVER, "", "A frame is longer than the receiver takes.",
+        "Keep to frame_max_bytes of the welcome. A client that does meets something else that "
+        "listens there: look at the address.",
+    )
+    FRAME_MALFORMED = (
+        101, _NEVER, "", "A frame is not one msgpack array within the limits.",
+        "Look whether both ends speak this protocol. If they do, one of them has a bug.",
+    )
+    FIELD_INVALID = (
+        102, _NEVER, "", "A field of a message is missing, of the wrong type or out of range.",
+        "Correct what the text names. PROTOCOL.md, section 10, has the limits of each field.",
+    )
+    STATE_VIOLATION = (
+        103, _NEVER, "", "A message came that this state or role does not allow.",
+        "Mend the client: PROTOCOL.md, section 3, says who may send what, and when.",
+    )
+    CREDIT_EXCEEDED = (
+        104, _NEVER, "", "More is under way than the welcome grants.",
+        "Mend the client: it is to wait for answers within the windows of the welcome.",
+    )
+    VERSION_UNSUPPORTED = (
+        105, _NEVER, "", "The two ends have no version of the protocol in common.",
+        "Update the older end.",
+    )
+    FEATURE_UNSUPPORTED = (
+        106, _NEVER, "", "It needs a feature that is not in use; kept for when there is one.",
+        "Do without the feature, or update the older end.",
+    )
+    LIVENESS_EXPIRED = (
+        107, _LATER, "2009 MQRC_CONNECTION_BROKEN", "Nothing was heard of the peer for too long.",
+        "Connect again. Where it happens often, look at the network, at what keeps the peer busy, "
+        "and at heartbeat and liveness times.",
+    )
+    PEER_KEPT_OUT = (
+        108, _LATER, "", "A request of this peer met a bug, and it is kept out for a while.",
+        "Connect again in a minute, and report the bug: the daemon's log has it.",
+    )
+    SHUTTING_DOWN = (
+        109, _LATER, "2162 MQRC_Q_MGR_STOPPING", "The queue manager stops.",
+        "Connect again when it has been started.",
+    )
+    CONNECTIONS_EXHAUSTED = (
+        110, _LATER, "2025 MQRC_MAX_CONNS_LIMIT_REACHED", "No room for another connection.",
+        "Close connections, or raise listen.connections_max in qmgrd.toml.",
+    )
+    NOT_AUTHORIZED = (
+        111, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
+        "It is not allowed to this peer; everything is, until there is authentication.",
+        "Ask the operator of the queue manager.",
+    )
+    INTERNAL_ERROR = (
+        112, _UNKNOWN, "2195 MQRC_UNEXPECTED_ERROR",
+        "A bug of the queue manager, which starts anew.",
+        "Look into the daemon's log. What was acknowledged is safe; look whether this was done.",
+    )
+    CONNECTION_UNKNOWN = (
+        113, _NEVER, "", "There is no such connection, or it has ended.",
+        "See: qmctl connection ls.",
+    )
+    # 200: any request
+    OPERATION_UNKNOWN = (
+        200, _NEVER, "", "This version does not know the operation.",
+        "Update the daemon: it is older than its client.",
+    )
+    CANCELLED = (
+        201, _NEVER, "", "It was ended by whoever asked for it.",
+        "Nothing: it is as it was asked for.",
+    )
+    NAME_INVALID = (
+        202, _NEVER, "2152 MQRC_OBJECT_NAME_ERROR", "This can be no name.",
+        "Say 1 to 64 of A-Z a-z 0-9 . _ -, or QUEUE@MANAGER for a queue elsewhere.",
+    )
+    VALUE_INVALID = (
+        203, _NEVER, "", "An attribute is unknown or out of range.",
+        "See the command's --help. PROTOCOL.md, section 11, has all attributes.",
+    )
+    STORE_DAMAGED = (
+        204, _NEVER, "2101 MQRC_OBJECT_DAMAGED",
+        "What the queue manager stores about it rotted on disk.",
+        "Restore the store from a snapshot. With the daemon stopped, qmctl store verify tells "
+        "what else is damaged.",
+    )
+    # 300: queues
+    QUEUE_UNKNOWN = (
+        300, _NEVER, "2085 MQRC_UNKNOWN_OBJECT_NAME", "There is no such queue here.",
+        "See: qmctl queue ls. Create it with: qmctl queue create.",
+    )
+    QUEUE_EXISTS = (
+        301, _NEVER, "2100 MQRC_OBJECT_ALREADY_EXISTS",
+        "There is such a queue, with other attributes.",
+        "See: qmctl queue show; give it others with: qmctl queue alter.",
+    )
+    QUEUE_NOT_EMPTY = (
+        302, _LATER, "2055 MQRC_Q_NOT_EMPTY", "Messages are on the queue that is to be deleted.",
+        "Get or purge its messages, or delete it with --purge.",
+    )
+    QUEUE_FULL = (
+        303, _LATER, "2053 MQRC_Q_FULL", "The queue holds depth_max messages.",
+        "Get or purge messages, or wait and put again. Where it happens often, consumers are too "
+        "slow or too few, or depth_max is too low.",
+    )
+    QUEUE_BYTES_FULL = (
+        304, _LATER, "2056 MQRC_Q_SPACE_NOT_AVAILABLE", "The queue would hold over bytes_max.",
+        "Get or purge messages, or wait and put again. Where it happens often, consumers are too "
+        "slow or too few, or bytes_max is too low.",
+    )
+    QUEUE_DELETED = (
+        305, _NEVER, "2052 MQRC_Q_DELETED", "The queue was deleted while it was in use.",
+        "See: qmctl queue ls. What was on it is gone.",
+    )
+    QUEUE_IS_REMOTE = (
+        306, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
+        "It is a remote queue, whose messages are got elsewhere.",
+        "Get from the queue manager that its name ends in.",
+    )
+    QUEUE_IS_TRANSMISSION = (
+        307, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
+        "It is a transmission queue, which belongs to its link.",
+        "Put to a remote queue, such as ORDERS@NYC; look after the link with: qmctl link.",
+    )
+    QUEUES_EXHAUSTED = (
+        308, _NEVER, "", "No room for another queue.",
+        "Delete queues, or raise limits.queues_max in qmgrd.toml.",
+    )
+    QUEUE_IN_USE = (
+        309, _LATER, "2042 MQRC_OBJECT_IN_USE", "Remote queues lead over the link.",
+        "See: qmctl queue ls --where kind=remote. Delete them first.",
+    )
+    PUT_INHIBITED = (
+        310, _LATER, "2051 MQRC_PUT_INHIBITED", "An operator has puts refused on the queue.",
+        "Wait and put again, or allow it: qmctl queue alter NAME --no-put-inhibit.",
+    )
+    GET_INHIBITED = (
+        311, _LATER, "2016 MQRC_GET_INHIBITED", "An operator has gets refused on the queue.",
+        "Wait and get again, or allow it: qmctl queue alter NAME --no-get-inhibit.",
+    )
+    # 400: messages
+    RECORD_MALFORMED = (
+        400, _NEVER, "", "It is not a record of a known version.",
+        "Mend or update the client that made it: PROTOCOL.md, section 6, draws a record.",
+    )
+    CHECKSUM_MISMATCH = (
+        401, _NEVER, "", "The record was damaged on its way.",
+        "Put it again. Where it happens again, look at memory and network of both machines.",
+    )
+    MESSAGE_TOO_LARGE = (
+        402, _NEVER, "2031 MQRC_MSG_TOO_BIG_FOR_Q_MGR", "The message is over message_max_bytes.",
+        "Split it, or raise limits.message_max_bytes in qmgrd.toml.",
+    )
+    DUPLICATE_MESSAGE = (
+        403, _NEVER, "", "A message with its UID is on the queue.",
+        "Nothing: that UID is stored already.",
+    )
+    STORE_FULL = (
+        404, _LATER, "2192 MQRC_STORAGE_MEDIUM_FULL",
+        "The store or its disk is nearly full: puts stop, gets go on.",
+        "Get messages, free some disk, or raise store.map_bytes in qmgrd.toml. "
+        "See: qmctl status.",
+    )
+    RECORD_DAMAGED = (
+        405, _NEVER, "", "The record was damaged on disk; a client says so of a browsed one.",
+        "Go on: it goes back to the queue, which sets it aside; see: qmctl browse. With the "
+        "daemon stopped, qmctl store verify tells what else is damaged.",
+    )
+    # 500: leases and consumers
+    LEASE_LOST = (
+        500, _NEVER, "", "The lease is over, and somebody else holds the message now.",
+        "Get it again, with a longer --lease. Undo what was done with it, or have it done twice "
+        "do no harm.",
+    )
+    CONSUMER_UNKNOWN = (
+        501, _NEVER, "2019 MQRC_HOBJ_ERROR",
+        "There is no such consumer on this connection; not sent yet.",
+        "Open a consumer first.",
+    )
+    CONSUMER_EXISTS = (
+        502, _NEVER, "", "The request id of the consumer is in use on this connection.",
+        "Mend the client: it is to number its requests.",
+    )
+    CONSUMERS_EXHAUSTED = (
+        503, _NEVER, "2017 MQRC_HANDLE_NOT_AVAILABLE",
+        "No room for another consumer on this connection.",
+        "End consumers, or open another connection.",
+    )
+    LEASES_EXHAUSTED = (
+        504, _LATER, "2024 MQRC_SYNCPOINT_LIMIT_REACHED",
+        "All leases of the queue are out; not sent yet, such a queue waits.",
+        "Have consumers acknowledge sooner, or fetch less ahead.",
+    )
+    # 600: streams: producers and links
+    STREAM_UNKNOWN = (
+        600, _NEVER, "", "The stream was not opened on this connection.",
+        "Mend the client: a stream is opened anew on each connection.",
+    )
+    WINDOW_EXCEEDED = (
+        601, _NEVER, "", "An id is past commit id and window.",
+        "Mend the client: it is to wait for the commit id.",
+    )
+    COMMIT_OUT_OF_RANGE = (
+        602, _NEVER, "", "An id was committed that was never sent.",
+        "Look whether a store was put back to an earlier state. If none was, the peer has a bug.",
+    )
+    PRODUCER_UNKNOWN = (
+        603, _NEVER, "", "There is no such producer to resume.",
+        "Look what is on the queue, then put the rest as a new producer. It was not used for "
+        "longer than producer.retention_ms, or this is another store.",
+    )
+    PRODUCER_FENCED = (
+        604, _NEVER, "", "A newer connection has this producer.",
+        "Run one program under a producer's id.",
+    )
+    PRODUCERS_EXHAUSTED = (
+        605, _LATER, "", "No room for another producer.",
+        "Try again later, or raise producer.producers_max in qmgrd.toml. Programs that keep "
+        "their producer's id need fewer.",
+    )
+    # 700: links
+    LINK_UNKNOWN = (
+        700, _NEVER, "2087 MQRC_UNKNOWN_REMOTE_Q_MGR", "There is no such link here.",
+        "See: qmctl link ls. Create it with: qmctl link create.",
+    )
+    LINK_EXISTS = (
+        701, _NEVER, "", "There is such a link, to other addresses.",
+        "See: qmctl link show; delete it first to give it other addresses.",
+    )
+    LINK_NOT_EMPTY = (
+        702, _LATER, "", "Messages wait on the link that is to be deleted.",
+        "Let its messages go, or delete it with --purge.",
+    )
+    LINKS_EXHAUSTED = (
+        703, _NEVER, "", "No room for another link.",
+        "Delete links, or raise limits.links_max in qmgrd.toml.",
+    )
+    PEER_WRONG = (
+        704, _NEVER, "", "Another queue manager answers there, or this one itself.",
+        "Correct the addresses: delete the link and create it anew.",
+    )
+    PEER_STORE_CHANGED = (
+        705, _NEVER, "", "A known queue manager has an unknown store.",
+        "Look whether two queue managers have one name. If its store was made anew, say: "
+        "qmctl link start --accept.",
+    )
+    RESTORED = (
+        706, _NEVER, "AMQ9526", "This store is from a backup: the peer holds what it gave away.",
+        "Say qmctl link start --accept to go on, and read what may arrive twice.",
+    )
+    PEER_RESTORED = (
+        707, _NEVER, "AMQ9526", "The peer's store is from a backup: it lacks what it had taken.",
+        "Say qmctl link start --accept to go on, and read what may arrive twice.",
+    )
+    LINK_FENCED = (
+        708, _NEVER, "", "A newer connection has this link.",
+        "Look whether two queue managers run on copies of one store. Else it mends itself.",
+    )
+    # 800: snapshots
+    SNAPSHOT_FAILED = (
+        800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",
+        "Look at the directory: the daemon writes it, on its own host and as its own user.",
+    )
+    SNAPSHOT_RUNNING = (
+        801, _LATER, "", "Another snapshot is being made; there is one at a time.",
+        "Wait until the other snapshot is written.",
+    )
+    # fmt: on

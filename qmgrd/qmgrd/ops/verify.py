@@ -1,0 +1,113 @@
+"""Verifies a store that is at rest, from its pages up to what its rows say of one another.
+
+file      the meta pages, its length (store/inspect.py)
+manifest  of a snapshot: its checksum, and that of the data file
+pages     LMDB's own verifier, which reads the file as bytes: nothing is trusted until it passed
+rows      seals, definitions, windows (verify_definitions.py), messages (verify_queue.py)
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qmgrd.core import keys
+from qmgrd.core.kv import Transaction
+from qmgrd.ops.finding import Findings
+from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.ops.verify_definitions import check_definitions
+from qmgrd.ops.verify_queue import check_messages
+from qmgrd.store.inspect import StoreUnreadable, check_data_file
+from qmgrd.store.lmdb_store import ReadFailed, faults_of_pages, open_image
+from qmgrd.store.offline import at_rest
+
+MANIFEST = "manifest.json"
+LEAK = "-- a leak"  # how LMDB's verifier ends the one complaint that is harmless
+
+Begin = Callable[
+    [str, int], Callable[[int], object]
+]  # stage and rows to come: what to tell of each
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a verification."""
+
+    data: Path
+    queue_manager: str
+    rows: int
+    messages: int
+    set_aside: int  # messages that the queue manager found damaged before
+    findings: Findings
+    is_read: bool  # the rows were looked at, too
+
+
+def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None) -> Verdict:
+    """Return all that is wrong with the store in *directory*, on which no daemon works.
+
+    Raises:
+        StoreInUse: one does.
+        StoreUnreadable: there is no store, or one of another format.
+    """
+    with at_rest(directory) as data:
+        check_data_file(data)
+        found = Findings()
+        begin("pages", 0)
+        _check_manifest(found, data)
+        for fault in faults_of_pages(data):
+            found.add("leak" if LEAK in fault else "pages", b"", f"LMDB: {fault}")
+        if found.counts["pages"]:
+            return Verdict(data, "", 0, 0, 0, found, is_read=False)
+        image = open_image(data)
+        try:
+            count = image.stat()["entries"]
+            found.looked_at = begin("rows", count)
+            with image.transaction() as tx:
+                name = name_in(tx, data)
+                checked = check_messages(found, tx, check_definitions(found, tx))
+        except ReadFailed as error:
+            raise StoreUnreadable(data, f"LMDB cannot read it: {error}") from error
+        finally:
+            image.close()
+    return Verdict(data, name, count, checked.messages, checked.set_aside, found, is_read=True)
+
+
+def name_in(tx: Transaction, data: Path) -> str:
+    """Return whose store it is, sound or not.
+
+    Raises:
+        StoreUnreadable: it is no store of qmgrd, or of another format.
+    """
+    value = tx.get(keys.STORE)
+    if value is None or len(value) < keys.STORE_ROW.size:
+        raise StoreUnreadable(data, "not a qmgrd store: it has no store row")
+    _, version, _ = keys.STORE_ROW.unpack_from(value)
+    if version != keys.FORMAT:
+        raise StoreUnreadable(data, f"store format {version}, this qmctl reads {keys.FORMAT}")
+    return value[keys.STORE_ROW.size : -4].decode(errors="replace")
+
+
+def _check_manifest(found: Findings, data: Path) -> None:
+    """Hold a snapshot against its manifest, if there is one."""
+    path = data.parent / MANIFEST
+    try:
+        manifest: Any = json.loads(path.read_bytes())
+        said, size, digest = manifest[CHECKSUM], manifest["data_bytes"], manifest["data_sha256"]
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        found.add("manifest", b"", f"{path} cannot be read: {type(error).__name__}: {error}")
+        return
+    if said != checksum(manifest):
+        found.add("manifest", b"", f"{path}: its checksum is wrong")
+    elif (there := data.stat().st_size) != size:
+        found.add("manifest", b"", f"{data} has {there} bytes, its manifest says {size}")
+    elif (is_there := _sha256(data)) != digest:
+        found.add("manifest", b"", f"{data} has SHA-256 {is_there}, its manifest says {digest}")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

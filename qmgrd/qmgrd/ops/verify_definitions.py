@@ -1,0 +1,203 @@
+"""The small rows of a store: each under its seal, readable, and agreeing with one another."""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from qmgr_protocol import name as names
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import FrameMalformed, RequestError
+from qmgrd.core import keys, link_inbox, producer
+from qmgrd.core import row as rows
+from qmgrd.core.kv import Transaction
+from qmgrd.ops.finding import Findings
+
+SINGLE = {
+    keys.STORE: "the store row",
+    keys.CLOCK: "the clock row",
+    keys.CLEAN: "the mark of a clean stop",
+    keys.NEXT_QUEUE: "the id of the next queue",
+}
+KEY_BYTES = {
+    keys.SPACE_COUNTERS: 5,
+    keys.SPACE_LINK_OUTBOX: 5,
+    keys.SPACE_PRODUCER: 17,
+    keys.SPACE_LINK_INBOX: 25,
+    keys.SPACE_JOB: 9,
+}
+SPACES = (
+    b"\x00", keys.SPACE_QUEUE, keys.SPACE_LINK, keys.SPACE_PEER, keys.SPACE_COUNTERS,
+    keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN, keys.SPACE_PRODUCER,
+    keys.SPACE_LINK_INBOX, keys.SPACE_LINK_OUTBOX, keys.SPACE_BODY, keys.SPACE_JOB,
+)  # fmt: skip
+KINDS = ("local", "remote", "transmission")
+JOBS = ("purge", "drop", "retention")
+STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
+END = b"\xff" * 64  # behind all keys of a store
+NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
+
+
+@dataclass
+class Defined:
+    """What a store defines, as far as it can be read."""
+
+    queues: dict[int, str] = field(default_factory=dict)  # id to name, but for remote ones
+    remote: list[str] = field(default_factory=list)
+    links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
+    dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
+    is_whole: bool = True  # no row that defines something is damaged
+
+
+def check_definitions(found: Findings, tx: Transaction) -> Defined:
+    """Check every row that has a seal, but for the table of origins; return what is defined."""
+    _check_spaces(found, tx)
+    defined = Defined()
+    single = {key: row for key, row in unsealed(found, tx, b"\x00") if key in SINGLE}
+    for key, what in SINGLE.items():
+        if tx.get(key) is None:
+            found.add("missing", key, f"{what} is missing")
+    _read_queues(found, tx, defined)
+    _read_links(found, tx, defined)
+    _read_jobs(found, tx, defined)
+    defined.is_whole = not found.counts["seal"] and not found.counts["content"]
+    next_id = int.from_bytes(single.get(keys.NEXT_QUEUE, b""), "big")
+    for queue_id, name in defined.queues.items():
+        if keys.NEXT_QUEUE in single and queue_id >= next_id:
+            found.add(
+                "content", keys.NEXT_QUEUE, f"queue {name} has id {queue_id}, the next is {next_id}"
+            )
+    _check_pairs(found, defined)
+    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, *STREAMS):
+        _check_rows(found, tx, space)
+    return defined
+
+
+def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and rows of *space* whose seal is right."""
+    fault = "seal-stream" if space in STREAMS else "seal"
+    fault = "seal-origin" if space[:1] == keys.SPACE_ORIGIN else fault
+    for key, value in tx.scan(space, keys.after(space)):
+        found.looked_at(1)
+        try:
+            yield key, rows.unseal(key, value)
+        except rows.RowDamaged as error:
+            found.add(fault, key, error.text.partition(";")[0])
+
+
+def _check_spaces(found: Findings, tx: Transaction) -> None:
+    """Find the rows of no space. A seek for each space that there is, and one more."""
+    start = b"\0"
+    while (row := next(tx.scan(start, END), None)) is not None:
+        key = row[0]
+        if key[:1] in SPACES:
+            start = keys.after(key[:1])
+        else:
+            found.looked_at(1)
+            found.add("key", key, f"there is no space {key[:1].hex()} in a store")
+            start = key + b"\0"
+    for key, _ in tx.scan(b"\x00", b"\x01"):
+        if key not in SINGLE:
+            found.add("key", key, "no such row is in a store")
+
+
+def _decoded(
+    found: Findings, key: bytes, row: bytes, what: str, decode: Callable[[bytes, bytes], Any]
+) -> Any:
+    """Return what *decode* makes of a row, or None where that fails."""
+    try:
+        return decode(key, row)
+    except NONSENSE as error:
+        found.add("content", key, f"{what}: {type(error).__name__}: {error}")
+        return None
+
+
+def _read_queues(found: Findings, tx: Transaction, defined: Defined) -> None:
+    for key, row in unsealed(found, tx, keys.SPACE_QUEUE):
+        read = _decoded(found, key, row, "the definition of a queue", _queue)
+        if read is None:
+            continue
+        name, kind, queue_id = read
+        if kind == "remote":
+            defined.remote.append(name)
+            continue
+        if queue_id in defined.queues:
+            other = defined.queues[queue_id]
+            found.add("content", key, f"queues {other} and {name} have one id, {queue_id}")
+        defined.queues[queue_id] = name
+        if tx.get(keys.of_queue(keys.SPACE_COUNTERS, queue_id)) is None:
+            counters = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
+            found.add("missing", counters, f"the counters of queue {name} are missing")
+
+
+def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
+    name, facts = key[1:].decode(), unpack(row)
+    target, manager = names.split(name)
+    kind = facts["kind"]
+    if kind != KINDS[(not target) + bool(manager)]:
+        raise ValueError(f"{name} is no {kind} queue")
+    return name, kind, int(facts["queue_id"])
+
+
+def _read_links(found: Findings, tx: Transaction, defined: Defined) -> None:
+    for key, row in unsealed(found, tx, keys.SPACE_LINK):
+        read = _decoded(found, key, row, "the definition of a link", _link)
+        if read is not None:
+            name, queue_id = read
+            defined.links[name] = queue_id
+
+
+def _link(key: bytes, row: bytes) -> tuple[str, int]:
+    facts = unpack(row)
+    if not facts["addresses"] or type(facts["stopped"]) is not bool:
+        raise ValueError("no address, or no flag")
+    return names.check(key[1:].decode()), int(facts["queue_id"])
+
+
+def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
+    for key, row in unsealed(found, tx, keys.SPACE_JOB):
+        facts = _decoded(found, key, row, "a job", _job)
+        if facts is not None and facts["kind"] == "drop":
+            defined.dropped.add(facts["queue_id"])
+
+
+def _job(key: bytes, row: bytes) -> dict[str, Any]:
+    del key
+    facts: dict[str, Any] = unpack(row)
+    if facts["kind"] not in JOBS or type(facts["cursor"]) is not bytes:
+        raise ValueError(f"no job is {facts['kind']}")
+    if facts["kind"] != "retention":
+        int(facts["queue_id"])
+    return facts
+
+
+def _check_pairs(found: Findings, defined: Defined) -> None:
+    """Hold queues, links and remote queues against each other, where all can be read."""
+    if not defined.is_whole:
+        return
+    by_name = {name: queue_id for queue_id, name in defined.queues.items()}
+    for link, queue_id in defined.links.items():
+        if by_name.get(f"@{link}") != queue_id:
+            key = keys.SPACE_LINK + link.encode()
+            found.add("missing", key, f"the transmission queue of link {link} is missing")
+    for name in (*defined.queues.values(), *defined.remote):
+        manager = name.partition("@")[2]
+        if manager and manager not in defined.links:
+            key = keys.SPACE_QUEUE + name.encode()
+            found.add("missing", key, f"queue {name}: there is no link {manager}")
+
+
+def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
+    """Check the rows of *space* that stand for themselves."""
+    decode: Callable[[bytes, bytes], object] = {
+        keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
+        keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
+        keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
+    }.get(space, lambda key, row: None)
+    for key, row in unsealed(found, tx, space):
+        if len(key) != KEY_BYTES.get(space, len(key)):
+            found.add("key", key, f"a key of {len(key)} bytes, not {KEY_BYTES[space]}")
+        elif space == keys.SPACE_PEER and len(row) != 16:
+            found.add("content", key, f"a store id of {len(row)} bytes, not 16")
+        else:
+            _decoded(found, key, row, "a window", decode)

@@ -1,0 +1,66 @@
+"""A store that no daemon works on, to be looked at. Nothing of it is touched.
+
+data directory   store/data.mdb; locked, so that no daemon starts meanwhile
+its store/       the same
+snapshot         data.mdb, manifest.json
+a copy           data.mdb alone
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import StoreLocked, lock_directory
+
+DATA_FILE = "data.mdb"
+
+
+class StoreInUse(Exception):
+    """A daemon works on the store."""
+
+    def __init__(self, directory: Path, owner: str) -> None:
+        super().__init__(f"a queue manager works on {directory} (process {owner})")
+
+
+@contextmanager
+def at_rest(directory: Path) -> Iterator[Path]:
+    """Give the data file of *directory*, on which no daemon works until the block ends.
+
+    Raises:
+        StoreInUse: one works on it.
+        StoreUnreadable: there is no store.
+    """
+    data = _data_in(directory)
+    if data.parent.name != "store":
+        yield data
+        return
+    home = data.parent.parent
+    try:
+        fd = lock_directory(home, fcntl.LOCK_SH)
+    except StoreLocked as error:
+        raise StoreInUse(home, error.owner) from None
+    except OSError as error:
+        raise StoreUnreadable(home, error.strerror or str(error)) from error
+    try:
+        yield data
+    finally:
+        os.close(fd)
+
+
+def _data_in(directory: Path) -> Path:
+    directory = directory.absolute()
+    for data in (directory / "store" / DATA_FILE, directory / DATA_FILE):
+        try:
+            data.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise StoreUnreadable(data, error.strerror or str(error)) from error
+        return data
+    raise StoreUnreadable(
+        directory, f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "
+        f"{DATA_FILE}, as in a snapshot",
+    )  # fmt: skip

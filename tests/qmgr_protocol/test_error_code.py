@@ -1,0 +1,85 @@
+"""The catalogue is complete, and what the code says of errors is in it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qmgr_config.model import Config
+from qmgr_protocol.error_code import ErrorClass, ErrorCode
+
+ROOTS = ("protocol", "qmgrd")
+REPO = Path(__file__).parents[2]
+NOUNS = {1: "the connection", 2: "any request", 3: "queues", 4: "messages", 5: "consumers",
+         6: "streams", 7: "links", 8: "snapshots"}  # fmt: skip
+# Two codes that MQ has one reason for.
+SHARED = {
+    "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {"QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION"},
+    "AMQ9526": {"RESTORED", "PEER_RESTORED"},
+}
+# Numbers that peers may send, and this version never does.
+NEVER_SENT = {"FEATURE_UNSUPPORTED", "CONSUMER_UNKNOWN", "LEASES_EXHAUSTED"}
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_code_lies_in_the_range_of_a_noun(code: ErrorCode) -> None:
+    assert code // 100 in NOUNS
+
+
+def test_codes_are_in_the_order_of_their_numbers() -> None:
+    assert list(ErrorCode) == sorted(ErrorCode)
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_texts_are_sentences(code: ErrorCode) -> None:
+    assert re.fullmatch(r"[A-Z].*[a-z)_]\.", code.means), code.means
+    assert re.fullmatch(r"[A-Z].*[^. ]\.", code.remedy), code.remedy
+    assert "|" not in code.means  # It stands in a table.
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_what_it_means_fits_a_line(code: ErrorCode) -> None:
+    assert len(code.means) <= 80
+
+
+def test_reasons_of_mq_have_number_and_name_and_stand_for_one_thing() -> None:
+    by_reason: dict[str, set[str]] = {}
+    for code in ErrorCode:
+        if code.mq:
+            assert re.fullmatch(r"2\d{3} MQRC_[A-Z_]+|AMQ\d{4}", code.mq), code.mq
+            by_reason.setdefault(code.mq, set()).add(code.name)
+    assert {reason: names for reason, names in by_reason.items() if len(names) > 1} == SHARED
+    assert len({reason.split()[0] for reason in by_reason}) == len(by_reason)
+
+
+def test_class_has_a_word_and_a_sentence() -> None:
+    assert [error_class.word for error_class in ErrorClass] == ["later", "never", "unknown"]
+    assert all(error_class.means.endswith(".") for error_class in ErrorClass)
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_options_that_are_to_be_raised_exist(code: ErrorCode) -> None:
+    for section, option in re.findall(r"\b(?:raise|than) ([a-z]+)\.([a-z_]+)", code.remedy):
+        assert option in type(getattr(Config(), section)).model_fields
+
+
+def test_number_alone_finds_the_code() -> None:
+    assert ErrorCode(303) is ErrorCode.QUEUE_FULL
+    assert ErrorClass(1) is ErrorClass.RETRY_LATER
+
+
+def named() -> Iterator[str]:
+    """The codes that the sources name, but for the catalogue itself."""
+    for path in (path for root in ROOTS for path in (REPO / root).glob("*/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Attribute(value=ast.Name(id="ErrorCode"), attr=name) if name.isupper():
+                    yield name
+
+
+def test_each_code_that_the_sources_name_is_in_the_catalogue_and_the_other_way_round() -> None:
+    found = set(named())
+    assert found <= set(ErrorCode.__members__)
+    assert set(ErrorCode.__members__) - found == NEVER_SENT

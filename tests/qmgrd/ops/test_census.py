@@ -1,0 +1,64 @@
+import shutil
+from pathlib import Path
+
+import lmdb
+
+from qmgrd.core import keys
+from qmgrd.ops.census import KINDS, census
+from tests.qmgrd.ops import stores
+from tests.qmgrd.ops.shot import rows_of
+
+
+def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
+    found = census(sound)
+    rows = rows_of(sound / "store/data.mdb")
+    assert found["rows"] == sum(kind["rows"] for kind in found["kinds"]) == len(rows)
+    size = sum(len(key) + len(value) for key, value in rows.items())
+    assert sum(kind["bytes"] for kind in found["kinds"]) == size
+    assert {kind["kind"] for kind in found["kinds"]} == set(KINDS.values())
+
+
+def test_all_pages_are_accounted_for(sound: Path) -> None:
+    found = census(sound)
+    parts = found["used_bytes"] + found["free_bytes"] + found["overhead_bytes"]
+    assert found["overhead_bytes"] >= 2 * found["page_bytes"]
+    assert parts % found["page_bytes"] == 0
+    assert parts >= found["file_bytes"]  # It may end before free pages.
+    assert found["map_bytes"] == 1 << 30
+    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (1, 1, 0)
+    assert found["overflow_pages"] == 12  # four whole pieces for each of three long messages
+
+
+def test_queues_tell_what_lies_on_them(sound: Path) -> None:
+    found = {queue["queue"]: queue for queue in census(sound)["queues"]}
+    assert set(found) == {"Q", "EMPTY", "@NYC"}
+    queue = found["Q"]
+    assert queue["priorities"] == {4: 5, 0: 2}
+    assert (queue["depth"], queue["set_aside"]) == (7, 0)
+    assert queue["bytes"] > 2 * len(stores.LONG)
+    assert queue["oldest_us"] == 1_700_000_000_000_000
+    assert found["EMPTY"]["oldest_us"] is None
+
+
+def test_largest_queue_comes_first(sound: Path) -> None:
+    assert [queue["queue"] for queue in census(sound)["queues"]] == ["Q", "@NYC", "EMPTY"]
+
+
+def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
+    stores.change(
+        store, stores.flip(keys.SPACE_QUEUE + b"Q"), stores.flip(stores.ready(3), 1),
+        stores.flip(keys.CLOCK),
+    )  # fmt: skip
+    found = census(store)
+    assert {queue["queue"] for queue in found["queues"]} == {"EMPTY", "@NYC"}
+    assert found["queue_manager"] == "QM1"
+
+
+def test_reader_that_was_killed_is_counted(store: Path, tmp_path: Path) -> None:
+    assert census(store)["readers"] == 0
+    env = lmdb.open(str(store / "store"), map_size=1 << 30, max_dbs=0, lib_version=0)
+    with env.begin() as txn:
+        killed = shutil.copytree(store, tmp_path / "killed")
+        found = census(killed)
+        assert (found["readers"], found["oldest_reader"]) == (1, txn.id())
+    env.close()

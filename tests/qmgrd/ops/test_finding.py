@@ -1,0 +1,29 @@
+import pytest
+
+from qmgrd.ops.finding import FINDINGS_MAX, MEANINGS, Findings
+from tests.qmgrd.ops import test_verify_definitions, test_verify_queue
+
+
+def test_finding_says_what_follows_from_it() -> None:
+    found = Findings()
+    found.add("leak", b"", "3 pages")
+    assert found.kept[0].means == MEANINGS["leak"]
+
+
+def test_rotten_store_does_not_fill_the_memory() -> None:
+    found = Findings()
+    for number in range(FINDINGS_MAX + 5):
+        found.add("record", b"", str(number))
+    assert len(found.kept) == FINDINGS_MAX
+    assert found.counts["record"] == FINDINGS_MAX + 5
+
+
+def test_fault_without_a_meaning_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Findings().add("nonsense", b"", "")
+
+
+def test_each_fault_has_its_damage_in_the_tests() -> None:
+    damages = test_verify_definitions.DAMAGES + test_verify_queue.DAMAGES
+    elsewhere = {"pages", "leak", "manifest", "pieces-shared"}
+    assert {fault for fault, _, _ in damages} | elsewhere == set(MEANINGS)

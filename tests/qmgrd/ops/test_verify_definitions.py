@@ -1,0 +1,73 @@
+"""Each damage to a definition or a window is found."""
+
+from pathlib import Path
+
+import pytest
+
+from qmgr_protocol.codec import pack, unpack
+from qmgrd.core import keys
+from qmgrd.ops.verify import verify
+from tests.qmgrd.ops import stores
+from tests.qmgrd.ops.stores import (
+    INBOX,
+    ORIGIN,
+    OUTBOX,
+    Change,
+    delete,
+    edit,
+    flip,
+    put,
+    put_sealed,
+)
+
+
+def queue_row(**changed: object) -> Change:
+    return edit(keys.SPACE_QUEUE + b"Q", lambda row: pack(unpack(row) | changed))
+
+
+DAMAGES: list[tuple[str, bytes, Change]] = [
+    ("key", b"\x77", put(b"\x77", b"")),
+    ("key", b"\x00\x09", put_sealed(b"\x00\x09", b"")),
+    ("key", keys.SPACE_PRODUCER + b"x", put_sealed(keys.SPACE_PRODUCER + b"x", b"")),
+    ("seal", keys.STORE, flip(keys.STORE)),
+    ("seal", keys.CLOCK, flip(keys.CLOCK, 0)),
+    ("seal", keys.NEXT_QUEUE, flip(keys.NEXT_QUEUE)),
+    ("seal", keys.SPACE_QUEUE + b"@NYC", flip(keys.SPACE_QUEUE)),
+    ("seal", keys.SPACE_LINK + b"NYC", flip(keys.SPACE_LINK)),
+    ("seal", keys.of_queue(keys.SPACE_COUNTERS, 1), flip(keys.SPACE_COUNTERS, 9)),
+    ("seal", OUTBOX, flip(OUTBOX)),
+    ("seal", keys.job(9), flip(keys.job(9))),
+    ("seal-stream", keys.SPACE_PEER + b"NYC", flip(keys.SPACE_PEER)),
+    ("seal-stream", keys.SPACE_PRODUCER + b"0000000000000001", flip(keys.SPACE_PRODUCER)),
+    ("seal-stream", INBOX, flip(INBOX)),
+    ("seal-origin", keys.of_queue(ORIGIN, 1) + b"ELSE", flip(ORIGIN, 3)),
+    ("content", keys.SPACE_QUEUE + b"Q", queue_row(kind="remote")),
+    ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x03")),
+    ("content", INBOX, put_sealed(INBOX, b"\xc1")),
+    ("content", OUTBOX, put_sealed(OUTBOX, pack(["x"]))),
+    ("content", keys.SPACE_PEER + b"NYC", put_sealed(keys.SPACE_PEER + b"NYC", b"N")),
+    ("missing", keys.CLEAN, delete(keys.CLEAN)),
+    ("missing", keys.of_queue(keys.SPACE_COUNTERS, 1), delete(keys.SPACE_COUNTERS)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "key", "damage"), DAMAGES)
+def test_damage_is_found_as_itself_and_once(
+    store: Path, fault: str, key: bytes, damage: Change
+) -> None:
+    stores.check_found(store, fault, key, damage)
+
+
+@pytest.mark.parametrize(
+    ("definition", "counts"),
+    [
+        (keys.SPACE_QUEUE + b"Q", {"missing": 1, "stray": 3}),  # entries, index, origins
+        (keys.SPACE_QUEUE + b"@NYC", {"missing": 2, "stray": 3}),  # of the link, too
+        (keys.SPACE_LINK + b"NYC", {"missing": 2}),  # by @NYC and F@NYC
+    ],
+)
+def test_definition_that_is_gone_is_missed_by_all_that_it_had(
+    store: Path, definition: bytes, counts: dict[str, int]
+) -> None:
+    stores.change(store, delete(definition))
+    assert verify(store).findings.counts == counts

@@ -1,0 +1,45 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from qmgrd.store.inspect import StoreUnreadable
+from qmgrd.store.lmdb_store import LmdbStore, StoreLocked
+from qmgrd.store.offline import StoreInUse, at_rest
+
+MAP_BYTES = 1 << 20
+
+
+def test_data_file_is_found_from_either_directory(tmp_path: Path) -> None:
+    LmdbStore(tmp_path, MAP_BYTES).close()
+    for directory in (tmp_path, tmp_path / "store"):
+        with at_rest(directory) as data:
+            assert data == tmp_path / "store/data.mdb"
+
+
+def test_no_daemon_starts_meanwhile_but_others_may_look(tmp_path: Path) -> None:
+    LmdbStore(tmp_path, MAP_BYTES).close()
+    with at_rest(tmp_path), at_rest(tmp_path), pytest.raises(StoreLocked):
+        LmdbStore(tmp_path, MAP_BYTES)
+    LmdbStore(tmp_path, MAP_BYTES).close()
+
+
+def test_store_of_a_running_daemon_is_refused(tmp_path: Path) -> None:
+    daemon = LmdbStore(tmp_path, MAP_BYTES)
+    for directory in (tmp_path, tmp_path / "store"):
+        with pytest.raises(StoreInUse, match=f"process {os.getpid()}"), at_rest(directory):
+            pass
+    daemon.close()
+
+
+def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").touch()
+    with at_rest(tmp_path) as data:
+        assert data == tmp_path / "data.mdb"
+    assert [path.name for path in tmp_path.iterdir()] == ["data.mdb"]
+
+
+def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
+    for nothing in (tmp_path, tmp_path / "none"):
+        with pytest.raises(StoreUnreadable, match="no store is there"), at_rest(nothing):
+            pass
