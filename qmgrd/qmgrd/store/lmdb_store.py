@@ -8,6 +8,7 @@ Everything happens on the thread of the event loop: a transaction committed on a
 the next writer for ever, and a writer thread gained nothing (DESIGN, section 2).
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import lmdb
 
@@ -109,6 +110,8 @@ class LmdbStore:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
             self._file = _identity(self._data.stat())
+            # Opened once: files may have run out when a snapshot wants to look.
+            self._free_list = self._data.open("rb", buffering=0)
             # Only now, so that a first start that is killed leaves nothing that calls for a store.
             with suppress(OSError):  # The disk may be full, and this daemon what empties it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
@@ -129,7 +132,7 @@ class LmdbStore:
         """
         assert self._pin is None or self._pin.released, "a turn is pinned"
         try:
-            self._pin = Pin(self._env, self._env.begin(), self._data, give_up)
+            self._pin = Pin(self._env, self._env.begin(), self._free_list, give_up)
         except lmdb.Error as error:
             raise CopyFailed(str(error)) from error
         return self._pin
@@ -217,6 +220,7 @@ class LmdbStore:
         """Close the store and let go of the directory."""
         self.abort()
         self._env.close()
+        self._free_list.close()
         os.close(self._lock_fd)
 
 
@@ -229,8 +233,9 @@ class Pin:
     """
 
     def __init__(
-        self, env: lmdb.Environment, txn: lmdb.Transaction, data: Path, give_up: Callable[[], None]
-    ) -> None:
+        self, env: lmdb.Environment, txn: lmdb.Transaction, data: BinaryIO,
+        give_up: Callable[[], None],
+    ) -> None:  # fmt: skip
         self.give_up = give_up
         self._env = env
         self._txn = txn
@@ -317,13 +322,15 @@ def _create(path: Path, map_bytes: int) -> None:
 
 
 def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
-    try:
-        return lmdb.open(
-            str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
-            mode=0o600,
-        )  # fmt: skip
-    except lmdb.Error as error:
-        raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
+    while True:
+        try:
+            return lmdb.open(
+                str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
+                mode=0o600,
+            )  # fmt: skip
+        except lmdb.Error as error:
+            if not str(error).endswith(os.strerror(errno.EINTR)):  # It has no number.
+                raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
 
 def _sync(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qmgr_config.model import Config
-from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.net.listener import Listener, ListenFailed, listen
 
 
 def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
@@ -26,10 +26,9 @@ class Closing(asyncio.Protocol):
         transport.close()
 
 
-async def close(servers: list[asyncio.Server]) -> None:
-    for server in servers:
-        server.close()
-        await server.wait_closed()
+def close(listeners: list[Listener]) -> None:
+    for listener in listeners:
+        listener.close()
 
 
 async def answers(name: str) -> bool:
@@ -48,32 +47,33 @@ async def answers(name: str) -> bool:
 
 
 async def test_listens_on_all_and_names_them_as_a_client_would(tmp_path: Path) -> None:
-    servers, names = await listen(config(tmp_path, "127.0.0.1:0", unix=""), Closing)
+    listeners = await listen(config(tmp_path, "127.0.0.1:0", unix=""), Closing)
+    names = [listener.name for listener in listeners]
     tcp, unix = names
     assert tcp.startswith("127.0.0.1:")
     assert not tcp.endswith(":0")
     assert unix == f"unix:{tmp_path}/qmgrd.sock"
     assert [await answers(name) for name in names] == [True, True]
-    await close(servers)
+    close(listeners)
 
 
 async def test_names_ipv6_in_brackets(tmp_path: Path) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
-    servers, (name,) = await listen(config(tmp_path, "[::1]:0"), Closing)
-    assert name.startswith("[::1]:")
-    await close(servers)
+    listeners = await listen(config(tmp_path, "[::1]:0"), Closing)
+    assert listeners[0].name.startswith("[::1]:")
+    close(listeners)
 
 
 async def test_unix_socket_is_the_owners_alone(tmp_path: Path) -> None:
-    servers, _ = await listen(config(tmp_path, unix=""), Closing)
+    listeners = await listen(config(tmp_path, unix=""), Closing)
     assert stat.S_IMODE((tmp_path / "qmgrd.sock").stat().st_mode) == 0o600
-    await close(servers)
+    close(listeners)
 
 
 async def test_unix_socket_may_be_off(tmp_path: Path) -> None:
-    servers, names = await listen(config(tmp_path), Closing)
-    assert (servers, names) == ([], [])
+    listeners = await listen(config(tmp_path), Closing)
+    assert listeners == []
 
 
 async def test_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> N
 async def test_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "qmgrd.sock"))
-    servers, (name,) = await listen(config(tmp_path, unix=""), Closing)
-    assert await answers(name)
-    await close(servers)
+    listeners = await listen(config(tmp_path, unix=""), Closing)
+    assert await answers(listeners[0].name)
+    close(listeners)
 
 
 async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) -> None:
