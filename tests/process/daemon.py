@@ -161,7 +161,11 @@ class Wire:
         if address.startswith("unix:"):
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(patience_s)
-            self.socket.connect(address.removeprefix("unix:"))
+            try:
+                self.socket.connect(address.removeprefix("unix:"))
+            except OSError:
+                self.socket.close()
+                raise
         else:
             host, _, port = address.rpartition(":")
             self.socket = socket.create_connection((host, int(port)), patience_s)

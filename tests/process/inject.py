@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -207,7 +208,7 @@ def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> st
     _check_log(case, daemon, end)
     if code:
         return end
-    warned = any(entry["level"] == "warning" for entry in daemon.log)
+    warned = any(entry.get("level") == "warning" for entry in daemon.log)
     noticed = {"refused": work.refusals, "cut": work.cuts, "warned": warned}
     return ", ".join([end, *(word for word, so in noticed.items() if so)])
 
@@ -216,14 +217,15 @@ def _check_log(case: Case, daemon: Daemon, end: str) -> None:
     """Hold the log to this: an end has its reason; no tracebacks; nothing over and over."""
     if len(daemon.log) > LOG_MAX_ENTRIES:
         raise Fault(f"it logged {len(daemon.log)} entries")
-    if "Traceback" in daemon.said:
+    entries = list(dropwhile(lambda entry: "level" not in entry, daemon.log))  # by the daemon
+    if "Traceback" in str(entries):
         raise Fault("a traceback in the log")
     if end == "configuration":
         reasons = [daemon.said]
-    elif strange := [entry["event"] for entry in daemon.log if "level" not in entry]:
+    elif strange := [entry["event"] for entry in entries if "level" not in entry]:
         raise Fault(f"this is no entry of a log: {strange}")
     else:
-        reasons = [str(entry) for entry in daemon.log if entry["level"] == "error"]
+        reasons = [str(entry) for entry in entries if entry["level"] == "error"]
     if end == "lives" and reasons:
         raise Fault("it lives, and logged an error")
     if end != "lives" and not any(case.reason in reason for reason in reasons):
@@ -276,7 +278,7 @@ def _name(file: str, directory: Path) -> str:
         return "above"
     if path.is_relative_to(directory):
         return str(path.relative_to(directory))
-    libraries = (sys.prefix, sys.base_prefix, Path(__file__).parents[2], "/lib", "/usr", "/etc")
+    libraries = (sys.prefix, sys.base_prefix, *filter(None, sys.path), "/lib", "/usr", "/etc")
     return "python" if any(path.is_relative_to(each) for each in libraries) else file
 
 

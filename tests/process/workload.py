@@ -78,25 +78,32 @@ class Workload:
         Raises:
             Fault: it does not answer.
         """
-        with suppress(Ended):
-            self._try(lambda wire: wire.ask(m.QueueCreate, "Q"))
-            self._try(lambda wire: wire.ask(m.QueueCreate, "R"))
-            self._put(self._rng.randint(6, 9))
-            self._take(self._rng.randint(1, 3))
-            with self._another_connection():
-                self._take(1)
-            self._put(self._rng.randint(3, 5))
-            self._snapshot(around_snapshot)
-            self._take(2)
-            self._delete()
-            self._put(self._rng.randint(1, 4))
-            self._daemon_stops()
-        if self._wire is not None:
-            self._wire.close()
+        try:
+            self._work(around_snapshot)
+        except Ended:
+            pass
+        except RequestError as error:
+            raise Fault(f"a request was refused: {error.text}") from error
+        finally:
+            self._hang_up()
         with self._patience("end"):
             self.daemon.process.wait(WAIT_S)
 
     # -- the work
+
+    def _work(self, around_snapshot: Callable[[], Any]) -> None:
+        self._try(lambda wire: wire.ask(m.QueueCreate, "Q"))
+        self._try(lambda wire: wire.ask(m.QueueCreate, "R"))
+        self._put(self._rng.randint(6, 9))
+        self._take(self._rng.randint(1, 3))
+        with self._another_connection():
+            self._take(1)
+        self._put(self._rng.randint(3, 5))
+        self._snapshot(around_snapshot)
+        self._take(2)
+        self._delete()
+        self._put(self._rng.randint(1, 4))
+        self._daemon_stops()
 
     def _put(self, count: int) -> None:
         self.sent += count
@@ -122,6 +129,8 @@ class Workload:
 
     def _take_on(self, wire: Wire, count: int) -> None:
         self._unacked = self._unacked or wire.get("Q", count)
+        if not self._unacked:
+            raise Fault("nothing is to be had, though messages are acknowledged")
         numbers = {_number(lease[-1]) for lease in self._unacked}
         if twice := numbers & self.settled:
             raise Fault(f"delivered after their acks were acknowledged: {sorted(twice)}")
@@ -177,8 +186,7 @@ class Workload:
                     return step(wire)
             except (EOFError, ConnectionError):
                 self.cuts += 1
-                wire.close()
-                self._wire = None
+                self._hang_up()
 
     def _connected(self) -> Wire:
         until = time.monotonic() + WAIT_S
@@ -197,16 +205,27 @@ class Workload:
     def _connect(self) -> Wire:
         addresses = self.daemon.find("listening")[0]["addresses"]
         wire = Wire(addresses[self.cuts % len(addresses)], WAIT_S)
-        wire.send(m.Hello(m.MAGIC, 1, 1, "client", "workload"))
-        wire.next(m.Welcome)
+        try:
+            wire.send(m.Hello(m.MAGIC, 1, 1, "client", "workload"))
+            wire.next(m.Welcome)
+        except BaseException:
+            wire.close()
+            raise
         return wire
+
+    def _hang_up(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
 
     @contextmanager
     def _another_connection(self) -> Iterator[None]:
         before, self._wire = self._wire, None
-        yield
-        if before is not None:
-            before.close()
+        try:
+            yield
+        finally:
+            if before is not None:
+                before.close()
 
     @contextmanager
     def _patience(self, what: str) -> Iterator[None]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from qmgr_config.model import Config
-from qmgrd.net.listener import Listener, ListenFailed, listen
+from qmgrd.net.listener import ACCEPTS_MAX, Listener, ListenFailed, listen
+from tests.qmgrd.descriptors import none_left
 
 
 def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
@@ -123,3 +125,58 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
 async def test_unix_socket_in_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
+
+
+async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
+    tmp_path: Path,
+) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    host, _, port = listener.name.rpartition(":")
+    with socket.socket() as client, capture_logs() as log:
+        client.setblocking(False)
+        with none_left():
+            await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+            while not log:
+                await asyncio.sleep(0)
+            for _ in range(100):  # Asked again at once, it would be told again, or go unheard.
+                await asyncio.sleep(0)
+            assert listener._retry is not None
+        assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    assert [(entry["event"], entry["why"]) for entry in log] == [
+        ("connections wait: the system accepts none", "Too many open files")
+    ]
+    close([listener])
+
+
+async def test_listener_may_be_closed_while_connections_wait(tmp_path: Path) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    name = listener.name
+    host, _, port = name.rpartition(":")
+    with socket.socket() as client:
+        client.setblocking(False)
+        with none_left():
+            await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+            while listener._retry is None:
+                await asyncio.sleep(0)
+        close([listener])
+    assert not await answers(name)
+
+
+async def test_many_that_come_at_once_are_all_accepted(tmp_path: Path) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    assert all(await asyncio.gather(*(answers(listener.name) for _ in range(2 * ACCEPTS_MAX))))
+    close([listener])
+
+
+async def test_name_is_looked_up_and_one_that_is_none_is_told(tmp_path: Path) -> None:
+    listeners = await listen(config(tmp_path, "localhost:0"), Closing)
+    assert [await answers(listener.name) for listener in listeners] == [True] * len(listeners)
+    assert listeners
+    close(listeners)
+
+
+async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(tmp_path / "qmgrd.sock"))
+    with none_left(), pytest.raises(ListenFailed, match=r"qmgrd.sock: Too many open files: stop"):
+        await listen(config(tmp_path, unix=""), Closing)

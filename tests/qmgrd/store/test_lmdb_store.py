@@ -24,6 +24,7 @@ from qmgrd.store.lmdb_store import (
     StoreReplaced,
     open_image,
 )
+from tests.qmgrd.descriptors import none_left
 
 MAP_BYTES = 1 << 30
 HOLDER = """
@@ -354,6 +355,16 @@ def test_pages_that_a_pin_holds_count_as_used(store: LmdbStore) -> None:
     assert (after.used_bytes, after.held_bytes) == (before.used_bytes, 0)
     assert after.file_free_bytes > 20 * 100_000
     store.pin().release()
+
+
+def test_pages_that_a_pin_holds_are_counted_without_another_descriptor(store: LmdbStore) -> None:
+    """Each turn counts them: with no descriptor left a running snapshot would end the daemon."""
+    put(store, a=b"1")
+    pin = store.pin()
+    with none_left():
+        put(store, a=b"2")
+        assert store.space().held_bytes > 0
+    pin.release()
 
 
 def test_turns_go_on_until_what_is_used_fills_the_map(tmp_path: Path) -> None:
