@@ -281,10 +281,11 @@ def test_writer_without_a_descriptor_for_its_lock_leaves_nothing(
 ) -> None:
     opened = os.open
 
-    def refuse(path: Any, *arguments: Any) -> int:
+    def refuse(path: Any, *arguments: Any, **options: Any) -> int:
         if str(path).endswith(".partial-1"):
+            monkeypatch.setattr(os, "open", opened)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return opened(path, *arguments)
+        return opened(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(WriteFailed, match="Too many open files"):
