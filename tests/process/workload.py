@@ -4,6 +4,7 @@ Whoever lost a connection makes a new one and sends again what was not answered,
 What the daemon acknowledged must be there once, whatever fault it met; what it did not, may be.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -153,8 +154,11 @@ class Workload:
                 return
             except RequestError as error:
                 self.refusals.append(f"{ErrorCode(error.code).name}: {error.text}")
-                if left := list(directory.parent.glob(f"{name}*")):
+                if left := list(directory.parent.glob(f"{name}.*")):
                     raise Fault(f"left of a refused snapshot: {left}") from None
+                if directory.exists():  # It is whole, and only the answer was lost.
+                    manifest = json.loads((directory / "manifest.json").read_text())
+                    self.manifests[directory] = manifest
         if not self._fault_stays:
             raise Fault(f"no snapshot, though the fault was over: {self.refusals}")
 
