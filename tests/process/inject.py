@@ -157,7 +157,7 @@ def may_end(case: Case, hit: Hit) -> set[str]:
             any(fnmatch(value, one) for one in str(pattern).split())
             for value, pattern in zip(found, patterns, strict=True)
         ):
-            return ends  # type: ignore[return-value]
+            return ends
     return {"lives"}
 
 

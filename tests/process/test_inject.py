@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASO
     ("case", "end"),
     [
         (Case("daemon", "fdatasync", "EIO", 6), "store"),
-        (Case("daemon", "pwrite64", "EIO", 9), "store"),
         (Case("daemon", "writev", "ENOSPC+", 5), "store"),
         (Case("daemon", "ftruncate", "EINTR", 1), "lives"),
         (Case("daemon", "listen", "EADDRINUSE", 2), "listen"),

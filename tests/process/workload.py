@@ -296,7 +296,7 @@ def check_store(data: Path) -> None:
     if not data.exists():
         return  # The first start did not come that far.
     try:
-        problems = verify(str(data))
+        problems: list[str] = verify(str(data))  # type: ignore[no-untyped-call]
     except VerifyError as error:
         problems = [str(error)]
     if problems:
