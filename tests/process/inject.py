@@ -67,6 +67,8 @@ STORE = "data/store*/data.mdb data/store*/lock.mdb"
 EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     # LMDB flushes once, and is right: what a second flush says proves nothing.
     ("daemon", "fdatasync", "EINTR", STORE, {"store"}),
+    # Nor does it go on with a copy: that snapshot is to be asked for again.
+    ("snapshot", "write", "EINTR", "pipe:*", {"lives", "lives, refused"}),
     ("*", "*", "EINTR", "*", {"lives"}),
     # The interpreter: it compiles what it cannot read compiled, or does not come to main().
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),

@@ -186,7 +186,7 @@ def test_loop_that_the_system_does_not_give_is_told(
     def refuse() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(command.uvloop, "new_event_loop", refuse)
+    monkeypatch.setattr("uvloop.new_event_loop", refuse)
     assert run(options(tmp_path / "data")) == EXIT_FAILED
     said = capsys.readouterr().err
     assert "cannot run the event loop" in said
