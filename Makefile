@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format demo bench sim crash fuzz soak lock clean
+.PHONY: help setup test check format demo bench sim crash inject fuzz soak lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -45,6 +45,7 @@ $(STAMP): requirements.lock pyproject.toml
 	    *) echo "setup: Spark needs Java 17, 21 or 25"; \
 	       $(call APT,$(JAVAS:%=openjdk-%-jre-headless));; \
 	esac
+	@command -v strace > /dev/null || { echo "setup: strace makes system calls fail, for tests"; $(call APT,strace); }
 	@echo "setup: the locked requirements (one to three minutes at first; PySpark is large)"
 	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
@@ -78,6 +79,9 @@ sim: setup ## SEEDS=n simulated networks, from seed START=n on
 
 crash: setup ## the real daemon killed and checked, CYCLES=n times
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES)
+
+inject: setup ## the real daemon with one failing system call after the other; ARGS="--call fsync"
+	@$(BIN)/python -m tests.process.inject $(ARGS)
 
 fuzz: setup ## N=n damaged inputs
 	@$(BIN)/python -m tests.fuzz --count $(N)

@@ -25,7 +25,7 @@ from qmgrd.core.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
-from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.net.listener import Listener, ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.snapshot import Snapshotter
 from qmgrd.ops.turn_times import TurnTimes
@@ -126,12 +126,11 @@ class Daemon:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            servers, self.addresses = await listen(
-                self.config, lambda: Session(self, self._make_peer)
-            )
+            listeners = await listen(self.config, lambda: Session(self, self._make_peer))
         except ListenFailed:
             self._turns.stop(self._now())  # Nothing was delivered: left as clean as it was found.
             raise
+        self.addresses = [listener.name for listener in listeners]
         _write_listening(self.config.queue_manager.data_dir, self.addresses)
         log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
                  name=self.config.queue_manager.name)  # fmt: skip
@@ -142,20 +141,20 @@ class Daemon:
         gc.collect()
         gc.freeze()
         try:
-            await self._serve(servers)
+            await self._serve(listeners)
         finally:
             self._snapshots.close()
         if self._failure is not None:
             raise self._failure
 
-    async def _serve(self, servers: list[asyncio.Server]) -> None:
+    async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             heartbeat = tasks.create_task(self._heartbeat())
             self.want_turn()
             await self._stopped.wait()
-            for server in servers:
-                server.close()
+            for listener in listeners:
+                listener.close()
             if self._failure is None:
                 await self._finish()
             for task in (heartbeat, *self._dials):

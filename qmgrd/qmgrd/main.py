@@ -90,6 +90,9 @@ def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
         return EXIT_STORE
     except TurnFailed:
         return EXIT_FAILED
+    except OSError as error:  # The system has no descriptor for it.
+        log.error("cannot run the event loop", why=error.strerror)
+        return EXIT_FAILED
     log.info("stopped")
     return EXIT_OK
 

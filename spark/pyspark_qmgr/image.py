@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from pyspark_qmgr.manifest import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import ImageReader, open_image
 
 OPEN_MAX = 16
 _open: dict[tuple[int, int, int], ImageReader] = {}  # process, device, inode; the last used last

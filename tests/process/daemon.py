@@ -32,6 +32,7 @@ class Daemon:
             self.sections.setdefault(section, {}).update(values)
         self.log: list[dict[str, Any]] = []
         self.limits: dict[int, int] = {}  # of the kernel, as in resource.prlimit
+        self.command = [sys.executable, "-m", "qmgrd"]
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
         self._deaf = False
@@ -48,7 +49,7 @@ class Daemon:
         file.write_text(toml(self.sections))
         self.log.clear()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "qmgrd", "--config", str(file)],
+            [*self.command, "--config", str(file)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             cwd=self.data_dir.parent,
         )  # fmt: skip
@@ -89,12 +90,18 @@ class Daemon:
     def find(self, event: str) -> list[dict[str, Any]]:
         return [entry for entry in self.log if event in entry["event"]]
 
-    def wait_for(self, event: str) -> dict[str, Any]:
-        """Return the first entry of that event, once it is there."""
+    def comes_to(self, event: str) -> bool:
+        """Wait until it logged that event, or ended; return whether it did."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self.find(event) or self.process.poll() is not None, PATIENCE_S
             )
+            return bool(self.find(event))
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """Return the first entry of that event, once it is there."""
+        self.comes_to(event)
+        with self._changed:
             assert self.find(event), f"exit code {self.process.poll()}: {self.said}"
             return self.find(event)[0]
 
@@ -150,14 +157,18 @@ def toml(sections: dict[str, dict[str, Any]]) -> str:
 class Wire:
     """A connection that blocks. ``received`` is what came and nobody asked for yet."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
         if address.startswith("unix:"):
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(PATIENCE_S)
-            self.socket.connect(address.removeprefix("unix:"))
+            self.socket.settimeout(patience_s)
+            try:
+                self.socket.connect(address.removeprefix("unix:"))
+            except OSError:
+                self.socket.close()
+                raise
         else:
             host, _, port = address.rpartition(":")
-            self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
+            self.socket = socket.create_connection((host, int(port)), patience_s)
         self.received: list[m.Message] = []
         self._protocol = Connection(Side.DIALLER)
         self._last_id = 0

@@ -1,5 +1,6 @@
 """The command: options, exit codes, and what is said when it cannot start."""
 
+import errno
 import gc
 import os
 import shutil
@@ -177,6 +178,19 @@ def test_daemon_that_fails_exits_with_what_failed(
     monkeypatch.setattr(Daemon, "run", fail)
     assert run(options(tmp_path)) == code
     LmdbStore(tmp_path, 1 << 20).close()  # The directory was let go.
+
+
+def test_loop_that_the_system_does_not_give_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("uvloop.new_event_loop", refuse)
+    assert run(options(tmp_path / "data")) == EXIT_FAILED
+    said = capsys.readouterr().err
+    assert "cannot run the event loop" in said
+    assert "Too many open files" in said
 
 
 def test_damage_that_only_the_start_meets_is_told(

@@ -1,6 +1,7 @@
 """Dials the peers of links."""
 
 import asyncio
+import encodings.idna  # noqa: F401  A name needs it; loaded later, it may find no descriptor.
 from collections.abc import Callable
 
 from qmgrd.net.session import Session

@@ -1,73 +1,169 @@
-"""Listens on the addresses of the configuration."""
+"""Listens on the addresses of the configuration, and takes in who comes.
+
+It accepts by itself. Where the system has no descriptor for another connection, uvloop cuts that
+one off without a word, or asks again at once and for ever; and it takes a listen() that failed for
+one that did not.
+"""
 
 import asyncio
+import errno
 import os
 import socket
 import stat
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import structlog
+
+from qmgr_config.address import Address
 from qmgr_config.model import Config
 
 BACKLOG = 1024
+ACCEPTS_MAX = 64  # at a time, then who is connected has its turn
+RETRY_S = 0.5  # until the system is asked for a descriptor again
+_NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
+
+log = structlog.get_logger()
 
 
 class ListenFailed(Exception):
     """An address that cannot be listened on."""
 
 
-async def listen(
-    config: Config, protocol: Callable[[], asyncio.Protocol]
-) -> tuple[list[asyncio.Server], list[str]]:
-    """Return the listening servers and their addresses, as a client would name them.
+class Listener:
+    """A socket that is listened on. Who cannot be accepted yet waits in its backlog.
+
+    Invariant: ``_retry`` is set while nobody is accepted, because the system refused.
+    """
+
+    def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._protocol = protocol
+        self._retry: asyncio.TimerHandle | None = None
+        self._refused = False  # and logged
+        self._opening: set[asyncio.Task[None]] = set()
+        sock.setblocking(False)
+        self._loop.add_reader(sock, self._accept)
+
+    @property
+    def name(self) -> str:
+        """The address, as a client would name it."""
+        if self._socket.family == socket.AF_UNIX:
+            return f"unix:{self._socket.getsockname()}"
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def close(self) -> None:
+        """Listen no more; who was accepted stays."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                connection, _ = self._socket.accept()
+            except OSError as error:
+                if error.errno not in _NOT_NOW:
+                    self._wait(error)
+                return
+            self._refused = False
+            connection.setblocking(False)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._open(connection))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._protocol, connection)
+        except OSError as error:  # The system could not do as much as watch it.
+            connection.close()
+            log.warning("connection lost", address=self.name, why=error.strerror)
+
+    def _wait(self, error: OSError) -> None:
+        if not self._refused:
+            log.warning("connections wait: the system accepts none", address=self.name,
+                        why=error.strerror)  # fmt: skip
+        self._refused = True
+        self._loop.remove_reader(self._socket)
+        self._retry = self._loop.call_later(RETRY_S, self._accept_again)
+
+    def _accept_again(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._socket, self._accept)
+
+
+async def listen(config: Config, protocol: Callable[[], asyncio.Protocol]) -> list[Listener]:
+    """Return a listener for each address.
 
     Raises:
         ListenFailed: which address, why, and what to do.
     """
-    loop = asyncio.get_running_loop()
-    servers: list[asyncio.Server] = []
-    names: list[str] = []
+    sockets: list[socket.socket] = []
     try:
         for address in config.listen.addresses:
-            where = f"{address.host}:{address.port}"
-            server = await _try(where, loop.create_server(
-                protocol, address.host, address.port, backlog=BACKLOG
-            ))  # fmt: skip
-            servers.append(server)
-            names += [_tcp_name(sock) for sock in server.sockets]
-        path = config.unix_path
-        if path is not None:
-            _remove_stale(path)
-            before = os.umask(0o177)  # Nobody else may come in between bind and chmod.
-            try:
-                server = await _try(str(path), loop.create_unix_server(
-                    protocol, str(path), backlog=BACKLOG
-                ))  # fmt: skip
-            finally:
-                os.umask(before)
-            servers.append(server)
-            names.append(f"unix:{path}")
+            for family, where in await _resolve(address):
+                sockets.append(_bind(family, where, str(address)))
+        if config.unix_path is not None:
+            sockets.append(_bind_unix(config.unix_path))
     except ListenFailed:
-        for server in servers:
-            server.close()
+        for sock in sockets:
+            sock.close()
         raise
-    return servers, names
+    return [Listener(sock, protocol) for sock in sockets]
 
 
-async def _try(where: str, starting: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
+async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:
+    """Return families and addresses of a host, which may be a name."""
     try:
-        return await starting
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )
     except OSError as error:
-        raise ListenFailed(
-            f"cannot listen on {where}: {os.strerror(error.errno) if error.errno else error}: "
-            "stop what uses it, or change [listen] in the configuration"
-        ) from error
+        raise _failed(str(address), error) from error
+    return [(family, where) for family, _, _, _, where in dict.fromkeys(found)]  # type: ignore[misc]
 
 
-def _tcp_name(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _bind(family: int, where: tuple[str, int] | str, name: str) -> socket.socket:
+    """Return a socket that is listened on."""
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if family != socket.AF_UNIX:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind(where)
+            sock.listen(BACKLOG)
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as error:
+        raise _failed(name, error) from error
+    return sock
+
+
+def _bind_unix(path: Path) -> socket.socket:
+    try:
+        _remove_stale(path)
+    except OSError as error:
+        raise _failed(str(path), error) from error
+    before = os.umask(0o177)  # Nobody else may come in between bind and chmod.
+    try:
+        return _bind(socket.AF_UNIX, str(path), str(path))
+    finally:
+        os.umask(before)
+
+
+def _failed(name: str, error: OSError) -> ListenFailed:
+    return ListenFailed(
+        f"cannot listen on {name}: {error.strerror or error}: "
+        "stop what uses it, or change [listen] in the configuration"
+    )
 
 
 def _remove_stale(path: Path) -> None:

@@ -10,8 +10,8 @@ from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.verify import name_in
 from qmgrd.ops.verify_definitions import NONSENSE
+from qmgrd.store.image import open_image
 from qmgrd.store.inspect import check_data_file, freed_since, map_bytes, readers
-from qmgrd.store.lmdb_store import open_image
 from qmgrd.store.offline import at_rest
 
 KINDS = {
@@ -56,7 +56,8 @@ def census(directory: Path) -> dict[str, Any]:
 def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
     page_bytes, pages = stat["psize"], stat["last_pgno"] + 1
     used = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-    free, _ = freed_since(data, 0)
+    with data.open("rb", buffering=0) as file:
+        free, _ = freed_since(file, 0)
     reading = readers(data.with_name("lock.mdb"))
     return {
         "data": str(data),

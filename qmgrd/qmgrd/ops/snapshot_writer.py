@@ -18,6 +18,8 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +30,8 @@ from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import open_image
 
 FORMAT = 1  # of the manifest and of the directory
 LMDB_FORMAT = 1
@@ -91,19 +93,27 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
 def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
     partial = target.with_name(order.partial)
     partial.mkdir(DIRECTORY_MODE)
-    lock_fd = os.open(partial, os.O_RDONLY)
+    made = partial
     try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX)
-        manifest = _fill(order, partial, source_fd)
-        os.fsync(lock_fd)
-        partial.rename(target)
-        _sync(target.parent)
+        with _locked(partial) as lock_fd:
+            manifest = _fill(order, partial, source_fd)
+            os.fsync(lock_fd)
+            made = partial.rename(target)
+            _sync(target.parent)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)
         raise
-    finally:
-        os.close(lock_fd)
     return manifest
+
+
+@contextmanager
+def _locked(partial: Path) -> Iterator[int]:
+    fd = os.open(partial, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def remove_leftovers(target: Path) -> None:

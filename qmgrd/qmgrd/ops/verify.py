@@ -19,8 +19,9 @@ from qmgrd.ops.finding import Findings
 from qmgrd.ops.manifest import CHECKSUM, checksum
 from qmgrd.ops.verify_definitions import check_definitions
 from qmgrd.ops.verify_queue import check_messages
+from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
-from qmgrd.store.lmdb_store import ReadFailed, faults_of_pages, open_image
+from qmgrd.store.lmdb_store import ReadFailed
 from qmgrd.store.offline import at_rest
 
 MANIFEST = "manifest.json"

@@ -139,8 +139,9 @@ class QueueCheck:
             yield key[5:], int.from_bytes(row, "big")
 
     def _check_entry(self, key: bytes, value: bytes) -> None:
-        priority, arrival = keys.place(key)
-        is_there = len(key) == KEY_BYTES and 0 <= priority <= keys.PRIORITY_TOP
+        is_key = len(key) == KEY_BYTES
+        priority, arrival = keys.place(key) if is_key else (-1, 0)
+        is_there = 0 <= priority <= keys.PRIORITY_TOP
         if not is_there or key[5] not in (keys.LANE_READY, keys.LANE_DAMAGED):
             self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
             return

@@ -99,19 +99,18 @@ def readers(lock: Path) -> list[tuple[int, int]]:
     return [(process, number) for number, process in slots if process and number != _NO_READ]
 
 
-def freed_since(path: Path, transaction: int) -> tuple[int, int]:
+def freed_since(file: BinaryIO, transaction: int) -> tuple[int, int]:
     """Return how many pages were freed in *transaction* and later, and which was the last.
 
-    Nothing is committed to *path* meanwhile.
+    Nothing is committed to *file* meanwhile, and it has no buffer.
     """
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        meta = _newest_meta(file, size)
-        freed = 0
-        for freed_in, pages in _free_rows(file, meta, size // meta.page_bytes):
-            if freed_in < transaction:
-                break
-            freed += len(pages)
+    size = os.fstat(file.fileno()).st_size
+    meta = _newest_meta(file, size)
+    freed = 0
+    for freed_in, pages in _free_rows(file, meta, size // meta.page_bytes):
+        if freed_in < transaction:
+            break
+        freed += len(pages)
     return freed, meta.transaction
 
 

@@ -1,4 +1,4 @@
-"""The store on disk: one LMDB environment in its default, durable mode. Alone imports lmdb.
+"""The store on disk: one LMDB environment in its default, durable mode.
 
     data directory  locked itself while a daemon runs: a file in it could be removed and made anew
       qmgrd.lock    the process id of the daemon that runs, or ran last: there must be a store
@@ -8,6 +8,7 @@ Everything happens on the thread of the event loop: a transaction committed on a
 the next writer for ever, and a writer thread gained nothing (DESIGN, section 2).
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -115,7 +116,8 @@ class LmdbStore:
         try:
             _check_missing(directory, self._data)
             self._env = _open(directory / "store", map_bytes)
-            self._file = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+            # Opened once: files may have run out when a snapshot wants to look.
+            self._fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
             # Only now, so that a first start that is killed leaves nothing that calls for a store.
             with suppress(OSError):  # The disk may be full, and this daemon what empties it.
                 (directory / LOCK_FILE).write_text(f"{os.getpid()}\n")
@@ -136,7 +138,7 @@ class LmdbStore:
         """
         assert self._pin is None or self._pin.released, "a turn is pinned"
         try:
-            self._pin = Pin(self._env, self._env.begin(), self._data, give_up)
+            self._pin = Pin(self._env, self._env.begin(), self._fd, give_up)
         except lmdb.Error as error:
             raise CopyFailed(str(error)) from error
         return self._pin
@@ -198,7 +200,7 @@ class LmdbStore:
             raise StoreFailed(text) from error
 
     def _space(self) -> Space:
-        file = os.fstat(self._file)
+        file = os.fstat(self._fd)
         if not file.st_nlink:
             self.check()
         stat = self._env.stat()
@@ -207,7 +209,7 @@ class LmdbStore:
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         used_bytes = (pages + held) * page_bytes
         file_bytes = min(file.st_size, file.st_blocks * 512)  # It may have holes.
-        disk = os.fstatvfs(self._file)
+        disk = os.fstatvfs(self._fd)
         return Space(
             used_bytes, self.map_bytes, disk.f_bavail * disk.f_frsize,
             held_bytes=held * page_bytes, file_free_bytes=max(file_bytes - used_bytes, 0),
@@ -219,14 +221,14 @@ class LmdbStore:
             found = self._data.stat()
         except OSError as error:
             raise StoreReplaced(self._data, error.strerror or str(error)) from error
-        if not os.path.samestat(found, os.fstat(self._file)):
+        if not os.path.samestat(found, os.fstat(self._fd)):
             raise StoreReplaced(self._data, "another file is there")
 
     def close(self) -> None:
         """Close the store and let go of the directory."""
         self.abort()
         self._env.close()
-        os.close(self._file)
+        os.close(self._fd)
         os.close(self._lock_fd)
 
 
@@ -239,12 +241,13 @@ class Pin:
     """
 
     def __init__(
-        self, env: lmdb.Environment, txn: lmdb.Transaction, data: Path, give_up: Callable[[], None]
-    ) -> None:
+        self, env: lmdb.Environment, txn: lmdb.Transaction, data_fd: int,
+        give_up: Callable[[], None],
+    ) -> None:  # fmt: skip
         self.give_up = give_up
         self._env = env
         self._txn = txn
-        self._data = data
+        self._fd = data_fd
         self._held = 0
         self._uncounted = txn.id()
         self.released = False
@@ -253,7 +256,8 @@ class Pin:
         """Return how many freed pages cannot be used again before the release."""
         if self.released:
             return 0
-        freed, last = freed_since(self._data, self._uncounted)
+        with open(self._fd, "rb", buffering=0, closefd=False) as file:
+            freed, last = freed_since(file, self._uncounted)
         self._held += freed
         self._uncounted = last + 1
         return self._held
@@ -273,51 +277,6 @@ class Pin:
         """Let go of the turn; again does nothing. Before the store is closed."""
         self._txn.abort()
         self.released = True
-
-
-def open_image(path: Path) -> "ImageReader":
-    """Open a snapshot, which nobody writes, for reading.
-
-    Raises:
-        StoreUnreadable: *path* is no such file, or damaged.
-    """
-    return ImageReader(path)
-
-
-class ImageReader:
-    """A read-only look at a data file that nobody writes."""
-
-    def __init__(self, path: Path) -> None:
-        check_data_file(path)
-        try:
-            self._env = lmdb.open(
-                str(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
-                lib_version=0,
-            )  # fmt: skip
-        except lmdb.Error as error:
-            raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
-
-    def transaction(self) -> LmdbTransaction:
-        """Return a read transaction; leave it by its ``with``."""
-        return LmdbTransaction(self._env.begin())
-
-    def stat(self) -> dict[str, int]:
-        """Return what LMDB tells of the file, by its own names."""
-        return {**cast(Any, self._env.stat()), **cast(Any, self._env.info())}
-
-    def close(self) -> None:
-        """Close the file."""
-        self._env.close()
-
-
-def faults_of_pages(path: Path) -> list[str]:
-    """Return what LMDB's own verifier has against *path*, which nobody writes; it is not opened."""
-    from lmdb.verify import VerifyError, verify  # not for the daemon
-
-    try:
-        return list(verify(str(path), subdir=False))  # type: ignore[no-untyped-call]
-    except VerifyError as error:
-        return [str(error)]
 
 
 def _open(path: Path, map_bytes: int) -> lmdb.Environment:
@@ -341,13 +300,15 @@ def _create(path: Path, map_bytes: int) -> None:
 
 
 def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
-    try:
-        return lmdb.open(
-            str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
-            mode=0o600,
-        )  # fmt: skip
-    except lmdb.Error as error:
-        raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
+    while True:
+        try:
+            return lmdb.open(
+                str(path), map_size=map_bytes, max_dbs=0, max_readers=READERS_MAX, lib_version=0,
+                mode=0o600,
+            )  # fmt: skip
+        except lmdb.Error as error:
+            if not str(error).endswith(os.strerror(errno.EINTR)):  # It has no number.
+                raise StoreUnreadable(path, f"LMDB cannot open it: {error}") from error
 
 
 def _sync(path: Path) -> None:

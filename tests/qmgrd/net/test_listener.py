@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from qmgr_config.model import Config
-from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.net.listener import ACCEPTS_MAX, Listener, ListenFailed, listen
+from tests.qmgrd.descriptors import none_left
 
 
 def config(tmp_path: Path, *tcp: str, unix: str = "off") -> Config:
@@ -26,10 +28,9 @@ class Closing(asyncio.Protocol):
         transport.close()
 
 
-async def close(servers: list[asyncio.Server]) -> None:
-    for server in servers:
-        server.close()
-        await server.wait_closed()
+def close(listeners: list[Listener]) -> None:
+    for listener in listeners:
+        listener.close()
 
 
 async def answers(name: str) -> bool:
@@ -48,32 +49,33 @@ async def answers(name: str) -> bool:
 
 
 async def test_listens_on_all_and_names_them_as_a_client_would(tmp_path: Path) -> None:
-    servers, names = await listen(config(tmp_path, "127.0.0.1:0", unix=""), Closing)
+    listeners = await listen(config(tmp_path, "127.0.0.1:0", unix=""), Closing)
+    names = [listener.name for listener in listeners]
     tcp, unix = names
     assert tcp.startswith("127.0.0.1:")
     assert not tcp.endswith(":0")
     assert unix == f"unix:{tmp_path}/qmgrd.sock"
     assert [await answers(name) for name in names] == [True, True]
-    await close(servers)
+    close(listeners)
 
 
 async def test_names_ipv6_in_brackets(tmp_path: Path) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
-    servers, (name,) = await listen(config(tmp_path, "[::1]:0"), Closing)
-    assert name.startswith("[::1]:")
-    await close(servers)
+    listeners = await listen(config(tmp_path, "[::1]:0"), Closing)
+    assert listeners[0].name.startswith("[::1]:")
+    close(listeners)
 
 
 async def test_unix_socket_is_the_owners_alone(tmp_path: Path) -> None:
-    servers, _ = await listen(config(tmp_path, unix=""), Closing)
+    listeners = await listen(config(tmp_path, unix=""), Closing)
     assert stat.S_IMODE((tmp_path / "qmgrd.sock").stat().st_mode) == 0o600
-    await close(servers)
+    close(listeners)
 
 
 async def test_unix_socket_may_be_off(tmp_path: Path) -> None:
-    servers, names = await listen(config(tmp_path), Closing)
-    assert (servers, names) == ([], [])
+    listeners = await listen(config(tmp_path), Closing)
+    assert listeners == []
 
 
 async def test_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -106,9 +108,9 @@ async def test_failure_at_one_address_lets_go_of_the_others(tmp_path: Path) -> N
 async def test_socket_that_a_killed_daemon_left_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "qmgrd.sock"))
-    servers, (name,) = await listen(config(tmp_path, unix=""), Closing)
-    assert await answers(name)
-    await close(servers)
+    listeners = await listen(config(tmp_path, unix=""), Closing)
+    assert await answers(listeners[0].name)
+    close(listeners)
 
 
 async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) -> None:
@@ -123,3 +125,58 @@ async def test_socket_on_which_somebody_listens_is_left_alone(tmp_path: Path) ->
 async def test_unix_socket_in_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ListenFailed, match="No such file or directory"):
         await listen(config(tmp_path, unix=str(tmp_path / "none" / "s")), Closing)
+
+
+async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
+    tmp_path: Path,
+) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    host, _, port = listener.name.rpartition(":")
+    with socket.socket() as client, capture_logs() as log:
+        client.setblocking(False)
+        with none_left():
+            await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+            while not log:
+                await asyncio.sleep(0)
+            for _ in range(100):  # Asked again at once, it would be told again, or go unheard.
+                await asyncio.sleep(0)
+            assert listener._retry is not None
+        assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    assert [(entry["event"], entry["why"]) for entry in log] == [
+        ("connections wait: the system accepts none", "Too many open files")
+    ]
+    close([listener])
+
+
+async def test_listener_may_be_closed_while_connections_wait(tmp_path: Path) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    name = listener.name
+    host, _, port = name.rpartition(":")
+    with socket.socket() as client:
+        client.setblocking(False)
+        with none_left():
+            await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+            while listener._retry is None:
+                await asyncio.sleep(0)
+        close([listener])
+    assert not await answers(name)
+
+
+async def test_many_that_come_at_once_are_all_accepted(tmp_path: Path) -> None:
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    assert all(await asyncio.gather(*(answers(listener.name) for _ in range(2 * ACCEPTS_MAX))))
+    close([listener])
+
+
+async def test_name_is_looked_up_and_one_that_is_none_is_told(tmp_path: Path) -> None:
+    listeners = await listen(config(tmp_path, "localhost:0"), Closing)
+    assert [await answers(listener.name) for listener in listeners] == [True] * len(listeners)
+    assert listeners
+    close(listeners)
+
+
+async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(tmp_path / "qmgrd.sock"))
+    with none_left(), pytest.raises(ListenFailed, match=r"qmgrd.sock: Too many open files: stop"):
+        await listen(config(tmp_path, unix=""), Closing)

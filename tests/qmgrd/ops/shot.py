@@ -8,7 +8,8 @@ from queue import Queue
 from typing import Any
 
 from qmgrd.ops.snapshot import SnapshotFailed, Snapshotter
-from qmgrd.store.lmdb_store import LmdbStore, open_image
+from qmgrd.store.image import open_image
+from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Manager
 
 WAIT_S = 60

@@ -1,5 +1,6 @@
 """The writer of a snapshot, fed by hand: whole or not at all, and what it counts."""
 
+import errno
 import json
 import os
 import subprocess
@@ -273,3 +274,20 @@ def test_copy_with_a_damaged_row_is_no_snapshot(manager: Manager, tmp_path: Path
     manager.store.commit()
     with pytest.raises(WriteFailed, match=r"the counters of queue ORDERS \(id 1\)"):
         manifest_of(manager, tmp_path)
+
+
+def test_writer_without_a_descriptor_for_its_lock_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith(".partial-1"):
+            monkeypatch.setattr(os, "open", opened)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(WriteFailed, match="Too many open files"):
+        write(order(tmp_path / "copy"), 0)
+    assert list(tmp_path.iterdir()) == []

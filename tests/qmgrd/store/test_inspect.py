@@ -10,8 +10,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file, map_bytes, readers
-from qmgrd.store.lmdb_store import LmdbStore, open_image
+from qmgrd.store.lmdb_store import LmdbStore
 
 PAGE = 4096
 LAST_PAGE_AT = 136

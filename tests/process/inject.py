@@ -1,0 +1,389 @@
+"""The daemon as it is, with one system call that fails: ``python -m tests.process.inject``.
+
+    for each call and error: the 1st call fails, then the 2nd, ... until none is left to fail
+
+Each case is one life of a daemon on an empty directory (workload.py) under strace, which injects
+the error, and a second life without: what was acknowledged must be there once, and the store sound.
+How the first life ends must be what ``EXPECTED`` says of the call, the error and the file. Prints
+one summary line; exits 1 on any fault, each with the command that repeats it.
+
+A fault meets the main thread, from its first call on (scope ``daemon``); or, from the moment that a
+snapshot is asked for, every thread and the process that writes it (scope ``snapshot``).
+"""
+
+import argparse
+import errno
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from itertools import dropwhile
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.process.daemon import PATIENCE_S, Daemon
+from tests.process.workload import Fault, Workload
+
+INTERPRETER_STEP = 50  # Of the calls before the configuration is read, every 50th fails.
+CPU_MAX_S = 10  # in one life; it needs one
+LOG_MAX_ENTRIES = 60
+EXITS = {0: "lives", 2: "configuration", 3: "store", 4: "listen"}
+
+# What may fail, and how; "+" is a fault that stays, as a full disk does.
+PLAN = {
+    "daemon": {
+        "openat": "EIO ENOSPC EMFILE EINTR",
+        "pwrite64 writev": "EIO ENOSPC ENOSPC+ EINTR",
+        "fdatasync fsync ftruncate": "EIO ENOSPC EINTR",
+        "pread64 mkdir rename": "EIO",
+        "flock": "EINTR ENOLCK",
+        "accept4": "EMFILE ENFILE ECONNABORTED EINTR",
+        "epoll_create1 eventfd2 pipe2 socketpair": "EMFILE",  # LOOP
+        "socket": "EMFILE",
+        "bind listen": "EADDRINUSE",
+        "clone3": "EAGAIN",
+        "epoll_pwait": "EINTR",
+    },
+    "snapshot": {
+        "openat": "EIO ENOSPC EMFILE EINTR",
+        "write fdatasync fsync": "EIO ENOSPC EINTR",
+        "rename mkdir": "EIO ENOSPC",
+        "pipe2": "EMFILE",
+        "clone3 vfork": "EAGAIN",
+    },
+}
+LOOP = "epoll_create1 eventfd2 pipe2 socketpair"  # What uvloop does not get, it fails without.
+STORE = "data/store*/data.mdb data/store*/lock.mdb"
+# Who is hit, in which call, by which error, at which file, and how it may end: the exit, then what
+# a client or the log noticed before. The first row that fits counts. Files are named from the
+# directory that holds data/; "above" is that directory and those above it.
+EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
+    # LMDB flushes once, and is right: what a second flush says proves nothing.
+    ("daemon", "fdatasync", "EINTR", STORE, {"store"}),
+    # Nor does it go on with a copy: that snapshot is to be asked for again.
+    ("snapshot", "write", "EINTR", "pipe:*", {"lives", "lives, refused"}),
+    ("*", "*", "EINTR", "*", {"lives"}),
+    # The interpreter: it compiles what it cannot read compiled, or does not come to main().
+    ("daemon", "*", "*", "python", {"lives", "interpreter"}),
+    # The store: at the start, and at each commit.
+    ("daemon", "openat", "*", "data.toml", {"configuration"}),
+    ("daemon", "pwrite64 writev fdatasync ftruncate pread64", "*", STORE, {"store"}),
+    ("daemon", "openat", "*", "data/store*/data.mdb", {"store", "lives"}),  # A peek, too
+    ("daemon", "openat mkdir rename fsync", "*", "data data/store*", {"store"}),
+    ("daemon", "flock", "*", "data", {"store"}),
+    ("daemon", "openat fsync", "*", "above", {"store", "interpreter"}),
+    # What others may read, and nobody needs.
+    ("daemon", "openat rename", "*", "data/listening.json.new", {"lives, warned"}),
+    ("daemon", "openat", "*", "data/qmgrd.lock /proc/* /dev/null", {"lives"}),
+    # Sockets.
+    ("daemon", "accept4", "EMFILE ENFILE", "*", {"lives, warned"}),
+    ("daemon", "accept4", "ECONNABORTED", "*", {"lives"}),
+    ("daemon", "socket bind listen", "*", "*", {"listen"}),
+    ("daemon", LOOP, "*", "*", {"lives", "event loop"}),
+    ("daemon", "clone3", "*", "*", {"lives, refused"}),
+    # libuv ends a process whose loop a thread cannot wake.
+    ("snapshot", "write", "*", "anon_inode:* pipe:*", {"lives", "lives, refused", "abort"}),
+    # A snapshot that cannot be made is refused, and the next one is made.
+    ("snapshot", "*", "*", "*", {"lives", "lives, refused"}),
+]  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One fault: the n-th call of a kind fails, or each from the n-th on."""
+
+    scope: str
+    call: str
+    error: str
+    n: int
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"--scope {self.scope} --call {self.call} --error {self.error} "
+            f"--from {self.n} --to {self.n} --seed {self.seed}"
+        )
+
+    @property
+    def strace(self) -> list[str]:
+        """The command without what it traces."""
+        name, on, _ = self.error.partition("+")
+        return [
+            "strace", "-qq", "-y", "-e", f"trace={self.call}", "-e", "signal=none",
+            "-e", f"inject={self.call}:error={name}:when={self.n}{on}",
+        ]  # fmt: skip
+
+    @property
+    def reason(self) -> str:
+        """What a log says of the error."""
+        return os.strerror(getattr(errno, self.error.rstrip("+")))
+
+
+class Hit(NamedTuple):
+    """Whom the fault met, and at which file."""
+
+    who: str
+    file: str
+
+
+class Seen(NamedTuple):
+    """How the life with the fault ended. ``fault`` is what is wrong with it, if anything is."""
+
+    end: str
+    hits: list[Hit]
+    fault: str = ""
+
+
+def unavailable() -> str:
+    """Return why strace cannot be used here, or nothing."""
+    if shutil.which("strace") is None:
+        return "strace is missing: install the Debian package strace"
+    command = ["strace", "-D", "-qq", "-o", "/dev/null", sys.executable, "-c", ""]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
+    if tried.returncode or tried.stderr:
+        return f"strace may trace nothing here: {tried.stderr.strip() or tried.returncode}"
+    return ""
+
+
+def may_end(case: Case, hit: Hit) -> set[str]:
+    """Return how a life may end after this fault."""
+    found = (hit.who, case.call, case.error.rstrip("+"), hit.file)
+    for *patterns, ends in EXPECTED:
+        if all(
+            any(fnmatch(value, one) for one in str(pattern).split())
+            for value, pattern in zip(found, patterns, strict=True)
+        ):
+            return ends
+    return {"lives"}
+
+
+def run(case: Case, directory: Path, command: Sequence[str] = ()) -> Seen:
+    """Live through a fault in *directory*, which is empty; return how it ended.
+
+    Args:
+        command: another daemon than qmgrd.
+    """
+    daemon, trace = Daemon(directory / "data", listen={"tcp": ["127.0.0.1:0"]}), directory / "trace"
+    plain = list(command or daemon.command)
+    if case.scope == "daemon":
+        daemon.command = [*case.strace, "-D", "-o", str(trace), *plain]
+    work = Workload(daemon, case.seed, fault_stays=case.error.endswith("+"))
+    end, fault = "fault", ""
+    pid = daemon.launch().process.pid
+    try:
+        end = _first_life(case, work, trace, plain)
+        log = daemon.said
+        work.check()
+    except Fault as found:
+        fault = f"{found}\n{daemon.said}"
+    finally:
+        daemon.close()
+    hits = list(_hits(trace, pid, directory))
+    if not fault and hits:
+        ends = set[str]().union(*(may_end(case, hit) for hit in hits))
+        if end not in ends:
+            fault = f"it may end so: {' or '.join(sorted(ends))}\n{log}"
+    return Seen(end, hits, fault)
+
+
+def _first_life(case: Case, work: Workload, trace: Path, plain: list[str]) -> str:
+    """Have the daemon work until it ends; return in words how it did."""
+    daemon = work.daemon
+    before_s = _cpu_s()
+    listens = daemon.comes_to("listening")
+    daemon.command = plain
+    if listens:
+        work.run(lambda: _attached(case, daemon, trace))
+    elif daemon.process.poll() is None:
+        raise Fault(f"it hangs: not listening within {PATIENCE_S} s")
+    code = daemon.exit_code()
+    if (used_s := _cpu_s() - before_s) > CPU_MAX_S:
+        raise Fault(f"it used {used_s:.0f} s of the CPU")
+    logged = any("level" in entry for entry in daemon.log)
+    if code and not logged and not daemon.data_dir.exists() and "qmgrd:" not in daemon.said:
+        return "interpreter"
+    if code and case.scope == "daemon" and case.call in LOOP.split():
+        return "event loop"  # and libuv says what it likes
+    if code == -signal.SIGABRT and (case.scope, case.call) == ("snapshot", "write"):
+        return "abort"
+    end = EXITS.get(code, f"exit code {code}")
+    _check_log(case, daemon, end)
+    if code:
+        return end
+    warned = any(entry.get("level") == "warning" for entry in daemon.log)
+    noticed = {"refused": work.refusals, "cut": work.cuts, "warned": warned}
+    return ", ".join([end, *(word for word, so in noticed.items() if so)])
+
+
+def _check_log(case: Case, daemon: Daemon, end: str) -> None:
+    """Hold the log to this: an end has its reason; no tracebacks; nothing over and over."""
+    if len(daemon.log) > LOG_MAX_ENTRIES:
+        raise Fault(f"it logged {len(daemon.log)} entries")
+    entries = list(dropwhile(lambda entry: "level" not in entry, daemon.log))  # by the daemon
+    if "Traceback" in str(entries):
+        raise Fault("a traceback in the log")
+    if end == "configuration":
+        reasons = [daemon.said]
+    elif strange := [entry["event"] for entry in entries if "level" not in entry]:
+        raise Fault(f"this is no entry of a log: {strange}")
+    else:
+        reasons = [str(entry) for entry in entries if entry["level"] == "error"]
+    if end == "lives" and reasons:
+        raise Fault("it lives, and logged an error")
+    if end != "lives" and not any(case.reason in reason for reason in reasons):
+        raise Fault(f"it did not say why: {case.reason}")
+
+
+@contextmanager
+def _attached(case: Case, daemon: Daemon, trace: Path) -> Iterator[None]:
+    """Inject while a snapshot is made."""
+    if case.scope != "snapshot":
+        yield
+        return
+    command = [*case.strace, "-f", "-o", str(trace), "-p", str(daemon.process.pid)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
+        until = time.monotonic() + PATIENCE_S
+        while not _is_traced(daemon.process.pid):
+            assert time.monotonic() < until, "strace does not attach"
+            assert tracer.poll() is None, f"strace ended with {tracer.poll()}"
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            tracer.terminate()
+
+
+def _is_traced(pid: int) -> bool:
+    statuses = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    return not any("TracerPid:\t0\n" in status for status in statuses)
+
+
+def _hits(trace: Path, pid: int, directory: Path) -> Iterator[Hit]:
+    """Yield whom the fault met, by what strace wrote down."""
+    begun: dict[str, str] = {}
+    for line in trace.read_text(errors="replace").splitlines() if trace.exists() else ():
+        found = re.match(r"(?:(\d+) +)?(.*)", line)
+        assert found is not None
+        who, call = found[1] or "", found[2]
+        if call.endswith("<unfinished ...>"):
+            begun[who] = call
+        if "(INJECTED)" in call:
+            call = begun.pop(who, "") + call
+            file = re.search(r'"(/[^"]*)"|\d<([^>]*)>', call)
+            name = _name((file[1] or file[2]) if file else "", directory)
+            yield Hit("daemon" if who in ("", str(pid)) else "snapshot", name)
+
+
+def _name(file: str, directory: Path) -> str:
+    path = Path(file)
+    if path == directory or path in directory.parents:
+        return "above"
+    if path.is_relative_to(directory):
+        return str(path.relative_to(directory))
+    libraries = (sys.prefix, sys.base_prefix, *filter(None, sys.path), "/lib", "/usr", "/etc")
+    return "python" if any(path.is_relative_to(each) for each in libraries) else file
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def first_of_ours(case: Case, directory: Path) -> int:
+    """Return the number of the first such call that is not the interpreter's, or a little less."""
+    trace, file = directory / "trace", directory / "none.toml"
+    commands = {
+        "daemon": ["-m", "qmgrd", "--check", "--config", str(file)],
+        "snapshot": ["-P", "-c", "import qmgrd.ops.snapshot_writer"],
+    }
+    subprocess.run(
+        ["strace", "-qq", "-D", "-o", str(trace), "-e", f"trace=openat,{case.call}",
+         sys.executable, *commands[case.scope]],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    calls = trace.read_text().partition(str(file))[0].splitlines()
+    return max(1, sum(line.startswith(f"{case.call}(") for line in calls) - 4)
+
+
+def numbers(case: Case, last: int, directory: Path) -> Iterator[int]:
+    """Yield which calls are to fail, from that of *case* on."""
+    ours = first_of_ours(case, directory)
+    yield from range(case.n, min(ours, last + 1), INTERPRETER_STEP)
+    yield from range(max(case.n, ours), last + 1)
+
+
+def campaign(wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
+    """Yield each case that is asked for, and what came of it."""
+    for scope, calls in PLAN.items():
+        for call, error in (
+            (call, error)
+            for names, errors in calls.items()
+            for call in names.split()
+            for error in errors.split()
+        ):
+            named = zip(
+                (scope, call, error), (wanted.scope, wanted.call, wanted.error), strict=True
+            )
+            if all(fnmatch(name, pattern) for name, pattern in named):
+                yield from _until_clean(Case(scope, call, error, wanted.first, wanted.seed), wanted)
+
+
+def _until_clean(case: Case, wanted: argparse.Namespace) -> Iterator[tuple[Case, Seen]]:
+    directory = wanted.dir / "run"
+    directory.mkdir(parents=True)
+    for n in list(numbers(case, min(wanted.last, case.n + 10_000), directory)):
+        shutil.rmtree(directory)
+        directory.mkdir()
+        case = case._replace(n=n)
+        seen = run(case, directory)
+        if not seen.hits and not seen.fault:
+            break
+        yield case, seen
+    shutil.rmtree(directory)
+
+
+def main() -> int:
+    """Run what is asked for; return 0 if all ended as it may."""
+    parser = argparse.ArgumentParser(
+        description="The daemon with one system call that fails, the 1st, the 2nd, ... of a kind.",
+        epilog="A name may be a pattern: --call 'pwrite*' --error 'ENOSPC*'",
+    )
+    parser.add_argument("--scope", default="*", help="daemon or snapshot")
+    parser.add_argument("--call", default="*", help="system call")
+    parser.add_argument("--error", default="*", help="its error; ENOSPC+ is one that stays")
+    parser.add_argument("--from", type=int, default=1, dest="first", metavar="N")
+    parser.add_argument("--to", type=int, default=1 << 30, dest="last", metavar="N")
+    parser.add_argument("--seed", type=int, default=0, help="of sizes and counts")
+    parser.add_argument("--dir", type=Path, default=Path("build/inject"))
+    wanted = parser.parse_args()
+    if why := unavailable():
+        print(f"inject: {why}", file=sys.stderr)
+        return 1
+    wanted.dir = wanted.dir.resolve()
+    shutil.rmtree(wanted.dir, ignore_errors=True)
+    began, ends, faults, group = time.monotonic(), Counter[str](), 0, ""
+    for case, seen in campaign(wanted):
+        ends[seen.end] += 1
+        if group != (group := f"{case.scope}: {case.call} {case.error}"):
+            print(group, flush=True)
+        if seen.fault:
+            faults += 1
+            print(f"FAULT {seen.end}, after {seen.hits}: {seen.fault}")
+            print(f"again: python -m tests.process.inject {case}", flush=True)
+    how = ", ".join(f"{end} {count}" for end, count in ends.most_common())
+    print(
+        f"inject: lives={ends.total()} ({how}) seed={wanted.seed} faults={faults} "
+        f"seconds={time.monotonic() - began:.0f}"
+    )
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Some of the system calls that may fail, and that the harness which has them fail can fail.
+
+All of them: `make inject`.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.process import broken, inject
+from tests.process.inject import Case, Seen
+
+REASON = inject.unavailable()
+pytestmark = [pytest.mark.process, pytest.mark.skipif(bool(REASON), reason=REASON)]
+
+
+@pytest.mark.parametrize(
+    ("case", "end"),
+    [
+        (Case("daemon", "fdatasync", "EIO", 6), "store"),
+        (Case("daemon", "writev", "ENOSPC+", 5), "store"),
+        (Case("daemon", "ftruncate", "EINTR", 1), "lives"),
+        (Case("daemon", "listen", "EADDRINUSE", 2), "listen"),
+        (Case("daemon", "accept4", "EMFILE", 1), "lives, warned"),
+        (Case("snapshot", "openat", "EMFILE+", 1), "lives, refused"),
+        (Case("snapshot", "fsync", "EIO", 4), "lives, refused"),
+    ],
+    ids=str,
+)
+def test_call_that_fails_ends_as_it_should(tmp_path: Path, case: Case, end: str) -> None:
+    seen = inject.run(case, tmp_path)
+    assert (seen.end, seen.fault) == (end, "")
+    assert seen.hits, "the fault met nobody"
+
+
+def test_fault_that_comes_too_late_meets_nobody(tmp_path: Path) -> None:
+    assert inject.run(Case("daemon", "fdatasync", "EIO", 10_000), tmp_path) == Seen("lives", [])
+
+
+def test_end_that_is_not_expected_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inject, "EXPECTED", [])
+    seen = inject.run(Case("daemon", "fdatasync", "EIO", 1), tmp_path)
+    assert (seen.end, seen.fault.partition("\n")[0]) == ("store", "it may end so: lives")
+
+
+@pytest.mark.parametrize(
+    ("kind", "case", "words"),
+    [
+        (
+            "swallow",
+            Case("daemon", "fdatasync", "EIO", 6),
+            "back after an acknowledged ack: [1, 2]",
+        ),
+        ("swallow", Case("daemon", "writev", "EIO", 4), "nothing is to be had"),
+        ("hurry", Case("daemon", "fdatasync", "EIO", 5), "puts are acknowledged"),
+    ],
+)
+def test_daemon_that_is_wrong_is_caught(tmp_path: Path, kind: str, case: Case, words: str) -> None:
+    seen = inject.run(case, tmp_path, [sys.executable, broken.__file__, kind])
+    assert seen.hits
+    assert words in seen.fault

@@ -1,0 +1,19 @@
+"""A process that has run out of file descriptors."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def none_left() -> Iterator[None]:
+    """Have everything that opens one more file meet EMFILE."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_fd = os.open(os.devnull, os.O_RDONLY)
+    os.close(next_fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_fd, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
