@@ -70,7 +70,7 @@ demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
 
 bench: setup ## beside the peers that are here; ROWS=, PEERS=, SECONDS= shorten
-	@$(BIN)/python -m qmgr_tools.bench_peers \
+	@$(BIN)/python -m qmgr_tools.bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 sim: setup ## SEEDS=n simulated networks, from seed START=n on

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import typer
 
-from qmgr_tools import bench, link, message, message_text, queue, snapshot, status
+from qmgr_tools import link, message, message_text, queue, snapshot, status
+from qmgr_tools.bench import commands as bench
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 

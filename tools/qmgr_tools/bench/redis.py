@@ -6,10 +6,15 @@ only once it is deleted, so that an ack here is XACK and XDEL: for each message 
 """
 
 import re
+import shutil
 import socket
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
+from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
+from qmgr_tools.bench.server import QUEUE, Program, wait_for
 
 GROUP = b"g"
 BLOCK_MS = 100
@@ -157,3 +162,59 @@ class RedisReceiver:
             )
         settle = self._settle
         return b"".join([settle % (len(i), i, len(i), i) for i in ids])
+
+
+class RedisServer:
+    """Redis Streams with a consumer group, appendfsync always."""
+
+    def __init__(self, name: str, *, batch: bool) -> None:
+        self.name = name
+        acks = "one XACK and one XDEL a read" if batch else "an XACK and an XDEL a message"
+        self.about = f"Streams, appendfsync always; {acks}"
+        self._batch = batch
+        self._program = Program()
+        self._address = ""
+
+    def version(self) -> str | None:
+        """Return the version of the redis-server on PATH, or None."""
+        path = shutil.which("redis-server")
+        if path is None:
+            return None
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+        return " ".join(said.stdout.split()[:3])
+
+    def start(self, directory: Path) -> None:
+        """Start a Redis on a free port and create the stream."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self._address = f"127.0.0.1:{port}"
+        self._program.start(
+            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory),
+             "--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+            directory,
+        )  # fmt: skip
+        wait_for(self._program, self._is_up)
+
+    def _is_up(self) -> bool:
+        with suppress(OSError, LoadFailed):
+            create(self._address, QUEUE.encode())
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._program.stop()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._program.cpu_s()
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that adds."""
+        return RedisSender(dial(self._address), QUEUE.encode(), pool)
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return a new consumer of the group."""
+        return RedisReceiver(
+            dial(self._address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
+        )

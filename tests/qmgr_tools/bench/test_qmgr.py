@@ -5,8 +5,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import decode
-from qmgr_tools.bench_load import Load, LoadFailed, Plan
-from qmgr_tools.bench_qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench.load import Load, LoadFailed, Plan
+from qmgr_tools.bench.qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
 from tests.qmgr_tools.conftest import Daemon
 
 pytestmark = pytest.mark.process

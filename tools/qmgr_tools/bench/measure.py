@@ -8,8 +8,8 @@ from typing import Any
 from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.bench_load import Load, Outcome, Plan
-from qmgr_tools.bench_qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench.load import Load, Outcome, Plan
+from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.failure import Exit, Failure, usage
 
 NAME = client_name("qmctl.bench")

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools import bench_peers
-from qmgr_tools.bench_peers import ROWS_DEFAULT, busy_warning, parse, summary
+from qmgr_tools.bench import compare
+from qmgr_tools.bench.compare import ROWS_DEFAULT, busy_warning, parse, summary
 
 RUN = {"p50_ms": 1.0, "p99_ms": 2.0, "server_cpu_us": 5.0, "generator_cpu_us": 0.5}
 
@@ -84,7 +84,7 @@ def test_comparison_measures_tells_and_writes(
 ) -> None:
     words = ["--rows", "W1a", "W1b", "W2", "W3", "--peers", "redis", "redis-batch"]
     where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "out" / "bench.json")]
-    code = bench_peers.main([*words, *where, "--seconds", "0.1", "--rounds", "1"])
+    code = compare.main([*words, *where, "--seconds", "0.1", "--rounds", "1"])
     shown = capsys.readouterr()
     assert code == 0, shown.err
     report = json.loads((tmp_path / "out" / "bench.json").read_text())
@@ -104,7 +104,7 @@ def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious").touch()
     where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
-    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    assert compare.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "data"]
     assert (tmp_path / "data" / "precious").exists()
 
@@ -115,7 +115,7 @@ def test_peer_that_is_not_installed_is_told_and_left_out(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "bench.json")]
-    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    assert compare.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
     shown = capsys.readouterr()
     assert "redis is not installed here: left out" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools.bench_load import LoadFailed
-from qmgr_tools.bench_server import Program, QmgrServer, RedisServer, Server, wait_for
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.qmgr import QmgrServer
+from qmgr_tools.bench.redis import RedisServer
+from qmgr_tools.bench.server import Program, Server, wait_for
 
 pytestmark = pytest.mark.process
 

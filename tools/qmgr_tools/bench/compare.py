@@ -23,9 +23,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_tools import humane, output
-from qmgr_tools.bench_load import Load, LoadFailed, Outcome, Plan
-from qmgr_tools.bench_qmgr import bodies
-from qmgr_tools.bench_server import QmgrServer, RedisServer, Server
+from qmgr_tools.bench.load import Load, LoadFailed, Outcome, Plan
+from qmgr_tools.bench.qmgr import QmgrServer, bodies
+from qmgr_tools.bench.redis import RedisServer
+from qmgr_tools.bench.server import Server
 from qmgr_tools.failure import Exit
 
 SIZE_BYTES = 256
@@ -245,7 +246,7 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
     """Return the options; ends the process with a text where they are wrong."""
     peers = [server.name for server in SERVERS if server.name != QmgrServer.name]
     parser = argparse.ArgumentParser(
-        prog="python -m qmgr_tools.bench_peers",
+        prog="python -m qmgr_tools.bench",
         description="qmgrd beside the durable servers that are installed here, on equal work.",
         epilog="ROWS, PEERS and SECONDS in the environment do as the options.",
     )
@@ -285,7 +286,3 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
 
 def _words(texts: Sequence[str]) -> list[str]:
     return [word for text in texts for word in text.replace(",", " ").split()]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

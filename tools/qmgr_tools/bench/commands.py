@@ -109,7 +109,7 @@ def putget(
 
 
 def _measure(call: Call, **given: Any) -> None:
-    from qmgr_tools.bench_run import Work, measure  # takes 40 ms: not for --help
+    from qmgr_tools.bench.measure import Work, measure  # takes 40 ms: not for --help
 
     address = call.address()
     if sys.stderr.isatty():
@@ -125,7 +125,7 @@ def _measure(call: Call, **given: Any) -> None:
 @contextmanager
 def _failing(doing: str, address: str) -> Iterator[None]:
     from qmgr_protocol.errors import RequestError
-    from qmgr_tools.bench_load import LoadFailed
+    from qmgr_tools.bench.load import LoadFailed
 
     try:
         yield

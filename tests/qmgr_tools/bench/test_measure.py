@@ -1,6 +1,6 @@
 import pytest
 
-from qmgr_tools.bench_run import Work, measure
+from qmgr_tools.bench.measure import Work, measure
 from qmgr_tools.failure import Exit, Failure
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 

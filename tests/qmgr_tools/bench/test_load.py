@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_tools.bench_load import Latency, Load, LoadFailed, Plan, Timed, dial
+from qmgr_tools.bench.load import Latency, Load, LoadFailed, Plan, Timed, dial
 
 MS = 1_000_000
 
