@@ -1,63 +1,41 @@
-"""qmgrd beside the durable servers that are installed here, on equal work: ``make bench``.
+"""Runs: each server started fresh, given its work and stopped; the servers take turns.
 
-The rows are those of W1a ... W3: puts with one in flight, with 256, of 16 producers with 64 each;
-puts and gets at once; a backlog drained. The same engine drives every server, with the same bodies
-and windows; a put or an ack counts when its answer is back, and every server answers from disk.
-
-Disks drift. So the servers take turns in each round, each time with a fresh data directory, and
-medians over the rounds are compared. What the disk does is measured before every round and told.
+The same engine drives every server, with the same bodies and windows; a put or an ack counts when
+its answer is back, and every server answers from disk. Disks drift. So the servers take turns in
+each round, each time with a fresh data directory, and medians over the rounds are compared. What
+the disk does is measured before every round, and its flushes are counted during each run.
 """
 
-import argparse
-import json
 import os
-import platform
 import statistics
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from qmgr_tools import humane, output
+from qmgr_tools.bench.beanstalkd import BeanstalkdServer
 from qmgr_tools.bench.load import Load, LoadFailed, Outcome, Plan
+from qmgr_tools.bench.nats import NatsServer
+from qmgr_tools.bench.postgres import PostgresServer
 from qmgr_tools.bench.qmgr import QmgrServer, bodies
+from qmgr_tools.bench.rabbitmq import RabbitServer
 from qmgr_tools.bench.redis import RedisServer
+from qmgr_tools.bench.rows import OURS, PREFETCH, ROWS, SECONDS, Row, takes_part
 from qmgr_tools.bench.server import Server
-from qmgr_tools.failure import Exit
 
-SIZE_BYTES = 256
-PREFETCH = 256
-PRELOAD_PER_S = 50_000  # messages to drain for each second that the other rows run
-PRELOAD_INFLIGHT = 2_048
 SYNCS = 100
-LOAD_QUIET = 0.7  # processes that ran in the minute before
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A piece of work."""
-
-    about: str
-    producers: int
-    inflight: int
-    gets: bool = False
-
-
-ROWS = {
-    "W1a": Row("put, 1 producer, 1 in flight", 1, 1),
-    "W1b": Row("put, 1 producer, 256 in flight", 1, 256),
-    "W1c": Row("put, 16 producers, 64 in flight each", 16, 64),
-    "W2": Row("put, 256 in flight, and get, 256 ahead, each acked", 1, 256, gets=True),
-    "W3": Row("get a backlog, 256 ahead, each acked", 0, 0, gets=True),
-}
-ROWS_DEFAULT = ("W1a", "W1b", "W2", "W3")
+SECONDS_MAX = 3.0  # of a run, for each second of putting
+SECONDS_BESIDE = 2.5  # of a run: start, stop and the rest; a first guess
+BACKLOG_PER_S = 60_000  # likewise
+ONE_A_FRAME = QmgrServer(coalesce=False)
 SERVERS: tuple[Server, ...] = (
     QmgrServer(), RedisServer("redis", batch=False), RedisServer("redis-batch", batch=True),
+    RabbitServer(), PostgresServer("postgres", batch=False),
+    PostgresServer("postgres-batch", batch=True), BeanstalkdServer(), NatsServer(),
 )  # fmt: skip
+Note = Callable[[str], None]
 
 
 def run_once(server: Server, row: Row, seconds: float, directory: Path) -> dict[str, Any]:
@@ -66,33 +44,40 @@ def run_once(server: Server, row: Row, seconds: float, directory: Path) -> dict[
     Raises:
         LoadFailed: the server did not do it.
     """
+    if row.one_a_frame:
+        server = ONE_A_FRAME
     with TemporaryDirectory(prefix="run-", dir=directory) as data:
         try:
             server.start(Path(data))
-            return _measure(server, row, seconds)
+            return _measure(server, row, seconds, directory)
         finally:
             server.stop()
 
 
-def _measure(server: Server, row: Row, seconds: float) -> dict[str, Any]:
-    pool = bodies(SIZE_BYTES, vary=True)
-    count = 0
-    if not row.producers:
-        count = max(int(seconds * PRELOAD_PER_S), 1)
-        preloader = server.sender(pool)
-        with preloader.sock:
-            Load(Plan(PRELOAD_INFLIGHT, float("inf"), count), [preloader], None).run()
+def _measure(server: Server, row: Row, seconds: float, directory: Path) -> dict[str, Any]:
+    pool = bodies(row.size_bytes, vary=True)
+    backlog = int(row.backlog * min(seconds / SECONDS, 1))
+    if backlog:
+        server.preload(backlog, pool)
+        os.sync()  # What was written before is not to be flushed in the run.
     with ExitStack() as sockets:
         senders = [server.sender(pool) for _ in range(row.producers)]
-        receiver = server.receiver(PREFETCH, SIZE_BYTES) if row.gets else None
-        for sock in [sender.sock for sender in senders] + ([receiver.sock] if receiver else []):
-            sockets.enter_context(sock)
-        before_s = server.cpu_s()
-        outcome = Load(Plan(row.inflight, seconds, count), senders, receiver).run()
-        return _measured(outcome, server.cpu_s() - before_s, row)
+        receivers = [server.receiver(PREFETCH, row.size_bytes)] if row.gets else []
+        for end in (*senders, *receivers):
+            sockets.enter_context(end.sock)
+        before_s, before = server.cpu_s(), flushes(directory)
+        count = 0 if senders else backlog
+        limit_s = seconds * SECONDS_MAX
+        plan = Plan(row.inflight, seconds, count, seconds_max=limit_s)
+        outcome = Load(plan, senders, *receivers).run()
+        cpu_s, after = server.cpu_s() - before_s, flushes(directory)
+    made = None if before is None or after is None else after - before
+    return _measured(outcome, cpu_s, row) | {"flushes": made}
 
 
 def _measured(outcome: Outcome, cpu_s: float, row: Row) -> dict[str, Any]:
+    if not outcome.messages:
+        raise LoadFailed("nothing was done in time")
     latency = outcome.put if row.producers else outcome.ack
     return {
         "messages": outcome.messages,
@@ -101,7 +86,22 @@ def _measured(outcome: Outcome, cpu_s: float, row: Row) -> dict[str, Any]:
         "p99_ms": latency.percentile_ms(99),
         "server_cpu_us": round(cpu_s * 1e6 / outcome.messages, 2),
         "generator_cpu_us": round(outcome.generator_cpu_s * 1e6 / outcome.messages, 2),
+        "is_cut": outcome.is_cut,
     }
+
+
+def flushes(directory: Path) -> int | None:
+    """Return how often the disk below *directory* was told to flush, or None where nobody counts.
+
+    It is the device's own count, of whoever writes to it.
+    """
+    device = directory.stat().st_dev
+    try:
+        words = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text()
+    except OSError:
+        return None
+    numbers = words.split()
+    return int(numbers[15]) if len(numbers) > 15 else None
 
 
 def disk_sync_ms(directory: Path) -> float:
@@ -120,169 +120,97 @@ def disk_sync_ms(directory: Path) -> float:
 
 
 def compare(
-    servers: Sequence[Server], rows: Sequence[str], seconds: float, rounds: int, directory: Path
-) -> Iterator[dict[str, Any]]:
-    """Yield what each run measured, the servers taking turns."""
+    servers: Sequence[Server], rows: Sequence[str], seconds: float, rounds: int, directory: Path,
+    note: Note,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield what each run measured, the servers taking turns.
+
+    A peer that fails is told of, and left out from there on.
+
+    Raises:
+        LoadFailed: this daemon failed.
+    """
+    left = _Left(seconds)
+    work = [(name, server) for name in rows for server in servers
+            if takes_part(server.name, name, [*rows])]  # fmt: skip
+    failed: set[str] = set()
     for number in range(1, rounds + 1):
         sync_ms = disk_sync_ms(directory)
-        for name in rows:
-            for server in servers if number % 2 else reversed(servers):
-                output.note(f"round {number} of {rounds}: {name} {server.name}")
+        turns = work if number % 2 else work[::-1]
+        for at, (name, server) in enumerate(turns):
+            if server.name in failed:
+                continue
+            still = turns[at:] + work * (rounds - number)
+            gone = left.text([(row, s.name) for row, s in still if s.name not in failed])
+            note(f"round {number} of {rounds}: {name} {server.name}; {gone}")
+            start_s = time.monotonic()
+            try:
                 measured = run_once(server, ROWS[name], seconds, directory)
-                yield {"row": name, "server": server.name, "disk_sync_ms": sync_ms} | measured
+            except (LoadFailed, OSError) as error:
+                if server.name == OURS:
+                    raise LoadFailed(f"{name}: {error}") from error
+                failed.add(server.name)
+                note(f"{server.name} failed in {name} and is left out from here on: {error}")
+                continue
+            left.took(name, server.name, time.monotonic() - start_s)
+            yield {"row": name, "server": server.name, "disk_sync_ms": sync_ms} | measured
 
 
-def summary(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+class _Left:
+    """How long the rest takes: each run as long as last time, at first by a guess."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._took_s: dict[tuple[str, str], float] = {}
+
+    def took(self, row: str, server: str, seconds: float) -> None:
+        """Take note of a run."""
+        self._took_s[row, server] = seconds
+
+    def text(self, runs: Sequence[tuple[str, str]]) -> str:
+        """Return in words how long *runs* take."""
+        minutes, seconds = divmod(round(sum(map(self._guess_s, runs))), 60)
+        return f"about {minutes}:{seconds:02} left"
+
+    def _guess_s(self, run: tuple[str, str]) -> float:
+        guess = self._seconds * 1.3 + SECONDS_BESIDE + ROWS[run[0]].backlog / BACKLOG_PER_S
+        return self._took_s.get(run, guess)
+
+
+FIGURES = ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us", "generator_cpu_us")
+
+
+def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the medians of the *runs* of each row and server, with the ratio of ours to theirs."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row, server in dict.fromkeys((run["row"], run["server"]) for run in runs):
-        same = [run for run in runs if (run["row"], run["server"]) == (row, server)]
-        medians = {
-            key: statistics.median(values)
-            for key in ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us",
-                        "generator_cpu_us")
-            if (values := [run[key] for run in same if run[key] is not None])
-        }  # fmt: skip
-        rates = [run["messages_per_second"] for run in same]
-        found[row, server] = {"row": row, "server": server, "runs": len(same)} | medians
-        found[row, server] |= {"lowest": min(rates), "highest": max(rates)}
-    for (row, _), entry in found.items():
-        ours = found.get((row, QmgrServer.name))
-        if ours is not None and entry is not ours:
-            ratio = ours["messages_per_second"] / entry["messages_per_second"]
-            entry["ratio"] = round(ratio, 2)
-    return list(found.values())
+        found[row, server] = _medians([r for r in runs if (r["row"], r["server"]) == (row, server)])
+    summed = []
+    for name in [name for name in ROWS if any(row == name for row, _ in found)]:
+        ours = found.get((name, OURS))
+        peers_row = name if any(r == name and s != OURS for r, s in found) else ROWS[name].peers_of
+        entries = [] if ours is None else [ours]
+        for (row, server), entry in found.items():
+            if row == peers_row and server != OURS:
+                theirs = entry | {"row": name}
+                if ours is not None:
+                    ratio = ours["messages_per_second"] / entry["messages_per_second"]
+                    theirs["ratio"] = round(ratio, 2)
+                entries.append(theirs)
+        summed += entries
+    return summed
 
 
-COLUMNS = (
-    output.text("row"),
-    output.text("server"),
-    output.count("messages_per_second", "MSG/S"),
-    output.count("lowest"),
-    output.count("highest"),
-    output.count("p50_ms", "P50 MS"),
-    output.count("p99_ms", "P99 MS"),
-    output.count("server_cpu_us", "CPU US/MSG"),
-    output.count("generator_cpu_us", "LOAD US/MSG"),
-    output.count("ratio", "QMGRD/IT"),
-)
-
-
-def busy_warning(load: float) -> str:
-    """Return what to say of a machine that has other work at the start, or nothing."""
-    if load < LOAD_QUIET:
-        return ""
-    return f"warning: this machine is busy (load {load:.1f}): the figures are no good but as ratios"
-
-
-def machine(load: float) -> dict[str, Any]:
-    """Return what the figures depend on; *load* is that of the minute before."""
-    return {
-        "load_before": round(load, 2),
-        "at": humane.rfc3339(time.time_ns() // 1000),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-    }
-
-
-def installed(peers: Sequence[str]) -> dict[str, str]:
-    """Return the versions of qmgrd and of those of *peers* that are installed here."""
-    versions = {}
-    for server in SERVERS:
-        if server.name not in (QmgrServer.name, *peers):
-            continue
-        version = server.version()
-        if version is None:
-            output.note(f"{server.name} is not installed here: left out")
-        else:
-            output.note(f"{server.name}: {version}; {server.about}")
-            versions[server.name] = version
-    return versions
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison, print it, write it; return the exit code."""
-    options = parse(arguments, os.environ)
-    load = os.getloadavg()[0]
-    versions = installed(options.peers)
-    servers = [server for server in SERVERS if server.name in versions]
-    directory = options.dir.absolute()
-    try:
-        runs = list(compare(servers, options.rows, options.seconds, options.rounds, directory))
-    except (LoadFailed, OSError) as error:
-        print(f"error: the benchmark stopped -- {error} -- run it again", file=sys.stderr)
-        return Exit.FAILED
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
-    rows = summary(runs)
-    report(options, rows, runs)
-    if warning := busy_warning(load):
-        output.note(warning)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({
-        "machine": machine(load), "versions": versions, "size_bytes": SIZE_BYTES,
-        "seconds": options.seconds, "rows": rows, "runs": runs,
-    }, indent=2) + "\n")  # fmt: skip
-    output.note(f"written to {options.json}")
-    return 0
-
-
-def report(
-    options: argparse.Namespace, rows: list[dict[str, Any]], runs: list[dict[str, Any]]
-) -> None:
-    """Print what was found."""
-    for name in options.rows:
-        output.say(f"{name:4} {ROWS[name].about}")
-    low, *_, high = sorted(run["disk_sync_ms"] for run in runs) * 2
-    output.say(
-        f"{SIZE_BYTES} B a message, medians of {options.rounds} rounds of {options.seconds:g} s; "
-        f"512 B and an fdatasync took {low} to {high} ms"
-    )
-    output.table(COLUMNS, rows)
-
-
-def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> argparse.Namespace:
-    """Return the options; ends the process with a text where they are wrong."""
-    peers = [server.name for server in SERVERS if server.name != QmgrServer.name]
-    parser = argparse.ArgumentParser(
-        prog="python -m qmgr_tools.bench",
-        description="qmgrd beside the durable servers that are installed here, on equal work.",
-        epilog="ROWS, PEERS and SECONDS in the environment do as the options.",
-    )
-    parser.add_argument(
-        "--rows",
-        nargs="+",
-        default=[environment.get("ROWS", "")],
-        help=f"of {', '.join(ROWS)}; by default {', '.join(ROWS_DEFAULT)}",
-    )
-    parser.add_argument(
-        "--peers",
-        nargs="+",
-        default=[environment.get("PEERS", "")],
-        help=f"of {', '.join(peers)}, or none; by default all",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=environment.get("SECONDS") or "4",
-        help="how long each run puts",
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--dir", type=Path, default=Path("build/bench"), help="a directory on the disk to measure"
-    )
-    parser.add_argument("--json", type=Path, default=Path("build/bench.json"))  # fmt: skip
-    options = parser.parse_args(arguments)
-    options.rows = _words(options.rows) or list(ROWS_DEFAULT)
-    options.peers = _words(options.peers) or peers
-    for given, known in ((options.rows, [*ROWS]), (options.peers, [*peers, "none", "qmgrd"])):
-        if unknown := [word for word in given if word not in known]:
-            parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
-    if options.seconds <= 0 or options.rounds < 1:
-        parser.error("--seconds and --rounds are to be positive")
-    return options
-
-
-def _words(texts: Sequence[str]) -> list[str]:
-    return [word for text in texts for word in text.replace(",", " ").split()]
+def _medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"row": runs[0]["row"], "server": runs[0]["server"], "runs": len(runs)}
+    for key in FIGURES:
+        if values := [run[key] for run in runs if run[key] is not None]:
+            entry[key] = statistics.median(values)
+    rates = [run["messages_per_second"] for run in runs]
+    flushed = sum(run["flushes"] or 0 for run in runs)
+    total = sum(run["messages"] for run in runs)
+    return entry | {
+        "lowest": min(rates), "highest": max(rates),
+        "messages_per_flush": round(total / flushed, 1) if flushed else None,
+        "is_cut": any(run["is_cut"] for run in runs),
+    }  # fmt: skip

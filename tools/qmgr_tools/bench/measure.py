@@ -32,7 +32,9 @@ class Work:
     producers: int = 0
     inflight: int = 0
     one_a_frame: bool = False
+    consumers: int = 0
     prefetch: int = 0
+    rate: float | None = None
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
@@ -55,12 +57,13 @@ def measure(address: str, work: Work) -> dict[str, Any]:
             QmgrSender(wire(f"producer.{i}"), work.queue, pool, coalesce=not work.one_a_frame)
             for i in range(work.producers)
         ]
-        receiver = None
-        if work.prefetch:
-            receiver = QmgrReceiver(wire("consumer"), work.queue, work.prefetch)
+        receivers = [
+            QmgrReceiver(wire(f"consumer.{i}"), work.queue, work.prefetch)
+            for i in range(work.consumers)
+        ]
         before_ms = _cpu_ms(address)
-        plan = Plan(work.inflight, work.seconds, work.count or 0)
-        outcome = Load(plan, senders, receiver).run()
+        plan = Plan(work.inflight, work.seconds, work.count or 0, work.rate or 0)
+        outcome = Load(plan, senders, *receivers).run()
         return _measured(work, outcome, _cpu_ms(address) - before_ms)
 
 
@@ -117,7 +120,7 @@ def _preload(address: str, work: Work, pool: list[bytes]) -> None:
     window = max(min(PRELOAD_INFLIGHT, PRELOAD_BYTES // max(work.size, 1)), 1)
     with Wire(address, f"{NAME}.preload") as wire:
         sender = QmgrSender(wire, work.queue, pool, coalesce=True)
-        Load(Plan(window, FOREVER_S, work.count or 0), [sender], None).run()
+        Load(Plan(window, FOREVER_S, work.count or 0), [sender]).run()
 
 
 def _cpu_ms(address: str) -> int:

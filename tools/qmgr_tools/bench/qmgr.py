@@ -7,7 +7,6 @@ import json
 import os
 import random
 import socket
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
 from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
-from qmgr_tools.bench.server import QUEUE, Program, wait_for
+from qmgr_tools.bench.server import QUEUE, Program, first_line, put_all, wait_for
 
 POOL = 4_096  # different messages
 BYTES_UNLIMITED = 2**60
@@ -237,14 +236,14 @@ class QmgrServer:
     name = "qmgrd"
     about = "one LMDB transaction, flushed, before any reply"
 
-    def __init__(self) -> None:
+    def __init__(self, *, coalesce: bool = True) -> None:
+        self._coalesce = coalesce
         self._program = Program()
         self._address = ""
 
     def version(self) -> str | None:
         """Return the daemon's version."""
-        words = [*QMGRD, "--version"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        return first_line(*QMGRD, "--version")
 
     def start(self, directory: Path) -> None:
         """Start a daemon and create the queue."""
@@ -255,6 +254,10 @@ class QmgrServer:
         self._address = json.loads(listening.read_text())[0]
         with Wire(self._address, "bench") as wire:
             wire.ask(m.QueueCreate, QUEUE)
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages."""
+        put_all(self, count, pool, producers=1, inflight=2_048)
 
     def stop(self) -> None:
         """Stop the daemon."""
@@ -267,7 +270,7 @@ class QmgrServer:
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Return a new producer."""
         wire = Wire(self._address, "bench.producer")
-        return QmgrSender(wire, QUEUE, records(pool), coalesce=True)
+        return QmgrSender(wire, QUEUE, records(pool), coalesce=self._coalesce)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
         """Return a new consumer."""

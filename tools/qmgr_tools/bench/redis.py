@@ -8,13 +8,12 @@ only once it is deleted, so that an ack here is XACK and XDEL: for each message 
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
-from qmgr_tools.bench.server import QUEUE, Program, wait_for
+from qmgr_tools.bench.server import QUEUE, Program, Turns, first_line, free_port, put_all, wait_for
 
 GROUP = b"g"
 BLOCK_MS = 100
@@ -55,18 +54,13 @@ class RedisSender:
 
     def __init__(self, sock: socket.socket, stream: bytes, pool: Sequence[bytes]) -> None:
         self.sock = sock
-        commands = [command(b"XADD", stream, b"*", b"p", body) for body in pool]
-        self._pool = [*commands, *commands]
-        self._size = len(pool)
-        self._sent = 0
+        self._puts = Turns([command(b"XADD", stream, b"*", b"p", body) for body in pool])
         self._odd_lines = 0
         self._at_line = True
 
     def put(self, count: int) -> bytes:
         """Return the next *count* puts as bytes."""
-        at = self._sent % self._size
-        self._sent += count
-        return b"".join(self._pool[at : at + count])
+        return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
         """Return how many puts *data* acknowledges: each answer is an id in two lines.
@@ -178,15 +172,11 @@ class RedisServer:
     def version(self) -> str | None:
         """Return the version of the redis-server on PATH, or None."""
         path = shutil.which("redis-server")
-        if path is None:
-            return None
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
-        return " ".join(said.stdout.split()[:3])
+        return path and first_line(path, "--version").split()[2].replace("v=", "Redis ")
 
     def start(self, directory: Path) -> None:
         """Start a Redis on a free port and create the stream."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self._address = f"127.0.0.1:{port}"
         self._program.start(
             ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory),
@@ -194,6 +184,10 @@ class RedisServer:
             directory,
         )  # fmt: skip
         wait_for(self._program, self._is_up)
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages."""
+        put_all(self, count, pool, producers=1, inflight=2_048)
 
     def _is_up(self) -> bool:
         with suppress(OSError, LoadFailed):
