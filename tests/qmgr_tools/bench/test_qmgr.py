@@ -62,7 +62,7 @@ def test_refused_put_ends_the_run(own_daemon: Daemon) -> None:
         control.ask(m.QueueCreate, "Q", {"depth_max": 10})
         sender = QmgrSender(wire, "Q", records(bodies(1, vary=False)), coalesce=True)
         with pytest.raises(LoadFailed, match="queue Q holds 10 messages, at most 10"):
-            Load(Plan(64, FOREVER_S, 1_000), [sender], None).run()
+            Load(Plan(64, FOREVER_S, 1_000), [sender]).run()
 
 
 def test_refused_request_is_raised(own_daemon: Daemon) -> None:

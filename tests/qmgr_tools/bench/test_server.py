@@ -1,34 +1,41 @@
-import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from qmgr_tools.bench.load import LoadFailed
-from qmgr_tools.bench.qmgr import QmgrServer
+from qmgr_tools.bench.compare import SERVERS
+from qmgr_tools.bench.load import Load, LoadFailed, Plan
+from qmgr_tools.bench.qmgr import bodies
 from qmgr_tools.bench.redis import RedisServer
 from qmgr_tools.bench.server import Program, Server, wait_for
 
 pytestmark = pytest.mark.process
 
 
-def installed() -> list[Server]:
-    servers: list[Server] = [QmgrServer()]
-    return servers + [RedisServer("redis", batch=False)] * bool(shutil.which("redis-server"))
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory that every user may reach: PostgreSQL does not run as root."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
 
 
-@pytest.mark.parametrize("server", installed(), ids=lambda server: server.name)
-def test_server_starts_empty_and_takes_a_put(server: Server, tmp_path: Path) -> None:
-    assert server.version()
-    server.start(tmp_path)
+INSTALLED = [server for server in SERVERS if server.version()]
+
+
+@pytest.mark.parametrize("server", INSTALLED, ids=lambda server: server.name)
+def test_server_takes_and_gives_what_was_put(server: Server, directory: Path) -> None:
+    pool = bodies(20, vary=True)
+    server.start(directory)
     try:
-        sender = server.sender([b"body"])
-        with sender.sock as sock:
-            sock.sendall(sender.put(1))
-            assert sender.take(sock.recv(4096)) == 1
-            while not server.cpu_s():  # The system counts in steps of 10 ms.
-                sock.sendall(sender.put(1))
-                assert sender.take(sock.recv(4096)) == 1
+        server.preload(40, pool)
+        sender, receiver = server.sender(pool), server.receiver(16, 20)
+        with sender.sock, receiver.sock:
+            put = Load(Plan(8, float("inf"), 100), [sender]).run()
+            got = Load(Plan(0, float("inf"), 140), [], receiver).run()
+        assert (put.messages, got.messages) == (100, 140)
+        assert server.cpu_s() >= 0
     finally:
         server.stop()
     server.stop()  # A second time changes nothing.

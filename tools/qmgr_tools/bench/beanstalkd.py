@@ -98,7 +98,7 @@ class BeanstalkdReceiver:
 
     def _ask(self) -> bytes:
         if self._window == 1:
-            missing = not self._asked
+            missing = int(not self._asked)
             self._asked += missing
             return RESERVE_WAIT * missing
         missing = max(self._window - self._asked, 0)

@@ -63,8 +63,8 @@ def _measure(server: Server, row: Row, seconds: float, directory: Path) -> dict[
     with ExitStack() as sockets:
         senders = [server.sender(pool) for _ in range(row.producers)]
         receivers = [server.receiver(PREFETCH, row.size_bytes)] if row.gets else []
-        for end in (*senders, *receivers):
-            sockets.enter_context(end.sock)
+        for sock in [s.sock for s in senders] + [r.sock for r in receivers]:
+            sockets.enter_context(sock)
         before_s, before = server.cpu_s(), flushes(directory)
         count = 0 if senders else backlog
         limit_s = seconds * SECONDS_MAX

@@ -8,7 +8,7 @@ from typing import Any
 from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.bench.load import Load, Outcome, Plan
+from qmgr_tools.bench.load import NS_PER_MS, Latency, Load, Outcome, Plan
 from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.failure import Exit, Failure, usage
 
@@ -140,8 +140,7 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
     for name, latency in (
         ("put", outcome.put), ("ack", outcome.ack), ("end_to_end", outcome.end_to_end),
     ):  # fmt: skip
-        row[f"{name}_p50_ms"] = latency.percentile_ms(50)
-        row[f"{name}_p99_ms"] = latency.percentile_ms(99)
+        row[name] = _times(latency)
     return row | {
         "daemon_cpu_us": round(cpu_ms * 1000 / messages, 2) if messages else None,
         "generator_cpu_us": (
@@ -150,8 +149,21 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
         "size_bytes": work.size,
         "producers": work.producers or None,
         "inflight": work.inflight or None,
+        "rate": work.rate,
+        "consumers": work.consumers or None,
         "prefetch": work.prefetch or None,
         "one_a_frame": work.one_a_frame,
         "same": work.same,
         "priority": work.priority,
+    }
+
+
+def _times(latency: Latency) -> dict[str, Any] | None:
+    if not latency.count:
+        return None
+    percents = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "p99_9_ms": 99.9}
+    return {
+        **{key: latency.percentile_ms(percent) for key, percent in percents.items()},
+        "max_ms": latency.max_ms(),
+        "buckets": [[ns / NS_PER_MS, count] for ns, count in sorted(latency.buckets.items())],
     }

@@ -95,7 +95,7 @@ def details(entries: Sequence[Entry], images: str) -> str:
         ours, peers = of_row(entries, row)
         lines = []
         for entry in ([] if ours is None else [ours]) + peers:
-            shown = entry | {"spread": f"{entry['lowest']:,.0f} - {entry['highest']:,.0f}"}
+            shown = {**entry, "spread": f"{entry['lowest']:,.0f} - {entry['highest']:,.0f}"}
             name = entry["server"] + (" (cut)" if entry["is_cut"] else "")
             lines.append([name, *(_cell(shown.get(key)) for key in COLUMNS)])
         goals = "".join(f"* {in_words(verdict)}\n" for verdict in verdicts(entries, row))
