@@ -1,12 +1,15 @@
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from qmgr_tools.bench import __main__ as bench
 from qmgr_tools.bench.__main__ import busy_warning, parse
-from qmgr_tools.bench.compare import summary
+from qmgr_tools.bench.compare import compare, run_once, summary
+from qmgr_tools.bench.load import LoadFailed
 from qmgr_tools.bench.rows import ROWS, takes_part
+from qmgr_tools.bench.server import Server
 
 PEERS = ["redis", "redis-batch", "rabbitmq", "postgres", "postgres-batch", "beanstalkd", "nats"]
 RUN: dict[str, object] = {"messages": 10, "flushes": 2, "is_cut": False} | {
@@ -146,3 +149,29 @@ def test_peer_that_is_not_installed_is_told_and_left_out(
     shown = capsys.readouterr()
     assert "redis is not installed here: left out" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]
+
+
+class Refusing:
+    """A peer that says who it is, and no more."""
+
+    name = "redis"
+
+    def start(self, directory: Path) -> None:
+        raise LoadFailed(f"{self.name} was asked")
+
+    def stop(self) -> None:
+        pass
+
+
+def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
+    """A peer does a row that is made for us by itself, too."""
+    with pytest.raises(LoadFailed, match="redis was asked"):
+        run_once(cast(Server, Refusing()), ROWS["W1b-1"], 0.1, tmp_path)
+
+
+def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
+    notes: list[str] = []
+    peer = cast(Server, Refusing())
+    assert list(compare([peer], ["W1a", "W1b"], 0.1, 2, tmp_path, notes.append)) == []
+    assert notes[1] == "redis failed in W1a and is left out from here on: redis was asked"
+    assert len(notes) == 2

@@ -44,7 +44,7 @@ def run_once(server: Server, row: Row, seconds: float, directory: Path) -> dict[
     Raises:
         LoadFailed: the server did not do it.
     """
-    if row.one_a_frame:
+    if row.one_a_frame and server.name == OURS:
         server = ONE_A_FRAME
     with TemporaryDirectory(prefix="run-", dir=directory) as data:
         try:
