@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format demo bench sim crash inject fuzz soak lock clean
+.PHONY: help setup test check format demo bench figures sim crash inject fuzz soak lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -70,9 +70,12 @@ format: setup ## put the code into shape
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
 
-bench: setup ## beside the peers that are here; ROWS=, PEERS=, SECONDS= shorten
-	@$(BIN)/python -m qmgr_tools.bench_peers \
+bench: setup ## beside the peers that are here, 25 minutes; ROWS=, PEERS=, SECONDS= shorten
+	@$(BIN)/python -m qmgr_tools.bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+figures: setup ## the last bench into docs/benchmarks.md, docs/img and the README
+	@$(BIN)/python -m qmgr_tools.bench --publish
 
 sim: setup ## SEEDS=n simulated networks, from seed START=n on
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)

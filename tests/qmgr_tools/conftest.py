@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from qmgr_tools.bench_server import Program, wait_for
+from qmgr_tools.bench.server import Program, wait_for
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")

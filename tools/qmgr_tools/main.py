@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import typer
 
 from qmgr_tools import (
-    bench,
     completion,
     connection,
     context,
@@ -23,6 +22,7 @@ from qmgr_tools import (
     store,
     top,
 )
+from qmgr_tools.bench import commands as bench
 from qmgr_tools.command import command, shared_options
 from qmgr_tools.failure import Exit, Failure, exit_codes_text, usage
 

@@ -1,5 +1,6 @@
 import pytest
 
+from qmgr_tools.bench.commands import bars
 from tests.qmgr_tools.conftest import Qmctl
 
 pytestmark = pytest.mark.process
@@ -13,9 +14,13 @@ def test_bench_measures_and_leaves_nothing(mode: str, qm: Qmctl) -> None:
     row = ended.json
     assert (row["mode"], row["messages"], row["size_bytes"]) == (mode, 300, 64)
     assert row["messages_per_second"] > 0
-    assert (row["put_p50_ms"] is None) == (mode == "get")
-    assert (row["ack_p99_ms"] is None) == (mode == "put")
-    assert (row["end_to_end_p50_ms"] is None) == (mode != "putget")
+    assert (row["put"] is None) == (mode == "get")
+    assert (row["ack"] is None) == (mode == "put")
+    assert (row["end_to_end"] is None) == (mode != "putget")
+    times = row["ack" if mode == "get" else "put"]
+    assert times["p50_ms"] <= times["p90_ms"] <= times["p99_ms"] <= times["p99_9_ms"]
+    assert times["p99_9_ms"] <= times["max_ms"]
+    assert sum(messages for _, messages in times["buckets"]) == 300
     said = qm("bench", mode, "--help").out
     assert [key for key in row if key not in said] == []
     assert qm("queue", "show", "qmctl.bench").code == 3
@@ -23,10 +28,11 @@ def test_bench_measures_and_leaves_nothing(mode: str, qm: Qmctl) -> None:
 
 def test_bench_in_words(qm: Qmctl) -> None:
     ended = qm("bench", "putget", *SHORT, "--producers", "2", "--inflight", "8", "--prefetch", "9",
-               "--one-a-frame", "--same", "--priority", "9")  # fmt: skip
+               "--consumers", "2", "--one-a-frame", "--same", "--priority", "9")  # fmt: skip
     assert (ended.code, ended.err) == (0, "")
-    facts = dict(line.split("\t") for line in ended.out.splitlines())
-    assert facts["work"] == "64 B, 2 producers with 8 in flight, 1 consumer with 9 ahead"
+    facts = dict(line.split("\t") for line in ended.out.splitlines() if "\t" in line)
+    assert " ms " in ended.out.partition("\nput, until on disk: from, messages, share\n")[2]
+    assert facts["work"] == "64 B, 2 producers with 8 in flight, 2 consumers with 9 ahead"
     assert facts["messages"] == "300"
     assert facts["put, until on disk"].startswith("p50 ")
     assert "put, until got" not in facts
@@ -57,3 +63,21 @@ def test_no_daemon_is_told(qmctl: Qmctl) -> None:
     ended = qmctl("-c", "unix:/nowhere", "bench", "put")
     assert ended.code == 5
     assert ended.err.startswith("error: cannot measure put -- cannot connect to unix:/nowhere: No")
+
+
+def test_rate_is_kept(qm: Qmctl) -> None:
+    words = ["--count", "100", "--rate", "500", "--producers", "2"]
+    row = qm("bench", "put", *words, "-o", "json").json
+    assert (row["messages"], row["rate"]) == (100, 500)
+    assert row["seconds"] >= 0.198
+
+
+def test_bars_are_in_proportion_and_gaps_are_shown() -> None:
+    found = list(bars([(1.0, 10), (1.1, 10), (2.5, 10), (4.0, 1)]))
+    assert [line.split() for line in found] == [
+        ["1", "ms", "20", "64.5%", "#" * 40],
+        ["1.5", "ms", "0", "0.0%"],
+        ["2", "ms", "10", "32.3%", "#" * 20],
+        ["3", "ms", "0", "0.0%"],
+        ["4", "ms", "1", "3.2%", "##"],
+    ]

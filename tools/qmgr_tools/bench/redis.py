@@ -6,10 +6,14 @@ only once it is deleted, so that an ack here is XACK and XDEL: for each message 
 """
 
 import re
+import shutil
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from qmgr_tools.bench_load import READ_BYTES, LoadFailed, dial
+from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
+from qmgr_tools.bench.server import QUEUE, Program, Turns, first_line, free_port, put_all, wait_for
 
 GROUP = b"g"
 BLOCK_MS = 100
@@ -50,18 +54,13 @@ class RedisSender:
 
     def __init__(self, sock: socket.socket, stream: bytes, pool: Sequence[bytes]) -> None:
         self.sock = sock
-        commands = [command(b"XADD", stream, b"*", b"p", body) for body in pool]
-        self._pool = [*commands, *commands]
-        self._size = len(pool)
-        self._sent = 0
+        self._puts = Turns([command(b"XADD", stream, b"*", b"p", body) for body in pool])
         self._odd_lines = 0
         self._at_line = True
 
     def put(self, count: int) -> bytes:
         """Return the next *count* puts as bytes."""
-        at = self._sent % self._size
-        self._sent += count
-        return b"".join(self._pool[at : at + count])
+        return self._puts.next(count)
 
     def take(self, data: bytes) -> int:
         """Return how many puts *data* acknowledges: each answer is an id in two lines.
@@ -157,3 +156,59 @@ class RedisReceiver:
             )
         settle = self._settle
         return b"".join([settle % (len(i), i, len(i), i) for i in ids])
+
+
+class RedisServer:
+    """Redis Streams with a consumer group, appendfsync always."""
+
+    def __init__(self, name: str, *, batch: bool) -> None:
+        self.name = name
+        acks = "one XACK and one XDEL a read" if batch else "an XACK and an XDEL a message"
+        self.about = f"Streams, appendfsync always; {acks}"
+        self._batch = batch
+        self._program = Program()
+        self._address = ""
+
+    def version(self) -> str | None:
+        """Return the version of the redis-server on PATH, or None."""
+        path = shutil.which("redis-server")
+        return path and first_line(path, "--version").split()[2].replace("v=", "Redis ")
+
+    def start(self, directory: Path) -> None:
+        """Start a Redis on a free port and create the stream."""
+        port = free_port()
+        self._address = f"127.0.0.1:{port}"
+        self._program.start(
+            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory),
+             "--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+            directory,
+        )  # fmt: skip
+        wait_for(self._program, self._is_up)
+
+    def preload(self, count: int, pool: Sequence[bytes]) -> None:
+        """Put *count* messages."""
+        put_all(self, count, pool, producers=1, inflight=2_048)
+
+    def _is_up(self) -> bool:
+        with suppress(OSError, LoadFailed):
+            create(self._address, QUEUE.encode())
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._program.stop()
+
+    def cpu_s(self) -> float:
+        """Return the processor time that it has used."""
+        return self._program.cpu_s()
+
+    def sender(self, pool: Sequence[bytes]) -> Sender:
+        """Return a new connection that adds."""
+        return RedisSender(dial(self._address), QUEUE.encode(), pool)
+
+    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
+        """Return a new consumer of the group."""
+        return RedisReceiver(
+            dial(self._address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
+        )

@@ -13,13 +13,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 SILENCE_MAX_S = 20.0
 READ_BYTES = 1 << 20
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+BUCKET_BITS = 8
 
 
 class Sender(Protocol):
@@ -50,21 +51,40 @@ class LoadFailed(Exception):
     """The server refused a put, broke the connection or fell silent."""
 
 
-@dataclass(slots=True)
 class Latency:
-    """Times with how many messages each stands for."""
+    """How many messages took how long, in buckets less than 1 % wide (as HDR histograms have them).
 
-    samples: list[tuple[int, int]] = field(default_factory=list)  # ns, messages
+    Invariant: a bucket's key is its lower end in ns, a number of at most BUCKET_BITS binary digits
+    and zeros behind them.
+    """
+
+    __slots__ = ("buckets", "count", "max_ns")
+
+    def __init__(self) -> None:
+        self.buckets: dict[int, int] = {}
+        self.count = 0
+        self.max_ns = 0
+
+    def add(self, ns: int, count: int = 1) -> None:
+        """Take note that *count* messages took *ns*."""
+        zeros = max(ns.bit_length() - BUCKET_BITS, 0)
+        key = ns >> zeros << zeros
+        self.buckets[key] = self.buckets.get(key, 0) + count
+        self.count += count
+        self.max_ns = max(self.max_ns, ns)
 
     def percentile_ms(self, percent: float) -> float | None:
         """Return the time that *percent* of the messages stayed within, or None without any."""
-        total = sum(count for _, count in self.samples)
-        wanted = total * percent / 100
-        for ns, count in sorted(self.samples):
+        wanted = self.count * percent / 100
+        for ns, count in sorted(self.buckets.items()):
             wanted -= count
             if wanted <= 0:
                 return round(ns / NS_PER_MS, 3)
         return None
+
+    def max_ms(self) -> float | None:
+        """Return the longest time, exactly, or None without any."""
+        return round(self.max_ns / NS_PER_MS, 3) if self.count else None
 
 
 class Timed:
@@ -85,23 +105,29 @@ class Timed:
     def answered(self, count: int, now_ns: int) -> None:
         """Take note that the oldest *count* are answered."""
         self.count -= count
-        bursts, samples = self._bursts, self.latency.samples
+        bursts, add = self._bursts, self.latency.add
         while count:
             burst, sent_ns = bursts.popleft()
             if burst > count:
                 bursts.appendleft((burst - count, sent_ns))
                 burst = count
-            samples.append((now_ns - sent_ns, burst))
+            add(max(now_ns - sent_ns, 0), burst)
             count -= burst
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: puts until ``seconds`` or ``count`` are over, gets until all is acknowledged."""
+    """What to do: puts until ``seconds`` or ``count`` are over, gets until all is acknowledged.
+
+    With a ``rate`` each put has its time, and waits are counted from there, whether the window let
+    it leave then or not: a server that stands still for a second has a second's puts wait.
+    """
 
     inflight: int
     seconds: float
     count: int = 0  # 0 = as many as the seconds allow; without senders: how many to get
+    rate: float = 0.0  # puts a second of all senders together; 0 = as many as the windows let
+    seconds_max: float = float("inf")  # after which the rest is left undone
 
 
 @dataclass(slots=True)
@@ -114,22 +140,23 @@ class Outcome:
     put: Latency
     ack: Latency
     end_to_end: Latency
+    is_cut: bool  # the plan's seconds_max were over before all was done
 
 
 class Load:
     """One run. Invariant: each sender has at most ``plan.inflight`` unanswered puts."""
 
-    def __init__(self, plan: Plan, senders: Sequence[Sender], receiver: Receiver | None) -> None:
+    def __init__(self, plan: Plan, senders: Sequence[Sender], *receivers: Receiver) -> None:
         self._plan = plan
-        self._receiver = receiver
         self._put, self._ack, self._end_to_end = Latency(), Latency(), Latency()
-        self._windows = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
-        self._acks = Timed(self._ack)
-        # With one sender messages come in the order in which they were sent.
-        self._travel = Timed(self._end_to_end) if receiver and len(senders) == 1 else None
+        self._senders = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
+        self._receivers = {r.sock.fileno(): (r, Timed(self._ack)) for r in receivers}
+        # From one sender to one receiver messages come in the order in which they were sent.
+        is_pair = len(senders) == len(receivers) == 1
+        self._travel = Timed(self._end_to_end) if is_pair else None
         self._sending = bool(senders)
         self._sent = self._answered = self._acked = 0
-        self._last_ns = 0
+        self._start_ns = self._last_ns = 0
 
     def run(self) -> Outcome:
         """Run to the end and return what was done.
@@ -138,10 +165,8 @@ class Load:
             LoadFailed: the server did not do what it was asked.
         """
         poll = select.epoll()
-        for number in self._windows:
+        for number in (*self._senders, *self._receivers):
             poll.register(number, select.EPOLLIN)
-        if self._receiver is not None:
-            poll.register(self._receiver.sock.fileno(), select.EPOLLIN)
         try:
             return self._loop(poll)
         except OSError as error:
@@ -151,46 +176,80 @@ class Load:
 
     def _loop(self, poll: select.epoll) -> Outcome:
         cpu_s = time.process_time()
-        start_ns = time.monotonic_ns()
-        self._stop_ns = start_ns + self._plan.seconds * NS_PER_S
-        if self._receiver is not None:
-            self._receiver.sock.sendall(self._receiver.start())
-        for sender, window in self._windows.values():
-            self._fill(sender, window)
-        while not self._is_done():
+        self._start_ns = self._last_ns = now_ns = time.monotonic_ns()
+        self._stop_ns = now_ns + self._plan.seconds * NS_PER_S
+        end_ns = now_ns + self._plan.seconds_max * NS_PER_S
+        for receiver, _ in self._receivers.values():
+            receiver.sock.sendall(receiver.start())
+        self._fill_all()
+        while not (is_done := self._is_done()) and time.monotonic_ns() < end_ns:
+            for number, _ in self._ready(poll):
+                if number in self._senders:
+                    self._hear_sender(*self._senders[number])
+                else:
+                    self._hear_receiver(*self._receivers[number])
+        messages = self._acked if self._receivers else self._answered
+        last_ns = self._last_ns if is_done else time.monotonic_ns()
+        return Outcome(
+            messages, (last_ns - self._start_ns) / NS_PER_S, time.process_time() - cpu_s,
+            self._put, self._ack, self._end_to_end, not is_done,
+        )  # fmt: skip
+
+    def _ready(self, poll: select.epoll) -> list[tuple[int, int]]:
+        """Return who has something to say, after a wait if nobody has; puts leave when due."""
+        if not (self._plan.rate and self._sending and self._is_room()):
             ready = poll.poll(SILENCE_MAX_S)
             if not ready:
                 raise LoadFailed(f"the server said nothing for {SILENCE_MAX_S:.0f} s")
-            for number, _ in ready:
-                if number in self._windows:
-                    self._hear_sender(*self._windows[number])
-                else:
-                    self._hear_receiver()
-        messages = self._acked if self._receiver is not None else self._answered
-        return Outcome(
-            messages, (self._last_ns - start_ns) / NS_PER_S, time.process_time() - cpu_s,
-            self._put, self._ack, self._end_to_end,
-        )  # fmt: skip
+            return ready
+        due_ns = min(self._due_ns(self._sent), self._stop_ns)
+        wait_s = (due_ns - time.monotonic_ns()) / NS_PER_S
+        select.select([poll], [], [], max(wait_s, 0))  # epoll itself counts in milliseconds
+        self._fill_all()
+        return poll.poll(0)
+
+    def _is_room(self) -> bool:
+        return any(window.count < self._plan.inflight for _, window in self._senders.values())
+
+    def _due_ns(self, number: int) -> int:
+        return self._start_ns + int(number * NS_PER_S / self._plan.rate)
 
     def _is_done(self) -> bool:
         if self._sending or self._answered < self._sent:
             return False
-        wanted = self._sent if self._windows else self._plan.count
-        return self._receiver is None or self._acked >= wanted
+        wanted = self._sent if self._senders else self._plan.count
+        return not self._receivers or self._acked >= wanted
+
+    def _fill_all(self) -> None:
+        for sender, window in sorted(self._senders.values(), key=lambda pair: pair[1].count):
+            self._fill(sender, window)
 
     def _fill(self, sender: Sender, window: Timed) -> None:
         now_ns = time.monotonic_ns()
         count = self._plan.inflight - window.count
         if self._plan.count:
             count = min(count, self._plan.count - self._sent)
-        if now_ns >= self._stop_ns or count <= 0:
-            self._sending = self._sending and now_ns < self._stop_ns and count > 0
+        self._sending = self._sending and now_ns < self._stop_ns
+        if self._plan.rate:
+            due = int((now_ns - self._start_ns) * self._plan.rate / NS_PER_S) + 1
+            count = min(count, due - self._sent)
+        if not self._sending or count <= 0:
             return
-        window.sent(count, now_ns)
-        if self._travel is not None:
-            self._travel.sent(count, now_ns)
+        self._note(window, count, now_ns)
         self._sent += count
+        if self._sent == self._plan.count:
+            self._sending = False
         sender.sock.sendall(sender.put(count))
+
+    def _note(self, window: Timed, count: int, now_ns: int) -> None:
+        """Take note of *count* puts that leave now, or with a rate of when they were to."""
+        times = [(count, now_ns)]
+        if self._plan.rate:
+            times = [(1, self._due_ns(self._sent + i)) for i in range(count)]
+        for messages, ns in times:
+            window.sent(messages, ns)
+            if self._travel is not None:
+                self._travel.sent(messages, ns)
 
     def _hear_sender(self, sender: Sender, window: Timed) -> None:
         count = sender.take(_read(sender.sock))
@@ -202,20 +261,20 @@ class Load:
         if self._sending:
             self._fill(sender, window)
 
-    def _hear_receiver(self) -> None:
-        receiver = self._receiver
-        assert receiver is not None
-        acks, got, acked = receiver.take(_read(receiver.sock))
+    def _hear_receiver(self, receiver: Receiver, acks: Timed) -> None:
+        send, got, acked = receiver.take(_read(receiver.sock))
         now_ns = time.monotonic_ns()
-        if acks:
-            receiver.sock.sendall(acks)
+        if send:
+            receiver.sock.sendall(send)
         if got:
-            self._acks.sent(got, now_ns)
+            acks.sent(got, now_ns)
             if self._travel is not None:
+                if got > self._travel.count:
+                    raise LoadFailed("more messages came than were put: is the queue shared?")
                 self._travel.answered(got, now_ns)
         if acked:
             self._last_ns = now_ns
-            self._acks.answered(acked, now_ns)
+            acks.answered(acked, now_ns)
             self._acked += acked
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_tools.bench_load import LoadFailed
-from qmgr_tools.bench_redis import RedisReceiver, RedisSender, command
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.redis import RedisReceiver, RedisSender, command
 
 IDS = [b"1795245000123-0", b"1795245000123-1", b"1795245000124-0"]
 

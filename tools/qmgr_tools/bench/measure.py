@@ -8,8 +8,8 @@ from typing import Any
 from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools.bench_load import Load, Outcome, Plan
-from qmgr_tools.bench_qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench.load import NS_PER_MS, Latency, Load, Outcome, Plan
+from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.failure import Exit, Failure, usage
 
 NAME = client_name("qmctl.bench")
@@ -32,7 +32,9 @@ class Work:
     producers: int = 0
     inflight: int = 0
     one_a_frame: bool = False
+    consumers: int = 0
     prefetch: int = 0
+    rate: float | None = None
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
@@ -55,12 +57,13 @@ def measure(address: str, work: Work) -> dict[str, Any]:
             QmgrSender(wire(f"producer.{i}"), work.queue, pool, coalesce=not work.one_a_frame)
             for i in range(work.producers)
         ]
-        receiver = None
-        if work.prefetch:
-            receiver = QmgrReceiver(wire("consumer"), work.queue, work.prefetch)
+        receivers = [
+            QmgrReceiver(wire(f"consumer.{i}"), work.queue, work.prefetch)
+            for i in range(work.consumers)
+        ]
         before_ms = _cpu_ms(address)
-        plan = Plan(work.inflight, work.seconds, work.count or 0)
-        outcome = Load(plan, senders, receiver).run()
+        plan = Plan(work.inflight, work.seconds, work.count or 0, work.rate or 0)
+        outcome = Load(plan, senders, *receivers).run()
         return _measured(work, outcome, _cpu_ms(address) - before_ms)
 
 
@@ -117,7 +120,7 @@ def _preload(address: str, work: Work, pool: list[bytes]) -> None:
     window = max(min(PRELOAD_INFLIGHT, PRELOAD_BYTES // max(work.size, 1)), 1)
     with Wire(address, f"{NAME}.preload") as wire:
         sender = QmgrSender(wire, work.queue, pool, coalesce=True)
-        Load(Plan(window, FOREVER_S, work.count or 0), [sender], None).run()
+        Load(Plan(window, FOREVER_S, work.count or 0), [sender]).run()
 
 
 def _cpu_ms(address: str) -> int:
@@ -137,8 +140,7 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
     for name, latency in (
         ("put", outcome.put), ("ack", outcome.ack), ("end_to_end", outcome.end_to_end),
     ):  # fmt: skip
-        row[f"{name}_p50_ms"] = latency.percentile_ms(50)
-        row[f"{name}_p99_ms"] = latency.percentile_ms(99)
+        row[name] = _times(latency)
     return row | {
         "daemon_cpu_us": round(cpu_ms * 1000 / messages, 2) if messages else None,
         "generator_cpu_us": (
@@ -147,8 +149,21 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
         "size_bytes": work.size,
         "producers": work.producers or None,
         "inflight": work.inflight or None,
+        "rate": work.rate,
+        "consumers": work.consumers or None,
         "prefetch": work.prefetch or None,
         "one_a_frame": work.one_a_frame,
         "same": work.same,
         "priority": work.priority,
+    }
+
+
+def _times(latency: Latency) -> dict[str, Any] | None:
+    if not latency.count:
+        return None
+    percents = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "p99_9_ms": 99.9}
+    return {
+        **{key: latency.percentile_ms(percent) for key, percent in percents.items()},
+        "max_ms": latency.max_ms(),
+        "buckets": [[ns / NS_PER_MS, count] for ns, count in sorted(latency.buckets.items())],
     }

@@ -1,12 +1,13 @@
 import socket
 from collections.abc import Iterator
-from threading import Thread
+from contextlib import suppress
+from threading import Event, Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_tools.bench_load import Latency, Load, LoadFailed, Plan, Timed, dial
+from qmgr_tools.bench.load import Latency, Load, LoadFailed, Plan, Timed, dial
 
 MS = 1_000_000
 
@@ -72,16 +73,16 @@ def echoes() -> Iterator[list[Echo]]:
 
 def test_count_is_put_and_no_window_is_exceeded(echoes: list[Echo]) -> None:
     senders = [ByteSender(echo.ours) for echo in echoes]
-    outcome = Load(Plan(inflight=7, seconds=float("inf"), count=1_000), senders, None).run()
+    outcome = Load(Plan(inflight=7, seconds=float("inf"), count=1_000), senders).run()
     assert outcome.messages == 1_000
-    assert sum(count for _, count in outcome.put.samples) == 1_000
+    assert outcome.put.count == 1_000
     assert max(echo.most for echo in echoes) <= 7
     assert outcome.seconds > 0
 
 
 def test_time_ends_the_puts_and_all_are_answered(echoes: list[Echo]) -> None:
-    outcome = Load(Plan(inflight=4, seconds=0.05), [ByteSender(echoes[0].ours)], None).run()
-    assert outcome.messages == sum(count for _, count in outcome.put.samples) > 0
+    outcome = Load(Plan(inflight=4, seconds=0.05), [ByteSender(echoes[0].ours)]).run()
+    assert outcome.messages == outcome.put.count > 0
     assert outcome.generator_cpu_s > 0
 
 
@@ -89,7 +90,7 @@ def test_backlog_is_got_and_acknowledged(echoes: list[Echo]) -> None:
     receiver = ByteReceiver(echoes[0].ours)
     outcome = Load(Plan(inflight=0, seconds=float("inf"), count=10), [], receiver).run()
     assert outcome.messages == 10
-    assert sum(count for _, count in outcome.ack.samples) == 10
+    assert outcome.ack.count == 10
     assert outcome.end_to_end.percentile_ms(50) is None
 
 
@@ -97,14 +98,16 @@ def test_server_that_hangs_up_is_a_failure() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours, pytest.raises(LoadFailed):
-        Load(Plan(inflight=1, seconds=1), [ByteSender(ours)], None).run()
+        Load(Plan(inflight=1, seconds=1), [ByteSender(ours)]).run()
 
 
 def test_percentiles_weigh_each_burst_by_its_messages() -> None:
-    latency = Latency([(5 * MS, 1), (1 * MS, 98), (9 * MS, 1)])
-    assert latency.percentile_ms(50) == 1.0
-    assert latency.percentile_ms(99) == 5.0
-    assert latency.percentile_ms(100) == 9.0
+    latency = latency_of([(5 * MS, 1), (1 * MS, 98), (9 * MS, 1)])
+    assert latency.percentile_ms(50) == pytest.approx(1.0, rel=0.01)
+    assert latency.percentile_ms(99) == pytest.approx(5.0, rel=0.01)
+    assert latency.percentile_ms(100) == pytest.approx(9.0, rel=0.01)
+    assert latency.max_ms() == 9.0
+    assert Latency().max_ms() is None
     assert Latency().percentile_ms(50) is None
 
 
@@ -117,7 +120,8 @@ def test_percentile_is_that_of_the_list_written_out(
 ) -> None:
     written_out = sorted(ns for ns, count in samples for _ in range(count))
     rank = -(-len(written_out) * percent // 100)
-    assert Latency(samples).percentile_ms(percent) == round(written_out[rank - 1] / MS, 3)
+    found = latency_of(samples).percentile_ms(percent)
+    assert found == pytest.approx(written_out[rank - 1] / MS, rel=0.008, abs=0.0006)
 
 
 @given(st.lists(st.integers(1, 50), min_size=1), st.data())
@@ -131,10 +135,68 @@ def test_answers_are_timed_from_their_own_burst(bursts: list[int], data: st.Data
         timed.answered(count, 1_000_000)
         left -= count
         assert timed.count == left
-    counted: dict[int, int] = {}
-    for ns, count in timed.latency.samples:
-        counted[ns] = counted.get(ns, 0) + count
-    assert counted == {1_000_000 - n * 1000: count for n, count in enumerate(bursts)}
+    wanted = [(1_000_000 - n * 1000, count) for n, count in enumerate(bursts)]
+    assert timed.latency.buckets == latency_of(wanted).buckets
+
+
+def latency_of(samples: list[tuple[int, int]]) -> Latency:
+    latency = Latency()
+    for ns, count in samples:
+        latency.add(ns, count)
+    return latency
+
+
+def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(
+    echoes: list[Echo],
+) -> None:
+    plan = Plan(inflight=50, seconds=float("inf"), count=200, rate=1_000)
+    outcome = Load(plan, [ByteSender(echo.ours) for echo in echoes]).run()
+    assert (outcome.messages, outcome.put.count) == (200, 200)
+    assert outcome.seconds >= 0.199  # The last is due then.
+
+
+def test_put_that_the_window_held_back_waited_all_the_same() -> None:
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with theirs:
+            theirs.recv(1)
+            Event().wait(0.2)  # The server stands still.
+            theirs.sendall(b"a")
+            while data := theirs.recv(4096):
+                theirs.sendall(data)
+
+    thread = Thread(target=serve)
+    thread.start()
+    with ours:
+        plan = Plan(inflight=1, seconds=float("inf"), count=20, rate=100)
+        outcome = Load(plan, [ByteSender(ours)]).run()
+    thread.join()
+    median_ms = outcome.put.percentile_ms(50)
+    assert median_ms is not None
+    assert median_ms > 80  # Those due meanwhile waited, too: 0.2 s, 0.19 s, 0.18 s, ...
+
+
+def test_time_cuts_a_run_that_does_not_end() -> None:
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with theirs:
+            theirs.recv(100)
+            theirs.sendall(b"m" * 9)
+            with suppress(OSError):
+                while data := theirs.recv(100):
+                    theirs.sendall(data.replace(b"a", b"ma"))
+
+    thread = Thread(target=serve)
+    thread.start()
+    with ours:
+        plan = Plan(0, float("inf"), count=10**9, seconds_max=0.1)
+        outcome = Load(plan, [], ByteReceiver(ours)).run()
+    thread.join()
+    assert outcome.is_cut
+    assert outcome.messages > 0
+    assert outcome.seconds == pytest.approx(0.1, abs=0.09)
 
 
 def test_dial_reaches_a_unix_socket_and_a_port(tmp_path: object) -> None:

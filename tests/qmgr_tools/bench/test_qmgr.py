@@ -5,8 +5,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import decode
-from qmgr_tools.bench_load import Load, LoadFailed, Plan
-from qmgr_tools.bench_qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench.load import Load, LoadFailed, Plan
+from qmgr_tools.bench.qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
 from tests.qmgr_tools.conftest import Daemon
 
 pytestmark = pytest.mark.process
@@ -62,7 +62,7 @@ def test_refused_put_ends_the_run(own_daemon: Daemon) -> None:
         control.ask(m.QueueCreate, "Q", {"depth_max": 10})
         sender = QmgrSender(wire, "Q", records(bodies(1, vary=False)), coalesce=True)
         with pytest.raises(LoadFailed, match="queue Q holds 10 messages, at most 10"):
-            Load(Plan(64, FOREVER_S, 1_000), [sender], None).run()
+            Load(Plan(64, FOREVER_S, 1_000), [sender]).run()
 
 
 def test_refused_request_is_raised(own_daemon: Daemon) -> None:

@@ -1,12 +1,23 @@
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from qmgr_tools import bench_peers
-from qmgr_tools.bench_peers import ROWS_DEFAULT, busy_warning, parse, summary
+from qmgr_tools.bench import __main__ as bench
+from qmgr_tools.bench.__main__ import busy_warning, parse
+from qmgr_tools.bench.compare import compare, run_once, summary
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.rows import ROWS, takes_part
+from qmgr_tools.bench.server import Server
 
-RUN = {"p50_ms": 1.0, "p99_ms": 2.0, "server_cpu_us": 5.0, "generator_cpu_us": 0.5}
+PEERS = ["redis", "redis-batch", "rabbitmq", "postgres", "postgres-batch", "beanstalkd", "nats"]
+RUN: dict[str, object] = {"messages": 10, "flushes": 2, "is_cut": False} | {
+    "p50_ms": 1.0,
+    "p99_ms": 2.0,
+    "server_cpu_us": 5.0,
+    "generator_cpu_us": 0.5,
+}
 
 
 def run(row: str, server: str, rate: int, p50_ms: float | None = 1.0) -> dict[str, object]:
@@ -37,15 +48,15 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "rows", "peers"),
     [
-        ([], {}, [*ROWS_DEFAULT], ["redis", "redis-batch"]),
+        ([], {}, [*ROWS], PEERS),
         ([], {"ROWS": "W1a W3", "PEERS": "redis"}, ["W1a", "W3"], ["redis"]),
         (
             ["--rows", "W1a,W1b", "W2"],
             {"ROWS": "W3"},
             ["W1a", "W1b", "W2"],
-            ["redis", "redis-batch"],
+            PEERS,
         ),
-        (["--peers", "none"], {}, [*ROWS_DEFAULT], ["none"]),
+        (["--peers", "none"], {}, [*ROWS], ["none"]),
     ],
 )
 def test_rows_and_peers_are_options_or_environment(
@@ -84,14 +95,17 @@ def test_comparison_measures_tells_and_writes(
 ) -> None:
     words = ["--rows", "W1a", "W1b", "W2", "W3", "--peers", "redis", "redis-batch"]
     where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "out" / "bench.json")]
-    code = bench_peers.main([*words, *where, "--seconds", "0.1", "--rounds", "1"])
+    code = bench.main([*words, *where, "--seconds", "0.1", "--rounds", "1"])
     shown = capsys.readouterr()
     assert code == 0, shown.err
     report = json.loads((tmp_path / "out" / "bench.json").read_text())
     servers = list(report["versions"])
     assert servers[0] == "qmgrd"
     assert [(row["row"], row["server"]) for row in report["rows"]] == [
-        (row, server) for row in ("W1a", "W1b", "W2", "W3") for server in servers
+        (row, server)
+        for row in ("W1a", "W1b", "W2", "W3")
+        for server in servers
+        if takes_part(server, row, [row])
     ]
     assert all(row["messages_per_second"] > 0 for row in report["rows"])
     assert all(("ratio" in row) == (row["server"] != "qmgrd") for row in report["rows"])
@@ -99,13 +113,24 @@ def test_comparison_measures_tells_and_writes(
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_row_of_ours_has_the_peers_of_the_other_row() -> None:
+    runs = [run("W1b", "qmgrd", 1_000), run("W1b", "redis", 500), run("W1b-1", "qmgrd", 250)]
+    found = [(row["row"], row["server"], row.get("ratio")) for row in summary(runs)]
+    assert found == [
+        ("W1b", "qmgrd", None), ("W1b", "redis", 2.0),
+        ("W1b-1", "qmgrd", None), ("W1b-1", "redis", 0.5),
+    ]  # fmt: skip
+
+
 @pytest.mark.process
 def test_what_lies_in_the_directory_stays(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious").touch()
     where = ["--dir", str(tmp_path), "--json", str(tmp_path / "bench.json"), "--peers", "none"]
-    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "data"]
+    assert bench.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "bench.json", "bench.md", "data", "img"
+    ]  # fmt: skip
     assert (tmp_path / "data" / "precious").exists()
 
 
@@ -115,7 +140,38 @@ def test_peer_that_is_not_installed_is_told_and_left_out(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     where = ["--dir", str(tmp_path / "data"), "--json", str(tmp_path / "bench.json")]
-    assert bench_peers.main(["--rows", "W1a", *where, "--seconds", "0.05", "--rounds", "1"]) == 0
+    assert (
+        bench.main(
+            ["--rows", "W1a", "--peers", "redis", *where, "--seconds", "0.05", "--rounds", "1"]
+        )
+        == 0
+    )
     shown = capsys.readouterr()
     assert "redis is not installed here: left out" in shown.err
     assert list(json.loads((tmp_path / "bench.json").read_text())["versions"]) == ["qmgrd"]
+
+
+class Refusing:
+    """A peer that says who it is, and no more."""
+
+    name = "redis"
+
+    def start(self, directory: Path) -> None:
+        raise LoadFailed(f"{self.name} was asked")
+
+    def stop(self) -> None:
+        pass
+
+
+def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
+    """A peer does a row that is made for us by itself, too."""
+    with pytest.raises(LoadFailed, match="redis was asked"):
+        run_once(cast(Server, Refusing()), ROWS["W1b-1"], 0.1, tmp_path)
+
+
+def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
+    notes: list[str] = []
+    peer = cast(Server, Refusing())
+    assert list(compare([peer], ["W1a", "W1b"], 0.1, 2, tmp_path, notes.append)) == []
+    assert notes[1] == "redis failed in W1a and is left out from here on: redis was asked"
+    assert len(notes) == 2

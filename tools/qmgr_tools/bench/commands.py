@@ -1,0 +1,225 @@
+"""qmctl bench: how many messages a second a queue manager takes, and how long each waits."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
+from qmgr_tools import option, output
+from qmgr_tools.command import Call, command
+from qmgr_tools.failure import Exit, Failure, refused
+
+app = typer.Typer(help="Measure puts, gets, or both at once.", no_args_is_help=True)
+
+QUEUE = "qmctl.bench"
+PRODUCERS_MAX = 500
+BAR_WIDTH = 40
+SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
+
+QueueName = Annotated[
+    str, typer.Option("--queue", metavar="QUEUE", help="Made if need be; else it must be empty.")
+]
+Count = Annotated[
+    int | None, typer.Option(metavar="N", min=1, show_default=False, help="Stop after so many.")
+]
+Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The backlog to get.")]
+Seconds = Annotated[
+    float, typer.Option(metavar="TIME", parser=option.seconds, help="Stop after so long.")
+]
+Size = Annotated[int, typer.Option(metavar="SIZE", parser=option.size, help="Of each body.")]
+Producers = Annotated[
+    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+]
+Inflight = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Puts of a producer without an answer, at most.")
+]
+Consumers = Annotated[
+    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", min=0.1, show_default=False,
+        help="Puts a second of all producers; each is timed from when it was due.",
+    ),
+]  # fmt: skip
+Prefetch = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Messages a consumer may have ahead.")
+]
+OneAFrame = Annotated[
+    bool,
+    typer.Option(
+        "--one-a-frame/--coalesce", help="Whether puts that leave together share a frame."
+    ),
+]
+Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
+Priority = Annotated[int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX)]
+
+TIMES = {
+    "put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk",
+}  # fmt: skip
+FACTS = (
+    output.text("work"),
+    output.count("messages_per_second", "messages a second"),
+    output.count("messages"),
+    output.count("seconds"),
+    *(output.text(key, title) for key, title in TIMES.items()),
+    output.text("daemon", "daemon"),
+    output.text("generator", "this generator"),
+)
+JSON_KEYS = """\b
+JSON: an object with
+  mode, queue, messages, seconds, messages_per_second
+  put, ack, end_to_end                    times, of sending a put to its
+    answer, of an ack to its answer, of put to get (1 producer, 1 consumer):
+    p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
+    buckets: a list of [from_ms, messages], each up to 1 % wide
+  daemon_cpu_us, generator_cpu_us         processor time a message
+  size_bytes, producers, inflight, rate, consumers, prefetch, one_a_frame,
+  same, priority
+What was not measured is null."""
+EXAMPLES = {
+    "put": ("--seconds 10s --producers 16 --inflight 64", "--rate 5000 --size 1KiB -o json"),
+    "get": ("--count 200000", "--count 200000 --consumers 4 -o json"),
+    "putget": ("--seconds 10s", "--rate 2000 --consumers 2 -o json"),
+}
+
+
+def _help(verb: str) -> str:
+    examples = "\n".join(f"  qmctl bench {verb} {words}" for words in EXAMPLES[verb])
+    return f"{JSON_KEYS}\n\n\b\nExamples:\n{examples}"
+
+
+@command(app, "put", _help("put"))
+def put(
+    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
+    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
+    one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure puts: each producer keeps its window full, or all keep to a rate."""
+    _measure(
+        call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, rate=rate, one_a_frame=one_a_frame,
+        priority=priority,
+    )  # fmt: skip
+
+
+@command(app, "get", _help("get"))
+def get(
+    call: Call, queue: QueueName = QUEUE, count: Backlog = 100_000, size: Size = 256,
+    consumers: Consumers = 1, prefetch: Prefetch = 256, same: Same = False,
+    priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure gets: a backlog is put first, then got and acknowledged."""
+    _measure(
+        call, mode="get", queue=queue, count=count, size=size, same=same, consumers=consumers,
+        prefetch=prefetch, priority=priority,
+    )  # fmt: skip
+
+
+@command(app, "putget", _help("putget"))
+def putget(
+    call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
+    size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
+    consumers: Consumers = 1, prefetch: Prefetch = 256, one_a_frame: OneAFrame = False,
+    same: Same = False, priority: Priority = PRIORITY_DEFAULT,
+) -> None:  # fmt: skip
+    """Measure puts and, at the same time, consumers that acknowledge each message."""
+    _measure(
+        call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
+        producers=producers, inflight=inflight, rate=rate, consumers=consumers, prefetch=prefetch,
+        one_a_frame=one_a_frame, priority=priority,
+    )  # fmt: skip
+
+
+def _measure(call: Call, **given: Any) -> None:
+    from qmgr_tools.bench.measure import Work, measure  # takes 40 ms: not for --help
+
+    address = call.address()
+    if sys.stderr.isatty():
+        output.note("measuring; Ctrl-C ends it")
+    with _failing(f"measure {given['mode']}", address):
+        row = measure(address, Work(**given))
+    if call.is_json:
+        output.document(row)
+    else:
+        output.facts(FACTS, _in_words(row))
+        for key, title in TIMES.items():
+            if row[key] is not None:
+                output.say("")
+                output.say(f"{title}: from, messages, share")
+                for line in bars(row[key]["buckets"]):
+                    output.say(line)
+
+
+@contextmanager
+def _failing(doing: str, address: str) -> Iterator[None]:
+    from qmgr_protocol.errors import RequestError
+    from qmgr_tools.bench.load import LoadFailed
+
+    try:
+        yield
+    except RequestError as error:
+        raise refused(doing, error) from error
+    except LoadFailed as error:
+        raise Failure(Exit.FAILED, f"cannot {doing}", str(error), "see: qmctl status") from error
+    except OSError as error:
+        raise Failure(
+            Exit.UNAVAILABLE, f"cannot {doing}", f"cannot connect to {address}: {error.strerror}",
+            "is qmgrd running there? --connect says where else",
+        ) from error  # fmt: skip
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row as people read it."""
+    words = dict(row)
+    windows = []
+    for noun, window in (("producer", f"{row['inflight']} in flight"),
+                         ("consumer", f"{row['prefetch']} ahead")):  # fmt: skip
+        if number := row[f"{noun}s"]:
+            windows.append(f"{number} {noun}{'s' * (number > 1)} with {window}")
+    words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
+    if row["rate"]:
+        words["work"] += f", {row['rate']:,g} puts a second"
+    words["messages_per_second"] = f"{row['messages_per_second']:,}"
+    words["messages"] = f"{row['messages']:,}"
+    for name in TIMES:
+        if (times := row[name]) is not None:
+            words[name] = ", ".join(
+                f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.5g}"
+                for key in ("p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms")
+            ) + " ms"  # fmt: skip
+    for name in ("daemon", "generator"):
+        if row[f"{name}_cpu_us"]:  # Too little for the system's clock is not told.
+            words[name] = f"{row[f'{name}_cpu_us']} us of processor a message"
+    return words
+
+
+def bars(buckets: Sequence[tuple[float, int]]) -> Iterator[str]:
+    """Yield a line for each span of time from the shortest to the longest.
+
+    Spans begin at 1, 1.5, 2, 3, 4, 6, 8 ... times a microsecond, about.
+    """
+    counted: Counter[int] = Counter()
+    for from_ms, messages in buckets:
+        counted[_span(from_ms)] += messages
+    most, total = max(counted.values()), sum(counted.values())
+    for span in range(min(counted), max(counted) + 1):
+        bar = "#" * -(-counted[span] * BAR_WIDTH // most)
+        share = counted[span] / total
+        yield f"{_start_ms(span):>9,.4g} ms {counted[span]:>12,} {share:>6.1%} {bar}".rstrip()
+
+
+def _start_ms(span: int) -> float:
+    return float(2.0 ** (span // 2) * (1.5 if span % 2 else 1)) * SPAN_MIN_MS
+
+
+def _span(ms: float) -> int:
+    """Return the number of the span that *ms* lies in."""
+    power = int(math.log2(max(ms / SPAN_MIN_MS, 1)))
+    return 2 * power + (ms >= _start_ms(2 * power + 1))
