@@ -1,9 +1,9 @@
 """Builds the site: the pages, and those that are made from the code. `make docs` runs it.
 
-    docs/*.md, docs/adr, PROTOCOL.md, CHANGELOG.md ──┐
-    the model of the configuration ─ configuration.md ├─▶ build/docs ──Sphinx──▶ build/site ──▶ checked
-    the commands of qmctl ────────────────── cli.md   │
-    the docstrings ─────────────────────── api/*.md ──┘
+docs/*.md, docs/adr, PROTOCOL.md, CHANGELOG.md ──┐
+the model of the configuration ─ configuration.md ├─▶ build/docs ──Sphinx──▶ build/site ──▶ checked
+the commands of qmctl ────────────────── cli.md   │
+the docstrings ─────────────────────── api/*.md ──┘
 """
 
 import re
@@ -30,16 +30,16 @@ CONTENTS = {
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def main() -> int:
-    """Build it; return 0 if nothing is wrong with it."""
-    source, site = REPO / "build" / "docs", REPO / "build" / "site"
-    for folder in (source, site):
-        shutil.rmtree(folder, ignore_errors=True)
+def main(folder: Path) -> int:
+    """Build it into *folder*/site; return 0 if nothing is wrong with it."""
+    source, site = folder / "docs", folder / "site"
+    for old in (source, site):
+        shutil.rmtree(old, ignore_errors=True)
     gather(source)
     if failed := build_main(["-W", "--keep-going", "-q", str(source), str(site)]):
         return failed
     complaints = sorted(faults(site))
-    print("\n".join(complaints) or f"{site.relative_to(REPO)}/index.html")
+    print("\n".join(complaints) or f"{site}/index.html")
     return bool(complaints)
 
 
@@ -75,7 +75,9 @@ def write(path: Path, text: str) -> None:
 
 def toctree(caption: str, names: list[str]) -> str:
     """Return a part of the table of contents."""
-    return "\n".join(["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""])
+    return "\n".join(
+        ["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""]
+    )
 
 
 def decisions(names: list[str]) -> str:
@@ -154,4 +156,4 @@ def faults(site: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(*sys.argv[1:]) if sys.argv[1:] else Path("build")))

@@ -9,7 +9,7 @@ project = "qmgrd"
 release = metadata.version("qmgrd")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block"]
+smartquotes = False  # It makes one dash of the two of an option.
 html_theme = "furo"
 html_title = f"qmgrd {release}"
 html_static_path = ["_static"]
@@ -17,14 +17,11 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
-templates_path: list[str] = []
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 add_module_names = False
-nitpicky = False
-suppress_warnings = ["myst.header"]  # A page of its own tests may begin at any level.
 
 
 def _skip(app: Any, what: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
@@ -32,9 +29,7 @@ def _skip(app: Any, what: str, name: str, found: Any, skip: bool, options: Any) 
     return True if type(found).__name__ == "_tuplegetter" else None
 
 
-def _literal(
-    app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]
-) -> None:
+def _literal(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
     """Have an indented part of a docstring shown as it stands: a drawing, an example."""
     for number in range(len(lines) - 1, 0, -1):
         above = [line for line in lines[:number] if line.strip()]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import typer
 
 from qmgr_config.load import PREFIX
-from qmgr_config.model import Config, Section
+from qmgr_config.model import Config
 from qmgr_config.quantity import Quantity
 from qmgr_protocol.errors import ErrorCode, class_of
 from qmgr_tools.main import app
@@ -33,28 +33,20 @@ def configuration() -> str:
     """Return the page of all options."""
     parts = [
         "# Configuration reference", "",
-        "Every option of `qmgrd.toml`, from the model that checks it. A size is a number of bytes or a text "
-        'such as `"64 GiB"`, a time a number of milliseconds or a text such as `"30 s"`.', "",
+        "Every option of `qmgrd.toml`, from the model that checks it. A size is a number of bytes "
+        'or a text such as `"64 GiB"`, a time a number of milliseconds or a text such as `"30 s"`. '
+        f"In the environment `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.", "",
     ]  # fmt: skip
     for section, field in Config.model_fields.items():
-        parts += [f"## {section}", ""]
+        parts += [f"## {section}", "", "| option | default | may be | |", "|---|---|---|---|"]
         for name, option in type(field.default).model_fields.items():
-            parts += [*_option(section, name, option, field.default), ""]
+            quantity = next((x for x in option.metadata if isinstance(x, Quantity)), None)
+            default = getattr(field.default, name)
+            shown = quantity.text(default) if quantity else _toml(default)
+            may_be = _may_be(option, quantity)
+            parts.append(f"| `{name}` | `{shown}` | {may_be} | {_escaped(option.description)} |")
+        parts.append("")
     return "\n".join(parts)
-
-
-def _option(section: str, name: str, option: Any, defaults: Section) -> Iterator[str]:
-    quantity = next((x for x in option.metadata if isinstance(x, Quantity)), None)
-    default = getattr(defaults, name)
-    shown = quantity.text(default) if quantity else _toml(default)
-    yield f"### {section}.{name}"
-    yield ""
-    yield option.description
-    yield ""
-    yield "| default | may be | environment |"
-    yield "|---|---|---|"
-    variable = f"{PREFIX}{section}__{name}".upper()
-    yield f"| `{shown}` | {_may_be(option, quantity)} | `{variable}` |"
 
 
 def _may_be(option: Any, quantity: Quantity | None) -> str:
@@ -83,14 +75,23 @@ def commands() -> str:
     root = typer.main.get_command(app)
     context = root.make_context("qmctl", [], resilient_parsing=True)
     shared = {param.name for param in root.params} | {"help"}
-    parts = ["# Commands", "", *_prose(root.help or ""), "", "These stand before or behind any command:", ""]
+    parts = [
+        "# Commands",
+        "",
+        *_prose(root.help or ""),
+        "",
+        "These stand before or behind any command:",
+        "",
+    ]
     parts += [*_options(root, context, set()), "", *_prose(root.epilog or ""), ""]
     for command, inner in _walk(root, context):
         level = "#" * inner.command_path.count(" ")
-        parts += [f"#{level} {inner.command_path}", "", *_prose(command.help or ""), ""]
+        parts += [f"#{level} {inner.command_path}", ""]
         if not hasattr(command, "commands"):
             usage = " ".join(command.collect_usage_pieces(inner))
             parts += ["```text", f"{inner.command_path} {usage}", "```", ""]
+        parts += [*_prose(command.help or ""), ""]
+        if not hasattr(command, "commands"):
             parts += [*_options(command, inner, shared), ""]
         parts += [*_prose(command.epilog or ""), ""]
     return "\n".join(parts)
@@ -108,7 +109,7 @@ def _walk(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    r"""Yield paragraphs as prose, and what Click must not wrap (after \b, or indented) as it stands."""
+    r"""Yield paragraphs as prose; what is not to be wrapped (\b, or indented) as it stands."""
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if paragraph.startswith("\b") or re.search(r"(?m)^  ", paragraph):
             yield from ("```text", paragraph.removeprefix("\b").strip("\n"), "```", "")
@@ -142,8 +143,9 @@ def errors(protocol: str) -> str:
     """Return the page of all codes, with the words that the protocol has for them."""
     words = dict(re.findall(r"(?m)^\| \d+ \| `(\w+)` \| \w+ \| [^|]*\| ?([^|]*) \|$", protocol))
     page = (
-        "# Errors\n\nThe same code in commands, clients, logs and on the wire. The class tells what to do: "
-        "*retry later* may succeed, *never* fails again, *unknown outcome* may have been done.\n\n"
+        "# Errors\n\nThe same code in commands, clients, logs and on the wire. The class tells "
+        "what to do: *retry later* may succeed, *never* fails again, *unknown outcome* may have "
+        "been done.\n\n"
         "| code | name | class | |\n|---|---|---|---|\n"
     )
     for code in ErrorCode:
@@ -171,19 +173,30 @@ def python_names() -> dict[str, str]:
 
 def _module(name: str, seen: set[object]) -> list[str]:
     module = import_module(name)
-    parts = [f"## {name}", "", "```{eval-rst}", f".. py:module:: {name}", f".. currentmodule:: {name}", ""]
-    for public in getattr(module, "__all__", [x for x in vars(module) if not x.startswith("_")]):
+    parts = [f"## {name}", "", "```{eval-rst}", f".. py:module:: {name}", ""]
+    for public in sorted(_public(module), key=lambda public: _rank(getattr(module, public))):
         found = getattr(module, public)
-        if not callable(found) or not hasattr(found, "__module__") or found in seen:
-            continue
-        if not found.__module__.startswith(("qmgr_client", "qmgr_protocol")) or (
-            not hasattr(module, "__all__") and found.__module__ != name
-        ):
-            continue
-        seen.add(found)
-        kind = "autoclass" if inspect.isclass(found) else "autofunction"
-        parts.append(f".. {kind}:: {public}")
-        if kind == "autoclass":
-            parts += ["   :members:", "   :show-inheritance:" if issubclass(found, Exception) else ""]
-        parts.append("")
+        if found not in seen:
+            seen.add(found)
+            parts.append(f".. auto{'class' if inspect.isclass(found) else 'function'}:: {public}")
+            parts += ["   :members:"] * inspect.isclass(found)
+            parts.append("")
     return [*parts, "```", ""]
+
+
+def _public(module: Any) -> Iterator[str]:
+    """Yield the functions and classes that a module offers: as it says, else those made there."""
+    said = getattr(module, "__all__", None)
+    for name, found in vars(module).items():
+        if not (inspect.isfunction(found) or inspect.isclass(found)):
+            continue
+        own = found.__module__ == module.__name__ and not name.startswith("_")
+        if name in said if said is not None else own:
+            yield name
+
+
+def _rank(found: object) -> int:
+    """Return the place of a kind: what one calls, what one holds, what is raised."""
+    if not inspect.isclass(found):
+        return 0
+    return 2 if issubclass(found, BaseException) else 1

@@ -7,9 +7,9 @@ A fenced block says what it is:
     toml      a configuration
     text      a drawing, a format: no example
 
-A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in one
-shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands for any
-lines; what differs from run to run (times, ids, rates) is compared by its form.
+A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in
+one shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands
+for any lines; what differs from run to run (times, ids, sizes) is compared by its form.
 """
 
 import contextlib
@@ -178,9 +178,7 @@ def placed(text: str, here: Path, ports: dict[str, str]) -> str:
     return re.sub(r"(?<![\w/])/tmp/(?!qm)", f"{here}/", text)
 
 
-def played(
-    session: list[Step], here: Path, ports: dict[str, str]
-) -> tuple[list[str], list[int]]:
+def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list[str], list[int]]:
     """Run the session on a terminal; return what each step printed, and its exit code."""
     script = ["cd " + shlex.quote(str(here)), "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT"]
     for step in session:
@@ -245,4 +243,3 @@ def formed(line: str) -> str:
     for pattern, word in VOLATILE:
         line = pattern.sub(word, line)
     return line.strip()
-

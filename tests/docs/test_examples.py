@@ -18,7 +18,10 @@ PAGES = sorted(
 @pytest.mark.process
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.spark if page.name == "spark.md" else ()) for page in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.spark if page.name == "spark.md" else ())
+        for page in PAGES
+    ],
     ids=[page.relative_to(REPO).as_posix() for page in PAGES],
 )
 def test_page_shows_what_happens(page: Path, pytestconfig: pytest.Config) -> None:
