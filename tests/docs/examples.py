@@ -31,7 +31,7 @@ from markdown_it import MarkdownIt
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
 MARK = "\x1e"
-TIMEOUT_S = 100
+TIMEOUT_S = 280  # A deadline, never a measure: Spark on a busy machine takes a minute.
 VOLATILE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),

@@ -16,6 +16,7 @@ PAGES = sorted(
 
 
 @pytest.mark.process
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "page",
     [
