@@ -1,21 +1,28 @@
-# docker build -t qmgrd . && docker run -p 7470:7470 -v qmgrd:/var/lib/qmgrd qmgrd
-# The volume must be on a local file system: LMDB maps its file into memory.
+# docker build -t qmgrd . && docker run -p 127.0.0.1:7470:7470 -v qmgrd:/var/lib/qmgrd qmgrd
+# The volume must be on a local file system: LMDB maps its file into memory. The root may be read-only
+# (--read-only): the daemon writes nowhere else.
+ARG PYTHON=3.11
 
-FROM python:3.11-slim AS build
+FROM python:${PYTHON}-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # The same path in both stages: a virtual environment does not move.
 RUN python -m venv /opt/qmgrd
 WORKDIR /src
+# Before the source, so that a change of the source does not install them again.
 COPY requirements-runtime.lock ./
 RUN /opt/qmgrd/bin/pip install --require-hashes -r requirements-runtime.lock
 COPY . ./
-RUN /opt/qmgrd/bin/pip install --no-deps .
+RUN /opt/qmgrd/bin/pip install --no-deps . \
+    && /opt/qmgrd/bin/pip check \
+    && /opt/qmgrd/bin/pip uninstall --yes pip setuptools
 
-FROM python:3.11-slim
+FROM python:${PYTHON}-slim
 LABEL org.opencontainers.image.title="qmgrd" \
-      org.opencontainers.image.description="A small queue manager" \
-      org.opencontainers.image.licenses="Apache-2.0"
-ENV PATH=/opt/qmgrd/bin:$PATH PYTHONUNBUFFERED=1
+      org.opencontainers.image.description="A small queue manager: persistent queues, links, tables for Spark" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim"
+ENV PATH=/opt/qmgrd/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 RUN groupadd --gid 7470 qmgrd \
     && useradd --uid 7470 --gid 7470 --home-dir /var/lib/qmgrd --shell /usr/sbin/nologin qmgrd \
     && install -d -o qmgrd -g qmgrd -m 0700 /var/lib/qmgrd

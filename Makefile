@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format demo bench figures sim crash inject fuzz soak lock clean
+.PHONY: help setup test check format docs demo bench figures sim crash inject fuzz soak lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -66,6 +66,9 @@ check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 format: setup ## put the code into shape
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+docs: setup ## the site in build/site; fails on what leads nowhere
+	@$(BIN)/python -m docs.build
 
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)

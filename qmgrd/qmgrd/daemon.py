@@ -27,6 +27,7 @@ from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
 from qmgrd.net.listener import Listener, ListenFailed, listen
 from qmgrd.net.session import Session
+from qmgrd.ops.notify import Notifier
 from qmgrd.ops.snapshot import Snapshotter
 from qmgrd.ops.turn_times import TurnTimes
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
@@ -47,8 +48,9 @@ class Daemon:
     Invariant: ``_sessions`` names each open connection once; a turn is scheduled at most once.
     """
 
-    def __init__(self, config: Config, store: LmdbStore) -> None:
+    def __init__(self, config: Config, store: LmdbStore, notifier: Notifier | None = None) -> None:
         self.config = config
+        self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
         self._sessions: dict[int, Session] = {}
@@ -140,6 +142,11 @@ class Daemon:
                             address=f"{address.host}:{address.port}")  # fmt: skip
         gc.collect()
         gc.freeze()
+        self._notifier.ready(
+            f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
+            self.config.limits.liveness_ms,  # longer than any flush that is to be tolerated
+        )
+        self._notifier.live(self._loop)
         try:
             await self._serve(listeners)
         finally:
@@ -162,6 +169,7 @@ class Daemon:
 
     def stop(self) -> None:
         """Have :meth:`run` end in good order."""
+        self._notifier.tell("STOPPING=1", status="finishing what has arrived")
         self._stopped.set()
 
     def want_turn(self) -> None:
@@ -199,6 +207,7 @@ class Daemon:
         else:
             log.error("stopping: what is stored is sound, start anew", error=str(error))
         self._failure = error
+        self._notifier.tell("STOPPING=1", status=f"failed: {error}")
         self._stopped.set()
 
     def _set_timer(self) -> None:

@@ -20,6 +20,7 @@ from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
 from qmgrd.ops import log as logs
+from qmgrd.ops.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import LmdbStore, StoreLocked, StoreMissing
 
@@ -72,7 +73,7 @@ def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
         log.error("cannot use the store", why=why)
         return EXIT_STORE
     try:
-        daemon = Daemon(config, store)
+        daemon = Daemon(config, store, Notifier(os.environ))
     except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE

@@ -1,0 +1,159 @@
+"""Builds the site: the pages, and those that are made from the code. `make docs` runs it.
+
+docs/*.md, docs/adr, PROTOCOL.md, CHANGELOG.md ──┐
+the model of the configuration ─ configuration.md ├─▶ build/docs ──Sphinx──▶ build/site ──▶ checked
+the commands of qmctl ────────────────── cli.md   │
+the docstrings ─────────────────────── api/*.md ──┘
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sphinx.cmd.build import build_main
+
+from docs import reference
+
+REPO = Path(__file__).parent.parent
+ELSEWHERE = {"protocol/PROTOCOL.md": "protocol.md", "CHANGELOG.md": "changelog.md"}
+LEFT_OUT = {"docs/PLAN.md"}  # for whoever goes on with the work
+CONTENTS = {
+    "Use": ["start", "concepts", "client", "spark"],
+    "Operate": ["operating", "configuration", "cli", "errors"],
+    "Trust": ["PROMISES", "benchmarks", "ledger"],
+    "Look inside": ["ARCHITECTURE", "adr/index", "protocol", "api/index", "changelog"],
+}
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<to>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def main(folder: Path) -> int:
+    """Build it into *folder*/site; return 0 if nothing is wrong with it."""
+    source, site = folder / "docs", folder / "site"
+    for old in (source, site):
+        shutil.rmtree(old, ignore_errors=True)
+    gather(source)
+    if failed := build_main(["-W", "--keep-going", "-q", str(source), str(site)]):
+        return failed
+    complaints = sorted(faults(site))
+    print("\n".join(complaints) or f"{site}/index.html")
+    return bool(complaints)
+
+
+def gather(source: Path) -> None:
+    """Put all pages into *source*, with the links between them."""
+    pages = {
+        path.relative_to(REPO).as_posix(): path.relative_to(REPO / "docs").as_posix()
+        for path in sorted((REPO / "docs").rglob("*.md"))
+    } | ELSEWHERE
+    made = {
+        "configuration.md": reference.configuration(),
+        "cli.md": reference.commands(),
+        "errors.md": reference.errors((REPO / "protocol/PROTOCOL.md").read_text()),
+        "adr/index.md": decisions([name for name in pages.values() if name.startswith("adr/")]),
+        **reference.python_names(),
+    }
+    for name, text in made.items():
+        write(source / name, text)
+    for path, name in pages.items():
+        if path not in LEFT_OUT:
+            write(source / name, linked((REPO / path).read_text(), path, name, pages, source))
+    shutil.copy(REPO / "docs/conf.py", source)
+    shutil.copytree(REPO / "docs/_static", source / "_static")
+    with (source / "index.md").open("a") as index:
+        index.writelines(toctree(caption, names) for caption, names in CONTENTS.items())
+
+
+def write(path: Path, text: str) -> None:
+    """Write a page, in a folder that may be new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def toctree(caption: str, names: list[str]) -> str:
+    """Return a part of the table of contents."""
+    return "\n".join(
+        ["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *names, "```", ""]
+    )
+
+
+def decisions(names: list[str]) -> str:
+    """Return the page that lists the decisions."""
+    pages = "\n".join(name.removeprefix("adr/").removesuffix(".md") for name in sorted(names))
+    return f"# Decisions\n\nEach with its reason and its price.\n\n```{{toctree}}\n{pages}\n```\n"
+
+
+def linked(text: str, path: str, name: str, pages: dict[str, str], source: Path) -> str:
+    """Return a page whose links lead to pages of the site, or to copies of files."""
+
+    def where(match: re.Match[str]) -> str:
+        words, to, anchor = match["text"], match["to"], match["anchor"] or ""
+        if urlsplit(to).scheme:
+            return match[0]
+        target = (REPO / path).parent.joinpath(to).resolve()
+        known = target.relative_to(REPO).as_posix()
+        if known in pages and known not in LEFT_OUT:
+            return f"[{words}]({up(name)}{pages[known]}{anchor})"
+        if target.is_file() and known not in LEFT_OUT:
+            write(source / "_static" / "files" / known, target.read_text())
+            return f'<a href="{up(name)}_static/files/{known}">{words.replace("`", "")}</a>'
+        if target.exists():
+            return words  # A folder, or what is for those with the source tree.
+        return match[0]  # Sphinx says that it leads nowhere, and where it stands.
+
+    return LINK.sub(where, text)
+
+
+def up(name: str) -> str:
+    """Return the way from a page to the top."""
+    return "../" * name.count("/")
+
+
+class Page(HTMLParser):
+    """What a page of the site refers to, and what can be referred to on it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take in a tag."""
+        found = dict(attrs)
+        self.ids.add(found.get("id") or "")
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"] or "")
+        elif tag in ("link", "script", "img", "iframe", "source"):
+            self.loaded.append(found.get("href") or found.get("src") or "")
+
+
+def faults(site: Path) -> Iterator[str]:
+    """Yield the links that lead nowhere, and what a page would fetch from elsewhere."""
+    pages = {path: Page(path.read_text()) for path in site.rglob("*.html")}
+    for path, page in pages.items():
+        name = path.relative_to(site)
+        for address in page.loaded:
+            if urlsplit(address).netloc:
+                yield f"{name}: loads {address}"
+        for link in (*page.links, *page.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchor = unquote(parts.fragment)
+            if not target.exists():
+                yield f"{name}: {link} leads nowhere"
+            elif anchor and target in pages and anchor not in pages[target].ids:
+                yield f"{name}: {link}: there is no such place"
+    for style in site.rglob("*.css"):
+        for address in re.findall(r"url\(['\"]?((?:https?:)?//[^)'\"]+)", style.read_text()):
+            yield f"{style.relative_to(site)}: loads {address}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(*sys.argv[1:]) if sys.argv[1:] else Path("build")))

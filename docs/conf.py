@@ -1,0 +1,46 @@
+"""The site's appearance, and how docstrings become pages. `make docs` builds it."""
+
+from importlib import metadata
+from typing import Any, cast
+
+from qmgr_client import aio
+
+project = "qmgrd"
+release = metadata.version("qmgrd")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 4
+smartquotes = False  # It makes one dash of the two of an option.
+html_theme = "furo"
+html_title = f"qmgrd {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 80
+add_module_names = False
+
+
+def _skip(app: Any, what: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of named tuples: "Alias for field number 0"."""
+    return True if type(found).__name__ == "_tuplegetter" else None
+
+
+def _literal(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
+    """Have an indented part of a docstring shown as it stands: a drawing, an example."""
+    for number in range(len(lines) - 1, 0, -1):
+        above = [line for line in lines[:number] if line.strip()]
+        indented = lines[number].startswith("    ") and not lines[number - 1].strip()
+        if indented and above and not above[-1].startswith((" ", ":", "..")):
+            lines[number:number] = ["::", ""]
+
+
+def setup(app: Any) -> None:
+    """Connect both."""
+    # What stands for the session of a client that is not open raises at whatever it is asked.
+    aio.QueueManager._session = cast(Any, None)
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-docstring", _literal)

@@ -1,0 +1,202 @@
+"""The pages that are made from the code: options, commands, errors, Python names."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_args
+
+import typer
+
+from qmgr_config.load import PREFIX
+from qmgr_config.model import Config
+from qmgr_config.quantity import Quantity
+from qmgr_protocol.errors import ErrorCode, class_of
+from qmgr_tools.main import app
+
+PYTHON = {
+    "client": ("The Python client", [
+        "qmgr_client.aio", "qmgr_client.blocking", "qmgr_client.message", "qmgr_client.errors",
+    ]),
+    "protocol": ("The protocol in Python", [
+        "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
+        "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.messages",
+        "qmgr_protocol.errors",
+    ]),
+}  # fmt: skip
+
+
+# -- options
+
+
+def configuration() -> str:
+    """Return the page of all options."""
+    parts = [
+        "# Configuration reference", "",
+        "Every option of `qmgrd.toml`, from the model that checks it. A size is a number of bytes "
+        'or a text such as `"64 GiB"`, a time a number of milliseconds or a text such as `"30 s"`. '
+        f"In the environment `store.map_bytes` is `{PREFIX}STORE__MAP_BYTES`.", "",
+    ]  # fmt: skip
+    for section, field in Config.model_fields.items():
+        parts += [f"## {section}", "", "| option | default | may be | |", "|---|---|---|---|"]
+        for name, option in type(field.default).model_fields.items():
+            quantity = next((x for x in option.metadata if isinstance(x, Quantity)), None)
+            default = getattr(field.default, name)
+            shown = quantity.text(default) if quantity else _toml(default)
+            may_be = _may_be(option, quantity)
+            parts.append(f"| `{name}` | `{shown}` | {may_be} | {_escaped(option.description)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _may_be(option: Any, quantity: Quantity | None) -> str:
+    if quantity:
+        return quantity.bounds
+    if choices := get_args(option.annotation):
+        return ", ".join(f"`{_toml(choice)}`" for choice in choices if isinstance(choice, str)) or (
+            "a list of texts"
+        )
+    return "`true`, `false`" if option.annotation is bool else "text"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"'
+
+
+# -- commands
+
+
+def commands() -> str:
+    """Return the page of all commands of qmctl."""
+    root = typer.main.get_command(app)
+    context = root.make_context("qmctl", [], resilient_parsing=True)
+    shared = {param.name for param in root.params} | {"help"}
+    parts = [
+        "# Commands",
+        "",
+        *_prose(root.help or ""),
+        "",
+        "These stand before or behind any command:",
+        "",
+    ]
+    parts += [*_options(root, context, set()), "", *_prose(root.epilog or ""), ""]
+    for command, inner in _walk(root, context):
+        level = "#" * inner.command_path.count(" ")
+        parts += [f"#{level} {inner.command_path}", ""]
+        if not hasattr(command, "commands"):
+            usage = " ".join(command.collect_usage_pieces(inner))
+            parts += ["```text", f"{inner.command_path} {usage}", "```", ""]
+        parts += [*_prose(command.help or ""), ""]
+        if not hasattr(command, "commands"):
+            parts += [*_options(command, inner, shared), ""]
+        parts += [*_prose(command.epilog or ""), ""]
+    return "\n".join(parts)
+
+
+def _walk(group: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command.hidden:
+            continue
+        inner = type(context)(command, info_name=name, parent=context)
+        yield command, inner
+        if hasattr(command, "commands"):
+            yield from _walk(command, inner)
+
+
+def _prose(text: str) -> Iterator[str]:
+    r"""Yield paragraphs as prose; what is not to be wrapped (\b, or indented) as it stands."""
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        if paragraph.startswith("\b") or re.search(r"(?m)^  ", paragraph):
+            yield from ("```text", paragraph.removeprefix("\b").strip("\n"), "```", "")
+        elif paragraph:
+            yield from (_escaped(" ".join(paragraph.split())), "")
+
+
+def _options(command: Any, context: Any, left_out: set[str]) -> Iterator[str]:
+    records = [
+        param.get_help_record(context)
+        for param in command.get_params(context)
+        if param.name not in left_out
+    ]
+    if records:
+        yield "| | |"
+        yield "|---|---|"
+    for record in records:
+        if record:  # None is a hidden one.
+            signature, meaning = (" ".join(text.split()).replace("|", "\\|") for text in record)
+            yield f"| `{signature}` | {_escaped(meaning)} |"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([<>*_@`\[\]])", r"\\\1", text)
+
+
+# -- errors
+
+
+def errors(protocol: str) -> str:
+    """Return the page of all codes, with the words that the protocol has for them."""
+    words = dict(re.findall(r"(?m)^\| \d+ \| `(\w+)` \| \w+ \| [^|]*\| ?([^|]*) \|$", protocol))
+    page = (
+        "# Errors\n\nThe same code in commands, clients, logs and on the wire. The class tells "
+        "what to do: *retry later* may succeed, *never* fails again, *unknown outcome* may have "
+        "been done.\n\n"
+        "| code | name | class | |\n|---|---|---|---|\n"
+    )
+    for code in ErrorCode:
+        kind = class_of(code).name.replace("_", " ").lower()
+        page += f"| {code.value} | `{code.name}` | {kind} | {words.get(code.name, '')} |\n"
+    return page
+
+
+# -- Python names
+
+
+def python_names() -> dict[str, str]:
+    """Return the pages of public names, by page."""
+    names = "\n".join(PYTHON)
+    index = "# Python names\n\nWhat the packages promise, from their docstrings.\n\n"
+    found = {"api/index.md": f"{index}```{{toctree}}\n{names}\n```\n"}
+    seen: set[object] = set()
+    for page, (title, modules) in PYTHON.items():
+        parts = [f"# {title}", ""]
+        for module in modules:
+            parts += _module(module, seen)
+        found[f"api/{page}.md"] = "\n".join(parts)
+    return found
+
+
+def _module(name: str, seen: set[object]) -> list[str]:
+    module = import_module(name)
+    parts = [f"## {name}", "", "```{eval-rst}", f".. py:module:: {name}", ""]
+    for public in sorted(_public(module), key=lambda public: _rank(getattr(module, public))):
+        found = getattr(module, public)
+        if found not in seen:
+            seen.add(found)
+            parts.append(f".. auto{'class' if inspect.isclass(found) else 'function'}:: {public}")
+            parts += ["   :members:"] * inspect.isclass(found)
+            parts.append("")
+    return [*parts, "```", ""]
+
+
+def _public(module: Any) -> Iterator[str]:
+    """Yield the functions and classes that a module offers: as it says, else those made there."""
+    said = getattr(module, "__all__", None)
+    for name, found in vars(module).items():
+        if not (inspect.isfunction(found) or inspect.isclass(found)):
+            continue
+        own = found.__module__ == module.__name__ and not name.startswith("_")
+        if name in said if said is not None else own:
+            yield name
+
+
+def _rank(found: object) -> int:
+    """Return the place of a kind: what one calls, what one holds, what is raised."""
+    if not inspect.isclass(found):
+        return 0
+    return 2 if issubclass(found, BaseException) else 1

@@ -1,0 +1,245 @@
+"""The examples of a page, as one shell session.
+
+A fenced block says what it is:
+
+    console   `$ command` lines, each with what it prints; nothing behind it: that is not shown
+    python    a program; what it prints stands in an `output` block behind it
+    toml      a configuration
+    text      a drawing, a format: no example
+
+A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in
+one shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands
+for any lines; what differs from run to run (times, ids, sizes) is compared by its form.
+"""
+
+import contextlib
+import os
+import pty
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+KINDS = ("console", "python", "output", "toml", "text")
+PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
+MARK = "\x1e"
+TIMEOUT_S = 280  # A deadline, never a measure: Spark on a busy machine takes a minute.
+VOLATILE = [
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "WHEN"),
+    (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
+    (re.compile(r"\bnow\b|\b[\d,.]+ ?(ms|s|min)\b( ago)?"), "AGO"),
+    (re.compile(r"\b[\d,.]+ (B|KiB|MiB|GiB|TiB)\b"), "SIZE"),
+    (re.compile(r"\bpid +\d+"), "pid PID"),
+    (re.compile(r"[ \t─━│┃┏┓┗┛┌┐└┘├┤┬┴┼╇╈]+"), " "),
+]
+
+
+class BadPage(AssertionError):
+    """A page that does not keep to the convention, or an example that does not do what it says."""
+
+
+@dataclass
+class Block:
+    """A fenced block and where it begins."""
+
+    kind: str
+    text: str
+    line: int
+    is_run: bool
+
+
+@dataclass
+class Step:
+    """One command of the session, and what the page says that it prints (None: not shown)."""
+
+    line: int
+    command: str
+    shown: str | None
+    waits_for: list[str] = field(default_factory=list)
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of a page.
+
+    Raises:
+        BadPage: one does not say what it is.
+    """
+    comment = ""
+    for token in MarkdownIt().enable("table").parse(text):
+        line = token.map[0] + 1 if token.map else 0
+        if token.type == "html_block":
+            comment = token.content
+        elif token.type == "code_block":
+            raise BadPage(f"line {line}: an indented block does not say what it is: fence it")
+        elif token.type == "fence":
+            kind = token.info.strip()
+            is_run = not re.match(r"<!-- not run: \S.* -->", comment)
+            if kind not in KINDS and is_run:
+                raise BadPage(f"line {line}: a block is {kind or 'nothing'!r}, not one of {KINDS}")
+            yield Block(kind, token.content, line, is_run)
+            comment = ""
+        elif token.nesting >= 0 and token.type != "inline":
+            comment = ""
+
+
+def steps(text: str, directory: Path) -> list[Step]:
+    """Return the session of a page; its programs are written to *directory*."""
+    found: list[Step] = []
+    for block in blocks(text):
+        if not block.is_run or block.kind == "text":
+            continue
+        if block.kind == "console":
+            found += console(block)
+        elif block.kind == "output":
+            if not found or not found[-1].command.startswith("python "):
+                raise BadPage(f"line {block.line}: output of nothing")
+            found[-1].shown = block.text
+        else:
+            file = directory / f"line{block.line}.{'py' if block.kind == 'python' else 'toml'}"
+            file.write_text(block.text)
+            checks = {"python": f"python {file}", "toml": f"qmgrd --check --config {file}"}
+            found.append(Step(block.line, checks[block.kind], None))
+    return found
+
+
+def console(block: Block) -> Iterator[Step]:
+    """Yield the commands of a console block."""
+    step: Step | None = None
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if line.startswith("$ "):
+            if step:
+                yield step
+            step = Step(number, line[2:], None)
+            if line.endswith("&") and " qmgrd " in line:
+                step.waits_for = PORT.findall(line)
+        elif step is None:
+            raise BadPage(f"line {number}: a console block begins with '$ '")
+        elif step.shown is None and step.command.endswith("\\"):
+            step.command += f"\n{line}"
+        else:
+            step.shown = (step.shown or "") + line + "\n"
+    if step:
+        yield step
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listened on just now."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [server.getsockname()[1] for server in held]
+
+
+def run(text: str) -> list[str]:
+    """Run the examples of a page; return what does not do as the page says."""
+    return list(faults(*went(text)))
+
+
+def went(text: str) -> tuple[list[Step], list[str], list[int]]:
+    """Run the examples of a page; return its steps, what each printed, and its exit code."""
+    here = Path(tempfile.mkdtemp(prefix="qm"))
+    try:
+        session = steps(text, here)
+        named = sorted({*PORT.findall(text), "7470"})
+        ports = {name: str(port) for name, port in zip(named, free_ports(len(named)), strict=True)}
+        for file in here.glob("line*"):
+            file.write_text(placed(file.read_text(), here, ports))
+        return session, *played(session, here, ports)
+    finally:
+        shutil.rmtree(here, ignore_errors=True)
+
+
+def rewritten(text: str) -> str:
+    """Return the page with what its commands print now, where that differs."""
+    lines = text.splitlines(keepends=True)
+    session, output, _ = went(text)
+    for step, printed in reversed(list(zip(session, output, strict=True))):
+        if step.shown is not None and not matches(step.shown, printed):
+            first = text.count("\n", 0, text.index(step.shown, _offset(lines, step.line)))
+            tidy = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+            lines[first : first + step.shown.count("\n")] = [f"{tidy}\n"]
+    return "".join(lines)
+
+
+def _offset(lines: list[str], number: int) -> int:
+    return sum(map(len, lines[: number - 1]))
+
+
+def placed(text: str, here: Path, ports: dict[str, str]) -> str:
+    """Return *text* with this run's directory and ports in place of the page's."""
+    text = PORT.sub(lambda match: ports[match[0]], text)
+    return re.sub(r"(?<![\w/])/tmp/(?!qm)", f"{here}/", text)
+
+
+def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list[str], list[int]]:
+    """Run the session on a terminal; return what each step printed, and its exit code."""
+    script = ["cd " + shlex.quote(str(here)), "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT"]
+    for step in session:
+        script.append(placed(step.command, here, ports))
+        script += ["code=$?"]
+        for port in step.waits_for:
+            script.append(f"until (: < /dev/tcp/127.0.0.1/{ports[port]}) 2> /dev/null; do :; done")
+        script.append(f"printf '{MARK}%s{MARK}' $code")
+    (here / "session.sh").write_text("\n".join(script) + "\n")
+    printed = on_terminal(["bash", "--noprofile", "--norc", str(here / "session.sh")], {
+        **os.environ, "HOME": str(here), "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}",
+    })  # fmt: skip
+    for name, port in ports.items():
+        printed = printed.replace(f"127.0.0.1:{port}", f"127.0.0.1:{name}")
+    parts = printed.replace(str(here), "/tmp").split(MARK)
+    return parts[0:-1:2], [int(code) for code in parts[1::2]]
+
+
+def on_terminal(command: list[str], environ: dict[str, str]) -> str:
+    """Run a command with a terminal for its output; return that."""
+    main, side = pty.openpty()
+    with subprocess.Popen(
+        ["timeout", str(TIMEOUT_S), *command], stdin=subprocess.DEVNULL, stdout=side, stderr=side,
+        env=environ,
+    ):  # fmt: skip
+        os.close(side)
+        printed = b""
+        with contextlib.suppress(OSError):  # EIO is the end of a terminal.
+            while data := os.read(main, 1 << 16):
+                printed += data
+    os.close(main)
+    return printed.decode().replace("\r\n", "\n")
+
+
+def faults(session: list[Step], output: list[str], codes: list[int]) -> Iterator[str]:
+    """Yield where a step did not print or end as the page says."""
+    for number, step in enumerate(session):
+        if number >= len(output):
+            yield f"line {step.line}: {step.command}: never ended"
+            return
+        printed, code = output[number], codes[number]
+        if step.shown is not None and not matches(step.shown, printed):
+            yield f"line {step.line}: {step.command}\nshown:\n{step.shown}\nprinted:\n{printed}"
+        if code and not (step.shown or "").startswith("error:"):
+            yield f"line {step.line}: {step.command}: exit code {code}\n{printed}"
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a text is what the page shows, but for what differs from run to run."""
+    lines = [
+        "(.*\n)?" if line.strip() == "..." else re.escape(formed(line)) + "\n"
+        for line in shown.strip().splitlines()
+    ]
+    found = "".join(f"{formed(line)}\n" for line in printed.strip().splitlines())
+    return re.fullmatch("".join(lines), found, re.DOTALL) is not None
+
+
+def formed(line: str) -> str:
+    """Return the form of a line."""
+    for pattern, word in VOLATILE:
+        line = pattern.sub(word, line)
+    return line.strip()

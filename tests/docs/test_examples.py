@@ -1,0 +1,107 @@
+"""What the README and the pages show is what happens; and that a page could not go wrong unseen."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import BadPage, blocks, matches, rewritten, run
+
+REPO = Path(__file__).parents[2]
+OWN_TESTS = {"PROTOCOL.md"}  # tests/qmgr_protocol/test_protocol_document.py
+PAGES = sorted(
+    path
+    for path in (REPO / "README.md", *REPO.glob("docs/**/*.md"))
+    if path.name not in OWN_TESTS and "```" in path.read_text()
+)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.spark if page.name == "spark.md" else ())
+        for page in PAGES
+    ],
+    ids=[page.relative_to(REPO).as_posix() for page in PAGES],
+)
+def test_page_shows_what_happens(page: Path, pytestconfig: pytest.Config) -> None:
+    """`--rewrite` has the page show what its commands print now."""
+    if pytestconfig.getoption("rewrite"):
+        page.write_text(rewritten(page.read_text()))
+    faults = run(page.read_text())
+    assert not faults, "\n\n".join(faults)
+
+
+@pytest.mark.parametrize("page", sorted(REPO.glob("docs/**/*.md")), ids=lambda path: path.name)
+def test_block_says_what_it_is(page: Path) -> None:
+    list(blocks(page.read_text()))
+
+
+def fenced(kind: str, text: str) -> str:
+    return f"```{kind}\n{text}\n```\n"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        fenced("", "ls"),
+        fenced("bash", "ls"),
+        "text\n\n    ls\n",
+        f"<!-- not run: -->\n{fenced('', 'ls')}",
+        f"<!-- not run: of another -->\n\nwords\n\n{fenced('', 'ls')}",
+    ],
+)
+def test_unmarked_block_is_refused(page: str) -> None:
+    with pytest.raises(BadPage):
+        list(blocks(page))
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        (fenced("console", "$ echo one\ntwo"), "printed:\none"),
+        (fenced("console", "$ false"), "exit code 1"),
+        (fenced("python", "1 / 0"), "ZeroDivisionError"),
+        (fenced("python", "print(1)") + fenced("output", "2"), "printed:\n1"),
+        (fenced("toml", "[link]\nspeed = 1"), "link.speed: unknown key"),
+        (fenced("console", "$ exit 0\n$ echo later"), "never ended"),
+    ],
+)
+def test_example_that_does_otherwise_is_found(page: str, fault: str) -> None:
+    assert fault in "\n".join(run(page))
+
+
+def test_page_can_be_rewritten() -> None:
+    page = "words\n" + fenced("console", "$ echo one\ntwo\nthree\n$ echo four\nfour\n$ echo 5\n6")
+    right = "words\n" + fenced("console", "$ echo one\none\n$ echo four\nfour\n$ echo 5\n5")
+    assert rewritten(page) == right
+
+
+def test_session_goes_on_from_block_to_block() -> None:
+    page = (
+        fenced("console", "$ export A=1; echo $A > /tmp/file")
+        + fenced("python", "import os\nprint(os.environ['A'], open('/tmp/file').read())")
+        + fenced("output", "1 1")
+        + f"<!-- not run: it would fail -->\n{fenced('console', '$ false')}"
+        + fenced("console", "$ echo a \\\n  b; pwd\na b\n/tmp")
+    )
+    assert run(page) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("put on Q: NYC.1790000000000000", "put on Q: NYC.1795265697240073", True),
+        ("3 s ago", "now", True),
+        ("ready 1", "ready 2", False),
+        ("a\n...\nd", "a\nb\nc\nd", True),
+        ("a\n...\nd", "a\nb\nc\ne", False),
+        ("...\nd", "d", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_what_differs_from_run_to_run_is_compared_by_its_form(
+    shown: str, printed: str, same: bool
+) -> None:
+    assert matches(shown, printed) is same

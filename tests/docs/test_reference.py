@@ -1,0 +1,48 @@
+"""The pages that are made from the code."""
+
+import typer
+
+from docs import reference
+from qmgr_config.model import Config
+from qmgr_protocol.errors import ErrorCode
+from qmgr_tools.main import app
+from tests.qmgr_protocol.test_protocol_document import text as protocol
+
+
+def test_each_option_stands_with_its_default_and_bounds() -> None:
+    page = reference.configuration()
+    for section, field in Config.model_fields.items():
+        part = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        for name in type(field.default).model_fields:
+            assert part.count(f"| `{name}` |") == 1
+    assert "| `map_bytes` | `64 GiB` | 1 MiB to 16 TiB | The most that the store may hold" in page
+    assert '| `tcp` | `["127.0.0.1:7470"]` | a list of texts |' in page
+    assert '| `format` | `"auto"` | `"auto"`, `"console"`, `"json"` |' in page
+
+
+def test_each_command_stands_with_its_options() -> None:
+    page = reference.commands()
+    root = typer.main.get_command(app)
+    assert isinstance(root, typer.core.TyperGroup)
+    for name in root.commands:
+        assert f"\n## qmctl {name}\n" in page
+    part = page.partition("\n### qmctl queue create\n")[2].partition("\n### ")[0]
+    assert "```text\nqmctl queue create [OPTIONS] {QUEUE}\n```" in part
+    assert "| `--lease TIME` | How long a message may be held" in part
+    assert "--connect" not in part  # Said once, for all.
+
+
+def test_each_error_stands_with_what_the_protocol_says() -> None:
+    page = reference.errors(protocol())
+    for code in ErrorCode:
+        assert f"| {code.value} | `{code.name}` | " in page
+    assert "| 303 | `QUEUE_FULL` | retry later | holds `depth_max` messages |" in page
+
+
+def test_public_names_stand_once_and_where_they_are_imported_from() -> None:
+    pages = reference.python_names()
+    client = pages["api/client.md"]
+    assert client.count(".. autofunction:: connect\n") == 2  # of aio, of blocking
+    assert client.count(".. autoclass:: Message\n") == 1
+    assert ".. autoclass:: Delivered" not in client
+    assert ".. autofunction:: class_of\n" in pages["api/protocol.md"]

@@ -1,0 +1,173 @@
+"""The Dockerfile and what it packs, as far as that can be told without a container engine."""
+
+import fnmatch
+import json
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from qmgr_config.load import load
+from qmgr_tools.main import run as qmctl
+from tests.process.daemon import Daemon
+
+REPO = Path(__file__).parent.parent
+ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction with its arguments on one line."""
+    text = re.sub(r"(?m)^#.*\n", "", (REPO / "Dockerfile").read_text()).replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
+    return [(name, " ".join(rest.split())) for name, rest in lines]
+
+
+def stages() -> list[list[tuple[str, str]]]:
+    """The instructions of each stage, FROM first."""
+    found: list[list[tuple[str, str]]] = []
+    for name, rest in instructions():
+        if name == "FROM":
+            found.append([])
+        if found:
+            found[-1].append((name, rest))
+    return found
+
+
+def only(name: str) -> str:
+    """The arguments of the one such instruction of the last stage."""
+    (found,) = [rest for other, rest in stages()[-1] if other == name]
+    return found
+
+
+def is_ignored(path: str) -> bool:
+    """Whether .dockerignore keeps a path of the context out: the last line that matches decides."""
+    ignored = False
+    for line in (REPO / ".dockerignore").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        pattern = line.removeprefix("!")
+        parents = [path, *map(str, Path(path).parents)][: path.count("/") + 1]
+        if any(_matches(parent, pattern) for parent in parents):
+            ignored = not line.startswith("!")
+    return ignored
+
+
+def _matches(path: str, pattern: str) -> bool:
+    if pattern.startswith("**/"):
+        return fnmatch.fnmatch(path.rpartition("/")[2], pattern[3:])
+    return path.count("/") == pattern.count("/") and fnmatch.fnmatch(path, pattern)
+
+
+def test_last_stage_has_what_the_first_built_at_the_same_path() -> None:
+    build, last = stages()
+    assert build[0][1].endswith(" AS build")
+    assert ("RUN", "python -m venv /opt/qmgrd") in build
+    assert ("COPY", "--from=build /opt/qmgrd /opt/qmgrd") in last
+    assert not [rest for name, rest in last if name == "RUN" and "pip" in rest]
+
+
+def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
+    copied = [
+        source
+        for name, rest in instructions()
+        if name == "COPY" and "--from" not in rest
+        for source in rest.split()[:-1]
+    ]
+    assert "requirements-runtime.lock" in copied
+    for source in copied:
+        assert (REPO / source).exists()
+        assert source == "." or not is_ignored(source)
+
+
+def test_context_is_what_the_package_is_made_of() -> None:
+    needed = ["pyproject.toml", "README.md", "LICENSE", "config/qmgrd.toml", "qmgrd/qmgrd/main.py"]
+    assert [path for path in needed if is_ignored(path)] == []
+    others = [".git", ".venv", "tests", "docs", "build", "qmgrd/qmgrd/__pycache__", "Dockerfile"]
+    assert [path for path in others if not is_ignored(path)] == []
+
+
+def test_it_is_nobody_in_particular_who_runs_it() -> None:
+    """A number, for Kubernetes' runAsNonRoot; the directory of the volume belongs to it."""
+    user = only("USER")
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+    made = only("RUN")
+    assert f"--uid {user.partition(':')[0]} " in made
+    assert f"-m 0700 {only('VOLUME')}" in made
+    kinds = [name for name, _ in stages()[-1]]
+    assert kinds.index("RUN") < kinds.index("USER") < kinds.index("ENTRYPOINT")
+
+
+def test_signals_reach_the_daemon() -> None:
+    assert only("STOPSIGNAL") == "SIGTERM"
+    program, *arguments = json.loads(only("ENTRYPOINT"))  # No shell stands in between.
+    assert program == "qmgrd"
+    copied = only_copy_to(arguments[-1])
+    config = load(REPO / copied)
+    assert config.listen.addresses[0].port == int(only("EXPOSE"))
+    assert str(config.queue_manager.data_dir) == only("VOLUME")
+
+
+def only_copy_to(target: str) -> str:
+    (source,) = [
+        rest.split()[0]
+        for name, rest in stages()[-1]
+        if name == "COPY" and rest.endswith(f" {target}")
+    ]
+    return source
+
+
+def test_labels_are_those_of_the_package() -> None:
+    labels = dict(
+        part.split("=", 1) for part in shlex.split(only("LABEL")) if part.startswith("org.")
+    )
+    project = (REPO / "pyproject.toml").read_text()
+    for key in ("version", "title", "licenses", "description"):
+        assert labels[f"org.opencontainers.image.{key}"]
+    assert f'version = "{labels["org.opencontainers.image.version"]}"' in project
+
+
+@pytest.mark.process
+def test_health_check_finds_a_daemon_with_that_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, *arguments = json.loads(only("HEALTHCHECK").partition("CMD ")[2])
+    assert program == "qmctl"
+    shipped = load(REPO / "config/examples/container.toml").model_dump(exclude_unset=True)
+    daemon = Daemon(tmp_path / "data", **shipped | {"listen": {
+        **shipped["listen"], "tcp": ["0.0.0.0:0"],
+    }})  # fmt: skip
+    try:
+        address = daemon.start().address.replace("0.0.0.0", "127.0.0.1")
+        monkeypatch.setenv("QMCTL_CONNECT", address)
+        assert qmctl(arguments) == 0
+        daemon.stop()
+        assert qmctl(arguments) != 0
+    finally:
+        daemon.close()
+
+
+def test_package_has_every_source_and_no_test(tmp_path: Path) -> None:
+    """What `pip install .` installs, which is not editable."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
+        cwd=REPO, check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+    sources = {
+        path.relative_to(REPO / root).as_posix()
+        for root in ROOTS
+        for path in (REPO / root).glob("*/**/*")
+        if path.suffix == ".py" or path.name == "py.typed"
+    }
+    assert sources <= names
+    data = {name.partition("/data/share/")[2] for name in names if ".data/" in name}
+    assert {"qmgrd/qmgrd.toml", "qmgrd/qmgrd.service", "qmgrd/examples/hub.toml"} <= data
+    assert {name for name in names - sources if ".dist-info/" not in name} == {
+        name for name in names if ".data/data/share/qmgrd/" in name
+    }

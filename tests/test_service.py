@@ -1,0 +1,71 @@
+"""config/qmgrd.service: that systemd takes it, and that it lets the daemon do its work."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qmgr_config.load import load
+from qmgr_config.model import Config
+from qmgrd.ops.notify import Notifier
+
+UNIT = Path(__file__).parent.parent / "config" / "qmgrd.service"
+
+
+def settings() -> dict[str, list[str]]:
+    """Each key of the unit with its values; no section of it has a key of another."""
+    found: dict[str, list[str]] = {}
+    for line in UNIT.read_text().splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_takes_it(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/qmgrd/bin/qmgrd", sys.executable))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True
+    )
+    assert (found.stdout + found.stderr, found.returncode) == ("", 0)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_systemd_finds_little_exposed() -> None:
+    """2.0 of 10 is its limit of "OK"; most of the rest is that the daemon has sockets."""
+    subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", UNIT],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_service_manager_waits_for_the_daemon_and_watches_it() -> None:
+    unit = settings()
+    assert unit["Type"] == ["notify"]
+    assert unit["NotifyAccess"] == ["main"]
+    watchdog_s = int(unit["WatchdogSec"][0].removesuffix("s"))
+    notifier = Notifier({"NOTIFY_SOCKET": "/none", "WATCHDOG_USEC": f"{watchdog_s}000000"})
+    notifier.ready("", Config().limits.liveness_ms)
+    assert notifier.watchdog_ms == watchdog_s * 1000  # Long enough for the defaults as it is.
+
+
+def test_directories_are_those_of_the_configuration() -> None:
+    unit = settings()
+    assert Path("/var/lib", *unit["StateDirectory"]) == Config().queue_manager.data_dir
+    assert unit["RuntimeDirectory"] == ["qmgrd"]
+    assert int(unit["LimitNOFILE"][0]) > 2 * Config().listen.connections_max
+
+
+def test_snapshot_may_lower_its_priority() -> None:
+    """os.nice fails without it, and each snapshot with it. The last line about a call counts."""
+    filters = settings()["SystemCallFilter"]
+    assert filters.index("setpriority") > filters.index("~@privileged @resources")
+
+
+@pytest.mark.parametrize("file", sorted(UNIT.parent.glob("**/*.toml")), ids=lambda path: path.name)
+def test_configuration_that_is_shipped_is_sound(file: Path) -> None:
+    load(file)
