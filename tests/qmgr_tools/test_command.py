@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from qmgr_tools.command import Call, command, confirm, shared_options
+from qmgr_tools.command import Call, command, confirm, group, shared_options
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.output import Format
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
@@ -36,8 +36,8 @@ def test_held_call_keeps_its_address(
 def test_only_who_is_watched_or_connects_takes_the_options_for_it() -> None:
     app = typer.Typer(callback=shared_options, rich_markup_mode=None)
     seen: list[Call] = []
-    command(app, "see", watched=True)(lambda call: seen.append(call))
-    command(app, "note", local=True)(lambda call: seen.append(call))
+    command(watched=True)(lambda call: seen.append(call)).add_to(app, "see")
+    command(local=True)(lambda call: seen.append(call)).add_to(app, "note")
     runner = CliRunner()
     assert runner.invoke(app, ["see", "--watch", "500ms"]).exit_code == 0
     assert runner.invoke(app, ["see", "--watch"]).exit_code == 0
@@ -50,11 +50,13 @@ def test_command_has_its_own_options_and_the_shared_ones() -> None:
     app = typer.Typer(callback=shared_options, rich_markup_mode=None)
     seen = []
 
-    @command(app, "try", "More help.")
+    @command("More help.")
     def attempt(call: Call, name: str, loud: bool = False) -> None:
         """Help of try."""
         seen.append((call, name, loud))
 
+    attempt.add_to(app, "try")
+    command()(lambda call: None).add_to(app, "other")
     runner = CliRunner()
     done = runner.invoke(app, ["-o", "json", "try", "N", "--loud", "--connect", "h:1"])
     assert (done.exit_code, done.output) == (0, "")
@@ -62,6 +64,21 @@ def test_command_has_its_own_options_and_the_shared_ones() -> None:
     text = runner.invoke(app, ["try", "--help"]).output
     assert "Help of try." in text
     assert "More help." in text
+
+
+def test_group_begins_with_the_names_of_its_commands() -> None:
+    app = typer.Typer(callback=shared_options, rich_markup_mode=None)
+    seen: list[str] = []
+    app.add_typer(
+        group("Things", "More.", ls=command()(lambda call: seen.append("ls")),
+              rm=command()(lambda call: seen.append("rm"))), name="thing",
+    )  # fmt: skip
+    runner = CliRunner()
+    text = runner.invoke(app, ["thing", "--help"]).output
+    assert "Things: ls, rm.\n\n  More.\n" in text
+    assert "Things: ls, rm.\n" in runner.invoke(app, ["--help"]).output
+    assert runner.invoke(app, ["thing", "rm"]).exit_code == 0
+    assert seen == ["rm"]
 
 
 def test_yes_is_enough() -> None:

@@ -48,7 +48,7 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
         assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
         assert client.status()["name"] == "QM"
         said = qm("connection", "close", str(number), "--yes").out
-        assert said == f"closed connection {number} of hangs; 1 message of it come back\n"
+        assert said == f"closed connection {number} of hangs; it held 1 message\n"
         with pytest.raises(RequestError, match="closed by an operator of QM"):
             client.status()
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"

@@ -1,11 +1,12 @@
+import re
 import shlex
 from typing import Any
 
 import pytest
 import typer
 
-from qmgr_tools.help_text import SECTIONS, parts
-from qmgr_tools.main import app
+from qmgr_tools.help_text import parts
+from qmgr_tools.main import TREE, app
 from tests.qmgr_tools.conftest import Qmctl
 
 HYPHENATED = tuple(f"{letter}-" for letter in "abcdefghijklmnopqrstuvwxyz")
@@ -62,8 +63,14 @@ def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
 def test_each_command_has_examples_that_parse(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = examples(find(*path).epilog) or examples(find(*path[:-1]).epilog)
+    own = examples(find(*path).epilog)
     assert path in [command for words in own for command in called(words, monkeypatch)]
+
+
+def test_each_example_is_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in LEAVES:
+        for words in examples(find(*path).epilog):
+            assert called(words, monkeypatch) == [path]
 
 
 @pytest.mark.parametrize("words", examples(ROOT.epilog), ids=" ".join)
@@ -86,8 +93,20 @@ def test_nothing_wraps_badly_at_80_columns(
     assert [line for line in lines if line.count('"') % 2] == []  # Quoted words stay together.
 
 
-def test_each_command_stands_in_a_section() -> None:
-    assert set(ROOT.commands) <= {name for names in SECTIONS.values() for name in names}
+def test_commands_stand_in_sections_in_the_order_of_the_tree(qmctl: Qmctl) -> None:
+    listed = qmctl("--help").out.partition("\nOptions:")[0].splitlines()
+    for section, commands in TREE.items():
+        start = listed.index(f"{section}:") + 1
+        end = listed.index("", start) if "" in listed[start:] else len(listed)
+        rows = [line.split()[0] for line in listed[start:end] if re.match("  [a-z]", line)]
+        assert rows == list(commands)
+
+
+def test_group_names_its_commands(qmctl: Qmctl) -> None:
+    for path in GROUPS:
+        if path:
+            names = ", ".join(find(*path).commands)
+            assert f": {names}." in " ".join(qmctl(*path, "--help").out.split())
 
 
 def test_commands_come_before_options_and_examples_last(qmctl: Qmctl) -> None:

@@ -30,7 +30,7 @@ def test_batch_prints_tables_with_rates(qm: Qmctl, queue: str) -> None:
     ]  # fmt: skip
     (own,) = [row.split("\t") for row in rows if row.startswith(f"{queue}\t")]
     assert own[:6] == [queue, "1", "0", "0", "0", "0"]
-    assert own[-1] == "ok"
+    assert own[-1] == "open"
 
 
 def test_json_has_a_line_for_each_look(qm: Qmctl, queue: str) -> None:
@@ -38,7 +38,7 @@ def test_json_has_a_line_for_each_look(qm: Qmctl, queue: str) -> None:
     assert [set(look) for look in looks] == [{"head", "queues", "links", "connections"}] * 2
     for look in looks:
         (row,) = [row for row in look["queues"] if row["queue"] == queue]
-        assert (row["put_rate"], row["state"]) == (0.0, "ok")
+        assert (row["put_rate"], row["state"]) == (0.0, "open")
         assert {"cpu_percent", "turn_rate", "store_percent", "uptime_ms"} <= set(look["head"])
     assert len(looks[1]["queues"][0]["trend"]) == 3
     said = qm("top", "--help").out

@@ -19,7 +19,7 @@ WELCOME = m.Welcome(1, "OLD", b"S" * 16, 7)
 async def test_sample_has_all_that_is_asked(queue: str, daemon: Daemon) -> None:
     async with connect(daemon.unix) as manager:
         await manager.put(queue, b"x")
-    feed = Feed(daemon.unix)
+    feed = Feed(lambda: daemon.unix)
     first, second = await feed.sample(), await feed.sample()
     assert first.status["name"] == "QM"
     assert {row["queue"]: row["ready"] for row in first.queues}[queue] == 1
@@ -34,7 +34,7 @@ async def test_sample_has_all_that_is_asked(queue: str, daemon: Daemon) -> None:
 
 @pytest.mark.process
 async def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
-    feed = Feed(own_daemon.unix)
+    feed = Feed(lambda: own_daemon.unix)
     boot = (await feed.sample()).status["boot"]
     own_daemon.program.stop()
     for _ in range(3):

@@ -88,12 +88,12 @@ def test_trend_of_a_queue_that_was_gone_begins_anew() -> None:
 @pytest.mark.parametrize(
     ("told", "state"),
     [
-        ({}, "ok"),
+        ({}, "open"),
         ({"depth": 10}, "full"),
         ({"bytes": 100}, "full"),
         ({"put_inhibit": True, "get_inhibit": False}, "no puts"),
         ({"get_inhibit": True}, "no gets"),
-        ({"put_inhibit": True, "get_inhibit": True, "depth": 10}, "inhibited"),
+        ({"put_inhibit": True, "get_inhibit": True, "depth": 10}, "closed"),
         ({"queue": "@HUB", "kind": "transmission"}, "blocked"),
         ({"queue": "@HUB", "kind": "transmission", "depth": 10}, "full"),
         ({"queue": "@GONE", "kind": "transmission"}, "no link"),

@@ -19,7 +19,7 @@ HEAD = {
 
 def queue(name: str, ready: int, **told: Any) -> dict[str, Any]:
     known = {"leased": 0, "put_rate": 1.5, "get_rate": None, "ack_rate": 0.0, "bytes": 2_048,
-             "consumers": 1, "state": "ok", "trend": (1, 2, 4), "depth_max": 100_000}  # fmt: skip
+             "consumers": 1, "state": "open", "trend": (1, 2, 4), "depth_max": 100_000}  # fmt: skip
     return {"queue": name, "ready": ready} | known | told
 
 

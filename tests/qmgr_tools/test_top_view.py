@@ -22,7 +22,7 @@ from qmgr_tools.top_view import (
 
 def queue(name: str, ready: int | None = 0, **told: Any) -> dict[str, Any]:
     known = {"leased": 0, "put_rate": 0.0, "get_rate": 0.0, "ack_rate": 0.0, "bytes": 0,
-             "consumers": 0, "state": "ok", "trend": (0,)}  # fmt: skip
+             "consumers": 0, "state": "open", "trend": (0,)}  # fmt: skip
     return {"queue": name, "ready": ready} | known | told
 
 

@@ -89,6 +89,11 @@ class Call:
         """Return what to connect to, and what named it."""
         return target.find(self.connect, self.data_dir, self.context, os.environ)
 
+    def where(self) -> dict[str, str | None]:
+        """Return the address, and the context that it is of, for scripts."""
+        found = self.target()
+        return {"context": found.context or None, "address": found.address}
+
     def held(self) -> "Call":
         """Return this call, with the address that it has now, whatever becomes of the context."""
         if self.data_dir is not None:  # It tells where a daemon listens that was started anew.
@@ -139,6 +144,11 @@ class Call:
                 better = look_for(known, _queues(client)) if is_missed else ""
                 raise refused(doing, error, better) from error
 
+    def check(self, doing: str) -> None:
+        """Raise a Failure where nobody answers: at the start that is one, as for all commands."""
+        with self.client(doing):
+            pass
+
 
 def _queues(client: "Client") -> list[str]:
     """Return the names of the queues that people make, as far as the daemon tells."""
@@ -149,17 +159,34 @@ def _queues(client: "Client") -> list[str]:
     return [str(row["queue"]) for row in rows if row.get("kind") != "transmission"]
 
 
-def command(
-    app: typer.Typer, name: str, more_help: str = "", *, watched: bool = False, local: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that makes a function the command *name*, with the shared options.
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A function that is a command, with the shared options.
 
-    The function takes a Call, then its own parameters. Its docstring is the help; the examples at
-    its end go below the options. One that is *watched* shows what it does by watch.follow and has
-    --watch; a *local* one connects to nothing.
+    It takes a Call, then its own parameters. Its docstring is the help, in front of *more_help*;
+    the examples at its end go below the options. One that is *watched* shows what it does by
+    watch.follow and has --watch; a *local* one connects to nothing.
     """
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    function: Callable[..., None]
+    more_help: str = ""
+    watched: bool = False
+    local: bool = False
+
+    def add_to(self, app: typer.Typer, name: str, section: str | None = None) -> None:
+        """Make this the command *name* of *app*; the help lists it in that *section*."""
+        above, examples = help_text.parts(inspect.getdoc(self.function) or "", self.more_help)
+        # Click's own summary ends in the middle of a sentence.
+        first = " ".join(above.partition("\n\n")[0].split())
+        kind = watch.Command if self.watched else help_text.Command
+        add = app.command(
+            name, cls=kind, help=above, epilog=examples, short_help=first, rich_help_panel=section
+        )
+        add(self._with_options())
+
+    def _with_options(self) -> Callable[..., None]:
+        """Return what Typer is to call; it reads signature and annotations."""
+
         def run(
             ctx: typer.Context,
             watch_s: watch.Watch = None,
@@ -171,24 +198,36 @@ def command(
         ) -> None:
             before = ctx.find_root().obj or Call()
             call = Call(connect, data_dir, output, context, watch_s)
-            function(call.over(before), **own)
+            self.function(call.over(before), **own)
 
-        not_taken = {"own"} | (set() if watched else {"watch_s"}) | (WHERE if local else set())
+        not_taken = {"own"} | (set() if self.watched else {"watch_s"})
+        not_taken |= WHERE if self.local else set()
         shared = inspect.signature(run).parameters.values()
-        own = list(inspect.signature(function).parameters.values())[1:]
+        own = list(inspect.signature(self.function).parameters.values())[1:]
         taken = [*own, *(p for p in shared if p.name not in not_taken)]
         both = [p.replace(kind=p.KEYWORD_ONLY) for p in taken]
-        # Typer reads both.
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in both}
-        above, examples = help_text.parts(inspect.getdoc(function) or "", more_help)
-        first = " ".join(above.partition("\n\n")[0].split())
-        # Click's own summary ends in the middle of a sentence.
-        kind = watch.Command if watched else help_text.Command
-        app.command(name, cls=kind, help=above, epilog=examples, short_help=first)(run)
-        return function
+        return run
 
-    return decorate
+
+def command(
+    more_help: str = "", *, watched: bool = False, local: bool = False
+) -> Callable[[Callable[..., None]], Command]:
+    """Return a decorator that makes a function a Command."""
+    return lambda function: Command(function, more_help, watched, local)
+
+
+def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
+    """Return *commands* as a group; its help begins with *about* and their names."""
+    first = f"{about}: {', '.join(commands)}."
+    app = typer.Typer(
+        cls=help_text.Group, help=f"{first}\n\n{more_help}".rstrip(), short_help=first,
+        no_args_is_help=True,
+    )  # fmt: skip
+    for name, found in commands.items():
+        found.add_to(app, name)
+    return app
 
 
 def shared_options(

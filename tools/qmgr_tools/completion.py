@@ -67,6 +67,13 @@ def peers(ctx: typer.Context, incomplete: str) -> list[str]:
     return _names(dict.fromkeys(named + [row.get("peer") for row in found.get("inbound", ())]))
 
 
+def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the numbers of the open connections, each with the name that the peer gave."""
+    rows = _asked(ctx, lambda client: client.connection_list()) or ()
+    found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
+    return [(str(number), "".join(names)) for number, names in found if type(number) is int]
+
+
 def contexts(incomplete: str) -> list[tuple[str, str]]:
     """Return the names of the contexts, each with its address."""
     with suppress(Exception):  # A file that cannot be read is told by the command itself.

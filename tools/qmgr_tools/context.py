@@ -6,24 +6,18 @@ from typing import Annotated
 import typer
 
 from qmgr_protocol.name import NAME_MAX, is_name
-from qmgr_tools import completion, context_file, dry_run, help_text, output
+from qmgr_tools import completion, context_file, dry_run, output
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.target import CONTEXT_ENVIRONMENT, DEFAULT, ENVIRONMENT, ORDER, checked
 
-HELP = f"""Contexts: names for the addresses of queue managers.
-
-The first of these that speaks says where a command connects to:
+MORE_HELP = f"""The first of these that speaks says where a command connects to:
 
 \b
 {ORDER}
 
 They lie in $XDG_CONFIG_HOME/qmctl/contexts.json, else in ~/.config.
 """
-app = typer.Typer(
-    cls=help_text.Group, help=HELP, no_args_is_help=True, rich_markup_mode=None,
-    short_help="Names for the addresses of queue managers: add, ls, use, show, rm.",
-)  # fmt: skip
 
 Name = Annotated[
     str,
@@ -36,7 +30,7 @@ COLUMNS = (output.text("mark", "CURRENT"), output.text("context"), output.text("
 FACTS = (output.text("context"), output.text("address"), output.text("source", "chosen by"))
 
 
-@command(app, "add", local=True)
+@command(local=True)
 def add(
     call: Call,
     name: Annotated[
@@ -81,7 +75,7 @@ def add(
     _tell(call, name, address, is_current, words + (", the current one" if use else hint))
 
 
-@command(app, "ls", local=True)
+@command(local=True)
 def ls(call: Call) -> None:
     """List the contexts; * marks the current one.
 
@@ -103,7 +97,7 @@ def ls(call: Call) -> None:
             break
 
 
-@command(app, "use", local=True)
+@command(local=True)
 def use(
     call: Call,
     name: Annotated[
@@ -134,7 +128,7 @@ def use(
     _tell(call, name, address, name is not None, words)
 
 
-@command(app, "show")
+@command()
 def show(call: Call) -> None:
     """Show where commands connect to, and what says so. It does not connect.
 
@@ -152,7 +146,7 @@ def show(call: Call) -> None:
         output.facts(FACTS, row)
 
 
-@command(app, "rm", local=True)
+@command(local=True)
 def rm(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
     """Remove a context; the queue manager and what is on it stay as they are.
 

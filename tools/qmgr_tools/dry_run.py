@@ -1,4 +1,4 @@
-"""--dry-run: what a command would destroy, and nothing done.
+"""--dry-run: what a command would destroy or change, and nothing done.
 
 What the command itself would be refused is refused here, too: exit code 0 says that it would go.
 """
@@ -10,12 +10,14 @@ import typer
 from qmgr_tools import output
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.humane import messages, size
+from qmgr_tools.humane import counted, messages, size
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")
+]
 
 
 def tell(call: Call, row: dict[str, Any], words: str) -> None:
@@ -46,7 +48,7 @@ def delete_queue(call: Call, row: dict[str, Any]) -> None:
     if counts["leased"]:
         words += f", {counts['leased']} of them leased"
     if consumers := counts["consumers"]:
-        words += f"; {consumers} consumer{'s' * (consumers != 1)} would lose it"
+        words += f"; {counted(consumers, 'consumer')} would lose it"
     tell(call, {"queue": queue, **counts}, words)
 
 

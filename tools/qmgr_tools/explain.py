@@ -6,7 +6,7 @@ import typer
 
 from qmgr_protocol.errors import ErrorCode
 from qmgr_tools import output
-from qmgr_tools.command import Call
+from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, exit_of
 
 # What people who come from MQ look for, and is no error here.
@@ -42,6 +42,7 @@ def names(incomplete: str) -> list[str]:
     return [name for name in found if name.startswith(incomplete)]
 
 
+@command(local=True)
 def explain(
     call: Call,
     code: Annotated[
@@ -57,17 +58,16 @@ def explain(
     No queue manager is needed.
 
     \b
-    Examples:
-      qmctl explain QUEUE_FULL
-      qmctl explain 2053            what IBM MQ calls so
-      qmctl explain -o json
-
-    \b
     JSON: an array of objects with
       code, name, class              class: later, never or unknown
       means, what_to_do              sentences
       mq                             reason code of IBM MQ, or ""
       exit_code                      of qmctl
+
+    Examples:
+      qmctl explain QUEUE_FULL
+      qmctl explain 2053            # what IBM MQ calls so
+      qmctl explain -o json
     """
     found = list(ErrorCode) if code is None else find(code)
     rows = [row_of(one) for one in found]

@@ -9,17 +9,60 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_tools import output
 from qmgr_tools.failure import Failure, usage
 from qmgr_tools.output import Column, Row
+
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help='Which columns; "all" for all.', show_default=False),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CONDITION", help="As in 'leased>0'; repeatable.", show_default=False),
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(metavar="[-]COLUMN", help="-leased: the highest first.", show_default=False),
+]
+Limit = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)
+]
 
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+
+class Listing:
+    """A list as it was asked for.
+
+    Raises:
+        Failure: USAGE, before anybody is asked, a condition or a column that cannot be.
+    """
+
+    def __init__(
+        self, known: Sequence[Column], default: Sequence[str], wanted: str | None,
+        where: Sequence[str], sort: str | None, limit: int | None,
+    ) -> None:  # fmt: skip
+        self._columns = columns(wanted, known, default)
+        self._asked = known, where, sort, limit
+        self.rows([])
+
+    def rows(self, found: Iterable[Row]) -> list[Row]:
+        """Return those of *found* that are asked for, in that order."""
+        return rows(found, *self._asked)
+
+    def show(self, rows: Iterable[Row]) -> None:
+        """Print *rows* as a table of the columns that are asked for."""
+        output.table(self._columns, rows)
 
 
 def columns(wanted: str | None, known: Sequence[Column], default: Sequence[str]) -> list[Column]:

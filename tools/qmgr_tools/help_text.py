@@ -11,14 +11,20 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from qmgr_tools.failure import exit_codes_text
+
 SHARED = ("connect", "data_dir", "context", "output", "help")
-SECTIONS = {
-    "Messages": ("put", "get", "browse"),
-    "Queues and links": ("queue", "link", "connection"),
-    "The queue manager": ("status", "top", "explain", "snapshot", "store"),
-    "This program": ("context", "bench"),
-}
-FIRST_SESSION = """\b
+ROOT = """Put and get messages; look after the queues, links and snapshots of a queue manager.
+
+A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
+links carry messages from one to the next. Commands go to the one at 127.0.0.1:7470, unless an
+option, the environment or a context says where else: see "qmctl context --help".
+"""
+ROOT_EPILOG = f"""\b
+Exit codes:
+{exit_codes_text()}
+
+\b
 A first session, with a daemon on this machine:
   qmgrd --name NYC --data-dir /tmp/nyc --tcp 127.0.0.1:7470 2>/tmp/nyc.log &
   qmctl queue create ORDERS
@@ -61,16 +67,15 @@ class Group(TyperGroup):
     """Commands, of which the help tells before it tells of options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, in sections at the top, then the options."""
-        rows = {
-            name: (name, command.get_short_help_str(200))
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name)) is not None and not command.hidden
-        }
-        if ctx.parent is None:
-            for title, names in SECTIONS.items():
-                _write(formatter, title, [rows.pop(name) for name in names if name in rows])
-        _write(formatter, "Commands", list(rows.values()))
+        """Write the commands, each in its section, then the options."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                section = getattr(command, "rich_help_panel", None) or "Commands"
+                sections.setdefault(section, []).append((name, command.get_short_help_str(200)))
+        for section, rows in sections.items():
+            _write(formatter, section, rows)
         options = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
         _write(formatter, "Options", [record for record in options if record is not None])
 

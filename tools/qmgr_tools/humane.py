@@ -31,9 +31,14 @@ def duration(time_ms: int) -> str:
     raise AssertionError(time_ms)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: "1 queue", "2 queues"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def messages(count: int) -> str:
     """Return a number of messages in words."""
-    return f"{count} message{'s' * (count != 1)}"
+    return counted(count, "message")
 
 
 def age(then_us: int, now_us: int) -> str:

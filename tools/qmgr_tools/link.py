@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, help_text, output, watch
+from qmgr_tools import completion, dry_run, output, watch
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
@@ -15,13 +15,6 @@ from qmgr_tools.target import checked
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-HELP = "Links to other queue managers: create, ls, show, start, stop, delete."
-app = typer.Typer(
-    cls=help_text.Group,
-    help=HELP,
-    short_help=HELP,
-    no_args_is_help=True,  # Click cuts a summary that it makes itself.
-)
 
 NewName = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
@@ -76,7 +69,7 @@ INBOUND = (
 )
 
 
-@command(app, "create")
+@command()
 def create(
     call: Call,
     link: NewName,
@@ -105,7 +98,7 @@ def create(
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
 
-@command(app, "ls", watched=True)
+@command(watched=True)
 def ls(call: Call) -> None:
     """List the links that lead from here, and those of others that lead here.
 
@@ -131,7 +124,7 @@ def _list(found: dict[str, Any]) -> None:
         output.table(INBOUND, found["inbound"])
 
 
-@command(app, "show", watched=True)
+@command(watched=True)
 def show(call: Call, link: Name) -> None:
     """Show a link: how it is, why it is not up, and what waits for it.
 
@@ -159,7 +152,7 @@ def show(call: Call, link: Name) -> None:
     watch.follow(call, f"show link {link}", ask, lambda row: output.facts(COLUMNS, row))
 
 
-@command(app, "start")
+@command()
 def start(
     call: Call,
     link: Name,
@@ -192,7 +185,7 @@ def start(
     _tell(call, row, words)
 
 
-@command(app, "stop")
+@command()
 def stop(call: Call, link: Name) -> None:
     """Stop a link until it is started again, over restarts too; its messages wait.
 
@@ -206,7 +199,7 @@ def stop(call: Call, link: Name) -> None:
     _tell(call, row, f"link {link} is stopped; {messages(row.get('waiting', 0))} on it")
 
 
-@command(app, "delete")
+@command()
 def delete(
     call: Call,
     link: Peer,

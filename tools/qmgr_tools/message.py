@@ -13,7 +13,7 @@ import typer
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX
 from qmgr_tools import completion, humane, message_text, option, output, progress
-from qmgr_tools.command import Call
+from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, refused, usage
 from qmgr_tools.humane import messages
 
@@ -110,6 +110,7 @@ BodyOnly = Annotated[
 ]
 
 
+@command()
 def put(
     call: Call, queue: Target, body: Body = None, file: File = None, stdin: Stdin = False,
     lines: Lines = False, priority: Priority = PRIORITY_DEFAULT, correlation_id: CorrelationId = "",
@@ -235,6 +236,7 @@ def _batches(source: BinaryIO) -> Iterator[list[bytes]]:
         yield batch
 
 
+@command(message_text.JSON_KEYS)
 def get(
     call: Call, queue: Source, count: Count = 1, all_: All = False, wait: Wait = 0,
     lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
@@ -313,6 +315,7 @@ def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: b
     sys.stdout.flush()
 
 
+@command(message_text.JSON_KEYS)
 def browse(
     call: Call, queue: Browsed,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = BROWSED,

@@ -20,9 +20,11 @@ Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
 INDENT = 4  # of what stands below a row
+# Of states, of queues and of links.
 STYLES = {
     "up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red",
-    "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
+    "full": "bold red", "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
+    "stopped": "dim", "away": "yellow", "no link": "red",
 }  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) ->
     console = _console(_total(widths) + GAP)  # Numbers go beyond the edge rather than be cut.
     part = _part(shown, widths, has_header=True)
     for line in cells:
-        part.add_row(*(_styled(line[n]) for n in beside))
+        part.add_row(*(_styled(line[n], columns[n].key) for n in beside))
         notes = [line[n] for n in below if line[n]]
         if notes:
             console.print(part)
@@ -173,18 +175,18 @@ def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list
 
 def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
     """Print one line for each of *columns* that *row* has a value for."""
-    pairs = [(column.title.lower(), column.cell(row)) for column in columns if column.cell(row)]
+    told = [(column, column.cell(row)) for column in columns if column.cell(row)]
     if not sys.stdout.isatty():
-        for name, cell in pairs:
-            print(f"{name}\t{cell}")
+        for column, cell in told:
+            print(f"{column.title.lower()}\t{cell}")
         return
     from rich.table import Table  # takes 70 ms
 
     shown = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True)
     shown.add_column(overflow="fold")
-    for name, cell in pairs:
-        shown.add_row(name, _styled(cell))
+    for column, cell in told:
+        shown.add_row(column.title.lower(), _styled(cell, column.key))
     console = _console()
     if title:
         console.print(f"[bold]{title}[/]")
@@ -211,10 +213,10 @@ def note(words: str) -> None:
     print(one_line(words), file=sys.stderr)
 
 
-def _styled(cell: str) -> Any:
+def _styled(cell: str, key: str = "") -> Any:
     from rich.text import Text
 
-    return Text(cell, style=STYLES.get(cell, ""))
+    return Text(cell, style=STYLES.get(cell, "") if key == "state" else "")
 
 
 def _console(width_min: int = 0) -> Any:

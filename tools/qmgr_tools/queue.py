@@ -1,12 +1,11 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, help_text, option, output, watch
+from qmgr_tools import completion, dry_run, option, output, queue_state, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -15,11 +14,6 @@ from qmgr_tools.humane import messages
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-app = typer.Typer(
-    cls=help_text.Group,
-    help="Queues: create, alter, ls, show, purge, delete.",
-    no_args_is_help=True,
-)
 
 Name = Annotated[
     str,
@@ -68,17 +62,12 @@ COLUMNS = (
     output.text("manager"),
 )
 LIMITS = tuple(column for column in COLUMNS if column.key in ("depth_max", "bytes_max", "lease_ms"))
-# By whether puts and gets are inhibited.
-STATES = {
-    (False, False): "open", (True, False): "no puts", (False, True): "no gets",
-    (True, True): "closed",
-}  # fmt: skip
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
-@command(app, "create")
+@command()
 def create(
     call: Call,
     queue: Annotated[
@@ -163,28 +152,14 @@ def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
 
 def with_state(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a queue with its state, short enough for a narrow table."""
-    return row | {"state": STATES[bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))]}
+    return row | {"state": queue_state.of(row)}
 
 
-@command(app, "ls", watched=True)
+@command(watched=True)
 def ls(
-    call: Call,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help='Which columns; "all" for all.', show_default=False),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help="As in 'ready>0'; repeatable.", show_default=False),
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(metavar="[-]COLUMN", help="-ready: the highest first.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)
-    ] = None,
-) -> None:
+    call: Call, columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+) -> None:  # fmt: skip
     """List the queues, in order of name.
 
     Conditions know = != < <= > >=; text fits patterns: --where 'queue=app.*'.
@@ -196,24 +171,21 @@ def ls(
       qmctl queue ls --where 'ready>0' --sort -ready --limit 10
       qmctl queue ls --columns queue,depth,bytes --watch 5s
     """
-    shown = filters.columns(columns, COLUMNS, LISTED)
-    filters.rows([], COLUMNS, where or [], sort, limit)  # What cannot be is said before asking.
-
-    def ask(client: "Client") -> Sequence[output.Row]:
-        found = [with_state(row) for row in client.queue_list()]
-        return filters.rows(found, COLUMNS, where or [], sort, limit)
-
-    watch.follow(call, "list the queues", ask, lambda rows: output.table(shown, rows))
+    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
+    watch.follow(
+        call, "list the queues",
+        lambda client: listing.rows(map(with_state, client.queue_list())), listing.show,
+    )  # fmt: skip
 
 
-@command(app, "show", watched=True)
+@command(watched=True)
 def show(call: Call, queue: AnyName) -> None:
     """Show a queue: its limits, all its counters, its table of origins.
 
     \b
     JSON: an object with
       queue, kind (local, remote, transmission), queue_id
-      state                           open, no puts, no gets, or closed: neither
+      state                           open, full, no puts, no gets, or closed: neither
       target, manager                 of a remote one
       depth_max, bytes_max, lease_ms  its limits
       given                           which of these it was given; else: defaults
@@ -262,7 +234,7 @@ def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
     return {"waits_on": f"@{manager}", "link": ": ".join(parts)}
 
 
-@command(app, "delete")
+@command()
 def delete(
     call: Call,
     queue: Name,
@@ -304,7 +276,7 @@ def delete(
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
 
 
-@command(app, "purge")
+@command()
 def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
     """Remove the messages that are on a queue now and not leased. Asks first.
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools import option, output
-from qmgr_tools.command import Call
+from qmgr_tools import dry_run, option, output
+from qmgr_tools.command import Call, command
 from qmgr_tools.failure import usage
 from qmgr_tools.humane import messages
 from qmgr_tools.queue import COLUMNS, LIMITS, AnyName, with_state
@@ -47,9 +47,11 @@ GetInhibit = Annotated[
 ]
 
 
+@command()
 def alter(
     call: Call, queue: AnyName, depth_max: DepthMax = None, bytes_max: BytesMax = None,
     lease: Lease = None, put_inhibit: PutInhibit = None, get_inhibit: GetInhibit = None,
+    dry: dry_run.DryRun = False,
 ) -> None:  # fmt: skip
     """Change options of a queue that is in use; in force at once, and over restarts.
 
@@ -60,14 +62,17 @@ def alter(
     NAME@MANAGER can have its puts inhibited; @MANAGER holds what waits for that link, and its gets
     are the link's.
 
-    JSON: the queue, as "qmctl queue show" gives it, without origins; and changed, an object with
-    [before, after] for each option that is another now.
+    \b
+    JSON: the queue, as "qmctl queue show" gives it, without origins, and
+      changed   an object: [before, after] of each option that is another now
+    With --dry-run the queue as it is, dry_run (true), and changed, where null
+    is a default that only the queue manager knows.
 
     Examples:
       qmctl queue alter ORDERS --depth-max 5000 --lease 2min
       qmctl queue alter ORDERS --put-inhibit      # no more puts; drain it
       qmctl queue alter ORDERS --no-put-inhibit   # go on
-      qmctl queue alter ORDERS --depth-max default
+      qmctl queue alter ORDERS --depth-max default --dry-run
       qmctl queue alter @NYC --get-inhibit        # keep what is bound for NYC
     """
     asked = {
@@ -85,14 +90,44 @@ def alter(
             "as in: --depth-max 5000, --put-inhibit; see --help",
         )  # fmt: skip
     with call.client(f"alter queue {queue}", queue) as client:
-        row = with_state(client.alter_queue(queue, **changes))
-    if call.is_json:
-        output.document(row)
-        return
+        if dry:
+            _tell(call, queue, _altered(queue, client.queue_show(queue), changes), is_dry=True)
+            return
+        row = client.alter_queue(queue, **changes)
+    _tell(call, queue, row, is_dry=False)
+
+
+def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the *row* of a queue with what *changes* would change.
+
+    Raises:
+        RequestError: VALUE_INVALID, as the daemon would say it.
+    """
+    from qmgrd.core import attributes  # takes 100 ms
+
+    attributes.altered(queue, {"kind": row["kind"]}, changes)
+    changed = {}
+    for key, after in changes.items():
+        is_default = after is None and key not in row["given"]
+        if row.get(key) != after and not is_default:
+            changed[key] = [row.get(key), after]
+    del row["origins"]
+    return row | {"changed": changed}
+
+
+def _tell(call: Call, queue: str, row: dict[str, Any], *, is_dry: bool) -> None:
     told = "; ".join(_changes(row.get("changed", {})))
-    output.say(f"altered queue {queue}: {told}" if told else f"queue {queue} is so already")
-    for words in _over(row):
-        output.note(words)
+    what = f"queue {queue}: {told}" if told else ""
+    if is_dry and (call.is_json or told):
+        dry_run.tell(call, with_state(row), f"alter {what}")
+    elif call.is_json:
+        output.document(with_state(row))
+    else:
+        output.say(f"altered {what}" if told else f"queue {queue} is so already")
+    if not call.is_json:
+        after = {key: values[1] for key, values in row.get("changed", {}).items()}
+        for words in _over(row | after, "would be" if is_dry else "are"):
+            output.note(words)
 
 
 def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
@@ -100,16 +135,16 @@ def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
     for column in COLUMNS:
         if column.key in changed:
             before, after = (column.cell({column.key: value}) for value in changed[column.key])
-            yield f"{column.title.lower()} {before} -> {after}"
+            yield f"{column.title.lower()} {before} -> {after or 'the default'}"
 
 
-def _over(row: dict[str, Any]) -> Iterator[str]:
-    """Yield why puts are refused although nobody inhibits them."""
+def _over(row: dict[str, Any], are: str) -> Iterator[str]:
+    """Yield why puts *are* refused although nobody inhibits them."""
     for limit, held in (("depth_max", "depth"), ("bytes_max", "bytes")):
-        if row.get(held, 0) > row.get(limit, row.get(held, 0)):
+        if row.get(held, 0) > (row.get(limit) or row.get(held, 0)):
             most = next(column for column in LIMITS if column.key == limit).cell(row)
             yield (
                 f"note: it holds {messages(row['depth'])} of {output.size('bytes').cell(row)}, "
-                f"over {limit.replace('_', ' ')} {most}: puts are refused until it is drained"
+                f"over {limit.replace('_', ' ')} {most}: puts {are} refused until it is drained"
             )
             return

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from qmgr_tools import output, progress
-from qmgr_tools.command import Call
+from qmgr_tools.command import Call, command
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
@@ -27,6 +27,7 @@ QUEUES = (
 )
 
 
+@command()
 def snapshot(
     call: Call,
     directory: Annotated[

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import output, watch
-from qmgr_tools.command import Call
+from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -41,6 +41,7 @@ FACTS = (
 )
 
 
+@command(watched=True)
 def status(call: Call) -> None:
     """Show how the queue manager is.
 
@@ -65,8 +66,7 @@ def status(call: Call) -> None:
       qmctl --context nyc status -o json
     """
 
-    found = call.target()
-    where = {"context": found.context or None, "address": found.address}
+    where = call.where()
 
     def ask(client: "Client") -> dict[str, Any]:
         return where | client.status()

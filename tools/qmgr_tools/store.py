@@ -11,10 +11,6 @@ from qmgr_tools import humane, output, progress
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure
 
-app = typer.Typer(
-    help="A store that no queue manager works on: verify, stat.", no_args_is_help=True
-)
-
 Directory = Annotated[
     Path,
     typer.Argument(
@@ -72,7 +68,7 @@ QUEUES = (
 )
 
 
-@command(app, "verify")
+@command(local=True)
 def verify(
     call: Call,
     directory: Directory,
@@ -87,17 +83,17 @@ def verify(
     found.
 
     \b
-    Examples:
-      qmctl store verify /var/lib/qmgrd
-      qmctl store verify /backup/monday && echo sound
-
-    \b
     JSON: an object with
       sound, data, queue_manager     sound: nothing was found
       rows, messages                 how many were looked at
-      set_aside                      messages that were found damaged, and kept apart, before
+      set_aside                      messages that were damaged before, and are
+                                     kept apart
       counts                         an object: fault to how often it was found
       findings                       an array: fault, key (in hex), what, means
+
+    Examples:
+      qmctl store verify /var/lib/qmgrd
+      qmctl store verify /backup/monday && echo sound
     """
     with _looking_at(directory):
         from qmgrd.ops import verify as verification
@@ -118,7 +114,7 @@ def verify(
     elif findings:
         output.table(FINDINGS, findings)
     if total > len(findings):
-        output.note(f"{total - len(findings)} more findings: --limit shows more")
+        output.note(f"{humane.counted(total - len(findings), 'more finding')}: --limit shows more")
     if not verdict.is_read:
         output.note("the rows were not looked at: LMDB might crash on such pages")
     if total:
@@ -144,7 +140,7 @@ def _progress(shown: ExitStack, stage: str, rows: int) -> Callable[[int], object
     return lambda more: None
 
 
-@command(app, "stat")
+@command(local=True)
 def stat(
     call: Call,
     directory: Directory,
@@ -158,20 +154,21 @@ def stat(
     qmctl queue ls tell of that.
 
     \b
-    Examples:
-      qmctl store stat /var/lib/qmgrd
-      qmctl store stat /backup/monday --top 5
-
-    \b
     JSON: an object with
       queue_manager, store_id, boot, turn, last_turn_us, producers
-      data, file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
+      data                      the file
+      file_bytes, map_bytes, page_bytes, used_bytes, free_bytes, overhead_bytes
       tree_depth, leaf_pages, branch_pages, overflow_pages, rows, messages
-      transaction, readers, oldest_reader    LMDB's: the last one; readers that were killed
-                                and left a trace; the transaction of the oldest
+      transaction               LMDB's last one
+      readers, oldest_reader    that were killed and left a trace; the
+                                transaction of the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth, bytes,
                 priorities (an object), oldest_us, set_aside
+
+    Examples:
+      qmctl store stat /var/lib/qmgrd
+      qmctl store stat /backup/monday --top 5
     """
     with _looking_at(directory), progress.spinner("looks at all rows"):
         from qmgrd.ops.census import census
@@ -188,7 +185,7 @@ def stat(
         print()
         output.table(QUEUES, queues[:top])
     if len(queues) > top:
-        output.note(f"{len(queues) - top} more queues: --top shows more")
+        output.note(f"{humane.counted(len(queues) - top, 'more queue')}: --top shows more")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_tools import option, output
-from qmgr_tools.command import Call
+from qmgr_tools.command import Call, command
 from qmgr_tools.failure import usage
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class ViewName(StrEnum):
     CONNECTIONS = "connections"
 
 
+@command()
 def top(
     call: Call,
     view: Annotated[
@@ -70,18 +71,22 @@ def top(
       links         as "qmctl link ls", with direction (out, in) and rate
       connections   as "qmctl connection ls"
     A rate that is not known yet is null.
+
+    Examples:
+      qmctl top
+      qmctl top --view links --delay 500ms
+      qmctl --context nyc top --batch --count 6 --delay 10s -o json
     """
     delay = max(delay, DELAY_MIN_S)
     if batch:
         _print(call, view, delay, count or 1)
         return
     _check_screen(call, count)
-    with call.client("watch the queue manager"):
-        pass  # Who is not there at the start is an error, as for all commands.
+    call.check("watch the queue manager")
     from qmgr_tools.top_app import TopApp  # Takes 400 ms: not for the other commands.
     from qmgr_tools.top_feed import Feed
 
-    app = TopApp(Feed(call.address()), delay, view or ViewName.QUEUES)
+    app = TopApp(Feed(call.held().address), delay, view or ViewName.QUEUES)
     app.run()
     if app.return_code:
         raise typer.Exit(app.return_code)
@@ -102,14 +107,14 @@ def _check_screen(call: Call, count: int | None) -> None:
 def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
     from qmgr_tools.top_model import Model  # not for --help
 
-    model = Model()
+    model, where = Model(), call.where()
     with call.client("watch the queue manager") as client:
         model.take(_sample(client))
         for number in range(count):
             time.sleep(delay)
             frame = model.take(_sample(client))
             if call.is_json:
-                output.line({"head": frame.head, **_shown(frame, view)})
+                output.line({"head": where | frame.head, **_shown(frame, view)})
             else:
                 _tables(frame, view, is_first=not number)
             sys.stdout.flush()

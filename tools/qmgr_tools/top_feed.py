@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from qmgr_client.aio import ConnectFailed, QueueManager, connect
 from qmgr_client.client_name import client_name
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_tools.failure import Failure
 from qmgr_tools.top_model import Sample
 
 ANSWER_MAX_S = 10.0  # then a queue manager that is connected counts as lost
@@ -19,8 +21,9 @@ class Lost(Exception):
 class Feed:
     """Asks one queue manager. A connection that is lost is made anew by the next sample."""
 
-    def __init__(self, address: str, answer_max_s: float = ANSWER_MAX_S) -> None:
-        self._address = address
+    def __init__(self, find: Callable[[], str], answer_max_s: float = ANSWER_MAX_S) -> None:
+        """Make one. *find* is asked for the address at each try, and may raise a Failure."""
+        self._find, self._address = find, ""
         self._answer_max_s = answer_max_s
         self._manager: QueueManager | None = None
 
@@ -35,6 +38,8 @@ class Feed:
                 return await self._ask()
         except ConnectFailed as error:
             why = f"cannot connect to {error.address}: {error.why}"
+        except Failure as failure:
+            why = failure.parts[1]
         except RequestError as error:
             why = f"{error.text} ({name_of(error.code)})"
         except TimeoutError:
@@ -44,6 +49,7 @@ class Feed:
 
     async def _ask(self) -> Sample:
         if self._manager is None:
+            self._address = self._find()
             manager = connect(self._address, name=client_name("qmctl"), reconnect=False)
             await manager.open()
             self._manager = manager

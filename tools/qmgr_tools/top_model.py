@@ -6,10 +6,11 @@ where the counter fell: then it is another queue of that name.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qmgr_tools import queue_state
 from qmgr_tools.output import Row
 
 TREND_MAX = 240  # samples of a queue's depth
@@ -69,7 +70,7 @@ class Model:
         for told in sample.queues:
             was = known.get(_queue_key(told), {})
             row = dict(told)
-            row["state"] = _queue_state(told, links)
+            row["state"] = queue_state.with_link(told, links)
             for name, counter in (("put", "puts"), ("get", "delivered"), ("ack", "acked")):
                 row[f"{name}_rate"] = rate(told, was, counter, elapsed_ms)
             row["trend"] = self._trend(told)
@@ -97,21 +98,6 @@ def rate(now: Row, before: Row, counter: str, elapsed_ms: int) -> float | None:
 
 def _queue_key(row: Row) -> tuple[Any, Any]:
     return row["queue"], row.get("queue_id")
-
-
-def _queue_state(row: Row, links: Mapping[str, Any]) -> str:
-    """Return what keeps messages from coming or going, or "ok"; of a link's queue, the link's."""
-    inhibits = (bool(row.get("put_inhibit")), bool(row.get("get_inhibit")))
-    if any(inhibits):
-        return "inhibited" if all(inhibits) else "no puts" if inhibits[0] else "no gets"
-    if row.get("kind") == "remote":
-        return str(links.get(row.get("manager", ""), "no link"))
-    for held, limit in (("depth", "depth_max"), ("bytes", "bytes_max")):
-        if limit in row and row.get(held, 0) >= row[limit]:
-            return "full"
-    if row.get("kind") == "transmission":
-        return str(links.get(row["queue"][1:], "no link"))
-    return "ok"
 
 
 def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:

@@ -29,10 +29,6 @@ from qmgr_tools.top_view import (
 )
 
 TABLE_MIN, DETAIL_MAX = 4, 18  # lines
-MORE_STYLES = STYLES | {
-    "full": "bold red", "no puts": "yellow", "no gets": "yellow", "inhibited": "yellow",
-    "stopped": "dim", "away": "yellow", "no link": "red",
-}  # fmt: skip
 FALLS, RISES = "▼", "▲"
 KEYS = (
     ("1 2 3", "view"), ("/", "filter"), ("< >", "sort"), ("r", "reverse"), ("p", "pause"),
@@ -227,7 +223,7 @@ def _row(fitted: Fitted, row: Row, width: int, *, is_chosen: bool) -> Text:
         if text:
             text.append(" " * GAP)
         cell = _cell(column, row, room)
-        style = MORE_STYLES.get(cell.strip(), "") if column.key == "state" else ""
+        style = STYLES.get(cell.strip(), "") if column.key == "state" else ""
         style = "green" if column.key == TREND else style
         text.append(cell, "" if is_chosen else style)
     text.append(" " * (width - cell_len(text.plain)))

@@ -10,11 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from qmgr_protocol.record import PRIORITY_DEFAULT, PRIORITY_MAX
-from qmgr_tools import option, output
+from qmgr_tools import completion, humane, option, output
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, refused
-
-app = typer.Typer(help="Measure puts, gets, or both at once.", no_args_is_help=True)
 
 QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
@@ -22,8 +20,12 @@ BAR_WIDTH = 40
 SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
 
 QueueName = Annotated[
-    str, typer.Option("--queue", metavar="QUEUE", help="Made if need be; else it must be empty.")
-]
+    str,
+    typer.Option(
+        "--queue", metavar="QUEUE", help="Made if need be; else it must be empty.",
+        autocompletion=completion.local_queues,
+    ),
+]  # fmt: skip
 Count = Annotated[
     int | None, typer.Option(metavar="N", min=1, show_default=False, help="Stop after so many.")
 ]
@@ -83,25 +85,20 @@ JSON: an object with
   size_bytes, producers, inflight, rate, consumers, prefetch, one_a_frame,
   same, priority
 What was not measured is null."""
-EXAMPLES = {
-    "put": ("--seconds 10s --producers 16 --inflight 64", "--rate 5000 --size 1KiB -o json"),
-    "get": ("--count 200000", "--count 200000 --consumers 4 -o json"),
-    "putget": ("--seconds 10s", "--rate 2000 --consumers 2 -o json"),
-}
 
 
-def _help(verb: str) -> str:
-    examples = "\n".join(f"  qmctl bench {verb} {words}" for words in EXAMPLES[verb])
-    return f"{JSON_KEYS}\n\n\b\nExamples:\n{examples}"
-
-
-@command(app, "put", _help("put"))
+@command(JSON_KEYS)
 def put(
     call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
     size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
     one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
-    """Measure puts: each producer keeps its window full, or all keep to a rate."""
+    """Measure puts: each producer keeps its window full, or all keep to a rate.
+
+    Examples:
+      qmctl bench put --seconds 10s --producers 16 --inflight 64
+      qmctl bench put --rate 5000 --size 1KiB -o json
+    """
     _measure(
         call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
         producers=producers, inflight=inflight, rate=rate, one_a_frame=one_a_frame,
@@ -109,27 +106,37 @@ def put(
     )  # fmt: skip
 
 
-@command(app, "get", _help("get"))
+@command(JSON_KEYS)
 def get(
     call: Call, queue: QueueName = QUEUE, count: Backlog = 100_000, size: Size = 256,
     consumers: Consumers = 1, prefetch: Prefetch = 256, same: Same = False,
     priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
-    """Measure gets: a backlog is put first, then got and acknowledged."""
+    """Measure gets: a backlog is put first, then got and acknowledged.
+
+    Examples:
+      qmctl bench get --count 200000
+      qmctl bench get --count 200000 --consumers 4 -o json
+    """
     _measure(
         call, mode="get", queue=queue, count=count, size=size, same=same, consumers=consumers,
         prefetch=prefetch, priority=priority,
     )  # fmt: skip
 
 
-@command(app, "putget", _help("putget"))
+@command(JSON_KEYS)
 def putget(
     call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
     size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
     consumers: Consumers = 1, prefetch: Prefetch = 256, one_a_frame: OneAFrame = False,
     same: Same = False, priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
-    """Measure puts and, at the same time, consumers that acknowledge each message."""
+    """Measure puts and, at the same time, consumers that acknowledge each message.
+
+    Examples:
+      qmctl bench putget --seconds 10s
+      qmctl bench putget --rate 2000 --consumers 2 -o json
+    """
     _measure(
         call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
         producers=producers, inflight=inflight, rate=rate, consumers=consumers, prefetch=prefetch,
@@ -140,10 +147,12 @@ def putget(
 def _measure(call: Call, **given: Any) -> None:
     from qmgr_tools.bench.measure import Work, measure  # takes 40 ms: not for --help
 
+    doing = f"measure {given['mode']}"
+    call.check(doing)
     address = call.address()
     if sys.stderr.isatty():
         output.note("measuring; Ctrl-C ends it")
-    with _failing(f"measure {given['mode']}", address):
+    with _failing(doing, address):
         row = measure(address, Work(**given))
     if call.is_json:
         output.document(row)
@@ -170,8 +179,8 @@ def _failing(doing: str, address: str) -> Iterator[None]:
         raise Failure(Exit.FAILED, f"cannot {doing}", str(error), "see: qmctl status") from error
     except OSError as error:
         raise Failure(
-            Exit.UNAVAILABLE, f"cannot {doing}", f"cannot connect to {address}: {error.strerror}",
-            "is qmgrd running there? --connect says where else",
+            Exit.UNAVAILABLE, f"cannot {doing}", f"lost {address}: {error.strerror or error}",
+            "see its log, then measure again",
         ) from error  # fmt: skip
 
 
@@ -182,7 +191,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     for noun, window in (("producer", f"{row['inflight']} in flight"),
                          ("consumer", f"{row['prefetch']} ahead")):  # fmt: skip
         if number := row[f"{noun}s"]:
-            windows.append(f"{number} {noun}{'s' * (number > 1)} with {window}")
+            windows.append(f"{humane.counted(number, noun)} with {window}")
     words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
     if row["rate"]:
         words["work"] += f", {row['rate']:,g} puts a second"

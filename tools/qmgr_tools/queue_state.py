@@ -1,0 +1,32 @@
+"""What keeps messages from coming to a queue, or from going, in a word or two."""
+
+from collections.abc import Mapping
+from typing import Any
+
+OPEN = "open"
+# By whether puts and gets are inhibited.
+_INHIBITED = {
+    (True, False): "no puts", (False, True): "no gets", (True, True): "closed",
+}  # fmt: skip
+
+
+def of(row: Mapping[str, Any]) -> str:
+    """Return the state of the queue of that *row*, without that of its link."""
+    inhibits = bool(row.get("put_inhibit")), bool(row.get("get_inhibit"))
+    if any(inhibits):
+        return _INHIBITED[inhibits]
+    limits = (("depth", "depth_max"), ("bytes", "bytes_max"))
+    is_full = any(limit in row and row.get(held, 0) >= row[limit] for held, limit in limits)
+    return "full" if is_full else OPEN
+
+
+def with_link(row: Mapping[str, Any], links: Mapping[str, Any]) -> str:
+    """Return the state of a queue; of one that is open and leads to a link, the link's of *links*.
+
+    These are the states of links by their names.
+    """
+    state, kind = of(row), row.get("kind")
+    if state == OPEN and kind in ("remote", "transmission"):
+        link = row.get("manager") if kind == "remote" else str(row["queue"])[1:]
+        return str(links.get(link, "no link"))
+    return state
