@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_client.blocking import connect
 from qmgr_tools import context_file
 from qmgr_tools.completion import _names, joined
 from tests.qmgr_tools.conftest import QMCTL, Daemon
@@ -79,6 +80,29 @@ def test_names_are_those_of_the_daemon(
     }  # fmt: skip
     found = set(tab(*words, "")) & set(names.values())
     assert found == {names[kind] for kind in kinds.split()}
+
+
+@pytest.mark.process
+def test_queues_to_alter_and_codes_to_explain(tab: Tab, queue: str, way: str) -> None:
+    names = {queue, f"{queue}@{way}", f"@{way}"}
+    assert names <= set(tab("queue", "alter", ""))
+    assert tab("explain", "QUEUE_F") == ["QUEUE_FULL"]
+
+
+@pytest.mark.process
+def test_open_connections_are_offered_with_their_names(
+    tab: Tab, daemon: Daemon, home: dict[str, str]
+) -> None:
+    with connect(daemon.unix, name="billing") as client, connect(daemon.unix, name="$(a b)") as bad:
+        numbers = {row["name"]: str(row["connection"]) for row in client.connection_list()}
+        bad.status()
+        assert {numbers["billing"], numbers["$(a b)"]} <= set(tab("connection", "close", ""))
+        said = home | {"QMCTL_CONNECT": daemon.unix, "_QMCTL_COMPLETE": "complete_fish"}
+        said |= {"_TYPER_COMPLETE_ARGS": "qmctl connection close "}
+        shown = asked(said | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}).stdout
+    assert f"{numbers['billing']}\tbilling\n" in shown
+    assert f"{numbers['$(a b)']}\n" in shown
+    assert "$" not in shown
 
 
 @pytest.mark.process

@@ -44,6 +44,12 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
             for row in qm("connection", "ls", "-o", "json").json
             if row["name"] == "hangs"
         )
+        tried = qm("connection", "close", str(number), "--dry-run")
+        assert tried.out == (
+            f"would close connection {number} of hangs, which holds 1 message; nothing is changed\n"
+        )
+        row = qm("connection", "close", str(number), "--dry-run", "-o", "json").json
+        assert (row["dry_run"], row["name"], row["leased"]) == (True, "hangs", 1)
         ended = qm("connection", "close", str(number))
         assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
         assert client.status()["name"] == "QM"

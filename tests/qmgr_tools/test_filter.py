@@ -80,3 +80,18 @@ def test_columns_are_those_named_in_that_order() -> None:
 def test_unknown_column_names_the_known_ones() -> None:
     with pytest.raises(Failure, match="take queue, ready, bytes, lease_ms"):
         filters.columns("queue,x", COLUMNS, [])
+
+
+def test_listing_tells_what_cannot_be_before_anybody_is_asked() -> None:
+    for wanted, where, sort in (("frob", [], None), (None, ["frob>0"], None), (None, [], "frob")):
+        with pytest.raises(Failure, match="frob") as failure:
+            filters.Listing(COLUMNS, ["queue"], wanted, where, sort, None)
+        assert failure.value.exit_code is Exit.USAGE
+
+
+def test_listing_shows_the_rows_and_columns_that_are_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listing = filters.Listing(COLUMNS, ["queue"], "queue,ready", ["ready>0"], "-ready", 1)
+    listing.show(listing.rows(ROWS))
+    assert capsys.readouterr().out == "QUEUE\tREADY\nz\t7\n"

@@ -95,3 +95,44 @@ def test_remote_queue_has_its_puts_inhibited_and_nothing_else(
     ended = qm("queue", "alter", "FAR@ALTER", "--depth-max", "5")
     assert (ended.code, ended.out) == (2, "")
     assert "FAR@ALTER.depth_max: not known" in ended.err
+
+
+def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "x")
+    qm("put", queue, "y")
+    words = ["--depth-max", "1", "--put-inhibit", "--bytes-max", "default"]
+    before = qm("queue", "show", queue, "-o", "json").json
+    tried = qm("queue", "alter", queue, *words, "--dry-run")
+    assert (tried.code, tried.out) == (
+        0,
+        f"would alter queue {queue}: depth max 100000000 -> 1; put inhibit no -> yes; "
+        "nothing is changed\n",
+    )
+    assert tried.err.endswith(", over depth max 1: puts would be refused until it is drained\n")
+    found = qm("queue", "alter", queue, *words, "--dry-run", "-o", "json").json
+    assert found["dry_run"] is True
+    assert found["changed"] == {"depth_max": [100_000_000, 1], "put_inhibit": [False, True]}
+    assert qm("queue", "show", queue, "-o", "json").json == before
+    done = qm("queue", "alter", queue, *words, "-o", "json").json
+    assert done["changed"] == found["changed"]
+    again = qm("queue", "alter", queue, *words, "--dry-run")
+    assert again.out == f"queue {queue} is so already\n"
+
+
+def test_dry_run_names_a_default_that_it_does_not_know(qm: Qmctl, queue: str) -> None:
+    qm("queue", "alter", queue, "--lease", "2min")
+    words = ["queue", "alter", queue, "--lease", "default", "--dry-run"]
+    assert qm(*words).out == (
+        f"would alter queue {queue}: lease 2 min -> the default; nothing is changed\n"
+    )
+    assert qm(*words, "-o", "json").json["changed"] == {"lease_ms": [120_000, None]}
+
+
+@pytest.mark.parametrize("options", [["--lease", "1ms"], ["--depth-max", "5"]])
+def test_dry_run_is_refused_as_the_change_would_be(
+    options: list[str], qm: Qmctl, queue: str, way: str
+) -> None:
+    words = ["queue", "alter", f"{queue}@{way}", *options]
+    tried, done = qm(*words, "--dry-run"), qm(*words)
+    assert (tried.code, tried.err) == (done.code, done.err)
+    assert tried.code == 2

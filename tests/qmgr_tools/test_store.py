@@ -57,7 +57,7 @@ def test_json_has_the_documented_keys(qmctl: Qmctl, sound: Path, damaged: Path) 
 def test_listing_ends_at_the_limit_and_says_so(qmctl: Qmctl, damaged: Path) -> None:
     ended = qmctl("store", "verify", str(damaged), "--limit", "1")
     assert len(ended.out.splitlines()) == 2
-    assert "1 more findings: --limit shows more" in ended.err
+    assert "1 more finding: --limit shows more" in ended.err
 
 
 def test_pages_that_are_damaged_keep_lmdb_away(qmctl: Qmctl, damaged: Path) -> None:

@@ -46,6 +46,16 @@ def test_json_has_a_line_for_each_look(qm: Qmctl, queue: str) -> None:
         assert key in said
 
 
+def test_context_is_honoured_and_told(
+    qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMCTL_CONNECT", "unix:/nowhere/s")
+    qmctl("context", "add", "nyc", daemon.unix)
+    ended = qmctl("--context", "nyc", "top", "--batch", "-d", "100ms", "-o", "json")
+    head = ended.json["head"]
+    assert (head["name"], head["context"], head["address"]) == ("QM", "nyc", daemon.unix)
+
+
 def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
     (look,) = qm("top", "--batch", "--view", "connections", "-d", "100ms", "-o", "json").lines
     assert set(look) == {"head", "connections"}

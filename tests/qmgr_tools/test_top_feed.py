@@ -9,6 +9,7 @@ from qmgr_client.aio import connect
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.states import Side
+from qmgr_tools.command import Call
 from qmgr_tools.top_feed import Feed, Lost
 from tests.qmgr_tools.conftest import Daemon
 
@@ -47,6 +48,23 @@ async def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
     await feed.close()
 
 
+@pytest.mark.process
+async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> None:
+    where = Call(data_dir=own_daemon.data_dir).held()
+    feed = Feed(where.address)
+    await feed.sample()
+    own_daemon.program.stop()
+    listening = own_daemon.data_dir / "listening.json"
+    listening.unlink(missing_ok=True)
+    with pytest.raises(Lost):
+        await feed.sample()
+    with pytest.raises(Lost, match="there is no "):
+        await feed.sample()
+    own_daemon.start()
+    assert (await feed.sample()).status["boot"] == 2
+    await feed.close()
+
+
 async def serve_old(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, mute: bool
 ) -> None:
@@ -73,7 +91,7 @@ async def test_older_daemon_has_no_connections_and_a_mute_one_is_lost(
 ) -> None:
     path = str(tmp_path / "s")
     server = await asyncio.start_unix_server(lambda r, w: serve_old(r, w, mute=mute), path)
-    feed = Feed(f"unix:{path}", 0.3 if mute else 20)
+    feed = Feed(lambda: f"unix:{path}", 0.3 if mute else 20)
     if mute:
         with pytest.raises(Lost, match=r"has not answered for 0.3 s"):
             await feed.sample()

@@ -185,7 +185,7 @@ def show(call: Call, queue: AnyName) -> None:
     \b
     JSON: an object with
       queue, kind (local, remote, transmission), queue_id
-      state                           open, full, no puts, no gets, or closed: neither
+      state                           open, full, no puts, no gets, closed (both)
       target, manager                 of a remote one
       depth_max, bytes_max, lease_ms  its limits
       given                           which of these it was given; else: defaults

@@ -93,7 +93,7 @@ def verify(
 
     Examples:
       qmctl store verify /var/lib/qmgrd
-      qmctl store verify /backup/monday && echo sound
+      qmctl store verify /backup/monday -o json
     """
     with _looking_at(directory):
         from qmgrd.ops import verify as verification

@@ -1,0 +1,59 @@
+import errno
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from qmgr_tools import ending
+from qmgr_tools.failure import Exit, Failure
+from tests.qmgr_tools.conftest import OnTerminal
+
+
+def raising(error: BaseException) -> int:
+    def run() -> None:
+        raise error
+
+    return ending.code_of(run)
+
+
+def test_code_is_what_the_command_returns_or_all_is_well() -> None:
+    assert ending.code_of(lambda: 3) == 3
+    assert ending.code_of(lambda: None) is Exit.OK
+
+
+def test_failure_is_one_line_and_has_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(Failure(Exit.REFUSED, "cannot", "it is full", "drain it")) is Exit.REFUSED
+    assert capsys.readouterr() == ("", "error: cannot -- it is full -- drain it\n")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort()])
+def test_who_is_interrupted_knows(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(error) is Exit.INTERRUPTED
+    assert capsys.readouterr() == ("", "")
+
+
+def test_file_that_a_bug_forgot_is_not_taken_for_the_output() -> None:
+    with pytest.raises(FileNotFoundError):
+        raising(FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"))
+
+
+def test_output_that_cannot_be_written_is_told() -> None:
+    program = (
+        "import sys\n"
+        "from qmgr_tools.ending import code_of\n"
+        "sys.exit(code_of(lambda: print('x' * 100_000)))\n"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == Exit.FAILED
+    assert done.stderr == "error: cannot write the output -- No space left on device\n"
+
+
+@pytest.mark.process
+def test_terminal_has_what_why_and_remedy_on_lines_of_their_own(on_terminal: OnTerminal) -> None:
+    lines = on_terminal("get", "NO_SUCH", COLUMNS="60").out.splitlines()
+    assert lines[0] == "error: cannot get from NO_SUCH"
+    assert all(len(line) <= 60 for line in lines)
