@@ -7,7 +7,7 @@ import typer
 
 from qmgr_tools import ending
 from qmgr_tools.failure import Exit, Failure
-from tests.qmgr_tools.conftest import OnTerminal
+from tests.qmgr_tools.conftest import OnTerminal, Qmctl
 
 
 def raising(error: BaseException) -> int:
@@ -31,6 +31,13 @@ def test_failure_is_one_line_and_has_its_code(capsys: pytest.CaptureFixture[str]
 def test_who_is_interrupted_knows(error: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
     assert raising(error) is Exit.INTERRUPTED
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("words", [["connection", "close", "x"], ["get", "Q", "--count", "x"]])
+def test_what_is_no_number_is_said_in_few_words(words: list[str], qmctl: Qmctl) -> None:
+    ended = qmctl(*words)
+    assert ended.code == Exit.USAGE
+    assert len(ended.err.partition(" -- ")[0]) < 60
 
 
 def test_file_that_a_bug_forgot_is_not_taken_for_the_output() -> None:

@@ -12,6 +12,7 @@ from qmgr_tools.failure import (
     one_line,
     refused,
     sent_away,
+    try_of,
     usage,
 )
 
@@ -127,6 +128,11 @@ def test_error_code_has_its_exit_code(code: ErrorCode, expected: Exit) -> None:
 @pytest.mark.parametrize("code", ErrorCode)
 def test_no_error_code_looks_like_success(code: ErrorCode) -> None:
     assert exit_of(code) not in (Exit.OK, Exit.EMPTY)
+
+
+def test_remedy_may_name_a_dot() -> None:
+    assert try_of(ErrorCode.NAME_INVALID).startswith("say 1 to 64 of A-Z a-z 0-9 . _ -, or ")
+    assert try_of(ErrorCode.QUEUE_FULL) == "get or purge messages, or wait and put again"
 
 
 def test_each_exit_code_is_explained() -> None:

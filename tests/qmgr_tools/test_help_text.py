@@ -102,6 +102,14 @@ def test_commands_stand_in_sections_in_the_order_of_the_tree(qmctl: Qmctl) -> No
         assert rows == list(commands)
 
 
+def test_arguments_have_a_name_and_a_meaning(qmctl: Qmctl) -> None:
+    for path in LEAVES:
+        _, _, text = qmctl(*path, "--help").out.partition("\nArguments:\n")
+        for line in text.partition("\n\n")[0].splitlines():
+            assert "<" not in line
+            assert "required" not in line
+
+
 def test_group_names_its_commands(qmctl: Qmctl) -> None:
     for path in GROUPS:
         if path:

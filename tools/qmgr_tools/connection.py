@@ -26,7 +26,7 @@ COLUMNS = (
     output.size("unsent_bytes", "UNSENT"),
     output.text("software"),
 )
-LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "leased", "waiting")
+LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "leased")
 
 
 @command(watched=True)

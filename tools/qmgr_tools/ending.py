@@ -1,6 +1,7 @@
 """How a command ends: with an exit code; where it failed, with why on stderr."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import typer
 from qmgr_tools.failure import Exit, Failure, usage
 
 WIDTH = 80  # of a terminal that does not tell
+NO_NUMBER = re.compile(r"Input should be a valid (integer|number).*")  # as some Typers say it
 # Typer and Click differ in where they keep it.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -65,7 +67,7 @@ def _misused(error: BaseException) -> int:
     if text.startswith("Usage:"):
         print(text, file=sys.stderr)
         return Exit.USAGE
-    what = text[:1].lower() + text[1:].rstrip(".")
+    what = NO_NUMBER.sub("it is no number", text[:1].lower() + text[1:].rstrip("."))
     path = context.command_path if context else "qmctl"
     why = " ".join(context.get_usage().split()) if context else ""
     remedy = f"see: {path} --help"

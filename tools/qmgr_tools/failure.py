@@ -5,6 +5,7 @@ error: what -- why -- what to try
 On a terminal each of the three has lines of its own, at most as wide as that is.
 """
 
+import re
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -12,6 +13,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
 
 INDENT = "  "  # of why and what to try, on a terminal
 WIDTH_MIN = 20
+SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may name the characters of a name, as 9 . _
 
 
 class Exit(IntEnum):
@@ -165,7 +167,7 @@ def exit_of(code: int) -> Exit:
 def try_of(code: int) -> str:
     """Return what may help after an error code, or nothing: what the catalogue says first."""
     try:
-        first = ErrorCode(code).remedy.partition(". ")[0].removesuffix(".")
+        first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
     except ValueError:
         return ""
     return first[:1].lower() + first[1:]

@@ -6,6 +6,7 @@ A docstring may end with examples, which stand below the options then:
       qmctl queue ls --where 'ready>0'
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from qmgr_tools.failure import exit_codes_text
 
+REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage says so, by its braces.
 SHARED = ("connect", "data_dir", "context", "output", "help")
 ROOT = """Put and get messages; look after the queues, links and snapshots of a queue manager.
 
@@ -55,7 +57,8 @@ class Command(TyperCommand):
             if record is None:
                 continue
             if parameter.param_type_name == "argument":
-                arguments.append(record)
+                name, help_ = record
+                arguments.append((name.partition(" ")[0], REQUIRED.sub("", help_)))
             else:
                 (shared if parameter.name in SHARED else own).append(record)
         _write(formatter, "Arguments", arguments)

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from enum import StrEnum
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -134,7 +135,9 @@ def _shown(frame: "Frame", view: ViewName | None) -> dict[str, list[dict[str, An
 
 def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
     """Print the head, then a table for each view that has rows."""
-    from qmgr_tools.top_view import HEAD, TREND, VIEWS, ordered
+    from qmgr_tools.top_view import HEAD, TREND, VIEWS, fit, ordered
+
+    room = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
     if not is_first:
         print()
@@ -142,12 +145,7 @@ def _tables(frame: "Frame", view: ViewName | None, *, is_first: bool) -> None:
     for name, rows in _shown(frame, view).items():
         if rows or view is not None:
             told = VIEWS[name]
-            columns = [
-                column
-                for column in told.columns
-                if column.key != TREND
-                and (column.key not in told.if_told or any(row.get(column.key) for row in rows))
-            ]
+            columns = [column for column in fit(told, rows, room).columns if column.key != TREND]
             print()
             first = told.columns[0].key
             output.table(columns, ordered(rows, first, told.key, falls=False))

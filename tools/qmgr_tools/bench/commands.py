@@ -31,9 +31,15 @@ Count = Annotated[
 ]
 Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The backlog to get.")]
 Seconds = Annotated[
-    float, typer.Option(metavar="TIME", parser=option.seconds, help="Stop after so long.")
+    float,
+    typer.Option(
+        metavar="TIME", parser=option.seconds, help="Stop after so long.", show_default="5s"
+    ),
 ]
-Size = Annotated[int, typer.Option(metavar="SIZE", parser=option.size, help="Of each body.")]
+Size = Annotated[
+    int,
+    typer.Option(metavar="SIZE", parser=option.size, help="Of each body.", show_default="256 B"),
+]
 Producers = Annotated[
     int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
 ]
@@ -200,7 +206,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     for name in TIMES:
         if (times := row[name]) is not None:
             words[name] = ", ".join(
-                f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.5g}"
+                f"{key.removesuffix('_ms').replace('_', '.')} {times[key]:,.4g}"
                 for key in ("p50_ms", "p90_ms", "p99_ms", "p99_9_ms", "max_ms")
             ) + " ms"  # fmt: skip
     for name in ("daemon", "generator"):
