@@ -27,6 +27,6 @@ def with_link(row: Mapping[str, Any], links: Mapping[str, Any]) -> str:
     """
     state, kind = of(row), row.get("kind")
     if state == OPEN and kind in ("remote", "transmission"):
-        link = row.get("manager") if kind == "remote" else str(row["queue"])[1:]
+        link = str(row.get("manager") if kind == "remote" else row["queue"][1:])
         return str(links.get(link, "no link"))
     return state

@@ -30,7 +30,11 @@ async def test_all_flights_come_out_once_over_kills(tmp_path: Path) -> None:
                 tasks.create_task(traffic.produce(airport))
             await traffic.take_all(lambda message: seen.append(str(message.uid).partition(".")[0]))
     finally:
-        codes = [await asyncio.to_thread(node.stop) for node in nodes.values()]
+        codes = []
+        for node in nodes.values():
+            async with traffic.connect(node) as manager:  # The last kill may be a moment ago.
+                await manager.status()
+            codes.append(await asyncio.to_thread(node.stop))
     assert traffic.ledger.is_clean
     assert traffic.ledger.consumed == len(seen) == 3_000
     assert set(seen) == set(data.AIRPORTS)
