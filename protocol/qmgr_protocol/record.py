@@ -22,8 +22,8 @@ To change the format raise VERSION, keep reading the older one, and add a golden
 
 import struct
 from typing import Any, NamedTuple
-from zlib import crc32
 
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
 from qmgr_protocol.name import NAME_MAX, is_name

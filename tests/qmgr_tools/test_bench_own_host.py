@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from qmgr_tools.bench_load import Latency, Outcome
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench_load import Latency, Outcome
 from qmgr_tools.bench_own_host import (
     FILL_SLICE,
     INFLIGHT,

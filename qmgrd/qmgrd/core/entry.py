@@ -20,9 +20,9 @@ that makes no sense: such an entry is UNREADABLE, and the empty record it has is
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 

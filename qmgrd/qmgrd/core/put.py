@@ -7,9 +7,9 @@ which does the same step by step and says what is wrong; a test holds the two to
 
 import struct
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core.dedup import Verdict
