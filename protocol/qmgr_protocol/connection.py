@@ -113,7 +113,9 @@ class Connection:
             return found
         self._decoder.feed(data)
         try:
-            while cuts := self._cut():
+            is_all = False
+            while not is_all and (cuts := self._cut()):
+                is_all = self.state is State.OPEN
                 for array, size_bytes in cuts:
                     if found and array[0] == _PUT and self._join(found, array, size_bytes):
                         continue
