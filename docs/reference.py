@@ -159,7 +159,7 @@ def errors() -> str:
         parts.append("|---|---|---|---|---|")
         for code in codes:
             cells = (
-                f"`{code.name}` {code.value}", code.error_class.word, _escaped(code.means),
+                f"{code.value} `{code.name}`", code.error_class.word, _escaped(code.means),
                 _escaped(code.remedy), code.mq.partition(" ")[0],
             )  # fmt: skip
             parts.append(f"| {' | '.join(cells)} |")

@@ -34,9 +34,9 @@ def test_each_command_stands_with_its_options() -> None:
 def test_each_error_stands_once_with_what_to_do() -> None:
     page = reference.errors()
     for code in ErrorCode:
-        assert page.count(f"| `{code.name}` {code.value} | {code.error_class.word} | ") == 1
+        assert page.count(f"| {code.value} `{code.name}` | {code.error_class.word} | ") == 1
     queues = page.partition("\n## Queues\n")[2].partition("\n## ")[0]
-    assert "| `QUEUE_FULL` 303 | later | The queue holds depth\\_max messages. | Get or" in queues
+    assert "| 303 `QUEUE_FULL` | later | The queue holds depth\\_max messages. | Get or" in queues
     assert " is too low. | 2053 |" in queues
 
 
