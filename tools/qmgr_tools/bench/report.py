@@ -11,6 +11,7 @@ from qmgr_tools.bench.picture import picture
 from qmgr_tools.bench.rows import BEST, OURS, ROWS, Target
 
 START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
+WORDS = {"work", "server", "targets"}  # Columns of words; numbers stand to the right.
 Entry = Mapping[str, Any]
 COLUMNS = {
     "messages_per_second": "msg/s", "spread": "lowest - highest", "p50_ms": "p50 ms",
@@ -115,7 +116,7 @@ def _cell(value: object) -> str:
 
 
 def _table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [titles, ["---"] + ["---:"] * (len(titles) - 1), *lines]
+    rows = [titles, ["---" if title in WORDS else "---:" for title in titles], *lines]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
 
 
