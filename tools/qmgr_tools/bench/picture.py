@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-WIDTH, NAMES, VALUES, TOP, BAR, GAP = 720, 130, 90, 56, 20, 8
+from qmgr_tools.bench.target import number
+
+WIDTH, NAMES, VALUES, TOP, BAR, GAP = 720, 150, 90, 56, 20, 8
 OURS, OTHERS, INK, PAPER = "#0072b2", "#9a9a9a", "#222222", "#ffffff"
 
 
@@ -19,8 +21,8 @@ def picture(title: str, unit: str, bars: Sequence[tuple[str, float, bool]]) -> s
         f'<text x="12" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
         f'<text x="12" y="42" fill="#555555">{escape(unit)}</text>',
     ]
-    for number, (name, value, is_ours) in enumerate(bars):
-        y = TOP + number * (BAR + GAP)
+    for line, (name, value, is_ours) in enumerate(bars):
+        y = TOP + line * (BAR + GAP)
         width = max(value / most * (WIDTH - NAMES - VALUES), 1)
         base = y + BAR * 0.72
         weight = ' font-weight="bold"' if is_ours else ""
@@ -28,6 +30,6 @@ def picture(title: str, unit: str, bars: Sequence[tuple[str, float, bool]]) -> s
             f'<text x="{NAMES - 8}" y="{base:.0f}" text-anchor="end"{weight}>{escape(name)}</text>',
             f'<rect x="{NAMES}" y="{y}" width="{width:.1f}" height="{BAR}" '
             f'fill="{OURS if is_ours else OTHERS}"/>',
-            f'<text x="{NAMES + width + 6:.1f}" y="{base:.0f}"{weight}>{value:,.0f}</text>',
+            f'<text x="{NAMES + width + 6:.1f}" y="{base:.0f}"{weight}>{number(value)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
