@@ -31,9 +31,6 @@ def test_backlog_survives_a_stop_and_a_kill(tmp_path: Path) -> None:
         host.ask(m.QueueDelete, "Q", True)
         host.wait_for_jobs()
         assert host.ask(m.Status)["jobs"] == 0
-        host.kill()
-        with pytest.raises(LoadFailed, match="BENCH ended, see "):
-            host.memory()
 
 
 @pytest.mark.process

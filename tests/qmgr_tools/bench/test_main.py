@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,7 +44,9 @@ def interrupt(setting: Setting) -> Result:
     raise KeyboardInterrupt
 
 
-def replace_row(monkeypatch: pytest.MonkeyPatch, name: str, run: object) -> None:
+def replace_row(
+    monkeypatch: pytest.MonkeyPatch, name: str, run: Callable[[Setting], Result]
+) -> None:
     monkeypatch.setitem(OWN_ROWS, name, replace(OWN_ROWS[name], run=run))
 
 

@@ -6,13 +6,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench.load import LoadFailed, Receiver, Sender
+from qmgr_tools.bench.load import Receiver, Sender
 from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, records
 from qmgr_tools.bench.server import QUEUE, Program, first_line, put_all, wait_for
 
@@ -128,9 +127,8 @@ class Host:
         return Memory.of(self._proc("status"))
 
     def _proc(self, name: str) -> str:
-        with suppress(OSError):
-            return Path(f"/proc/{self._program.pid}/{name}").read_text()
-        raise LoadFailed(f"{self.name} ended, see {self.directory}/log")
+        self._program.check()
+        return Path(f"/proc/{self._program.pid}/{name}").read_text()
 
     @property
     def _store(self) -> Path:

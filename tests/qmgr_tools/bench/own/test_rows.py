@@ -1,18 +1,40 @@
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from qmgr_tools.bench.own.result import Bars, Result
 from qmgr_tools.bench.own.rows import OWN_ROWS, guess_s, run_own
 from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Target, at_most
 
 
-@pytest.mark.process
-def test_row_is_written_down_with_its_targets_and_leaves_nothing(tmp_path: Path) -> None:
-    found = run_own("START", Setting(tmp_path, 0.1, 1, 0.00001))
-    assert found["row"] == "START"
-    assert [target["bound"] for target in found["targets"]] == [1_000, 1.15, 200]
-    assert [point["depth"] for point in found["figures"]["series"]] == [0, 1, 1, 10]
-    assert [bar[0] for bar in found["bars"]] == ["depth 0", "depth 1", "depth 1", "depth 10"]
+@dataclass(frozen=True)
+class Found:
+    """What a row for tests finds."""
+
+    depth: int
+
+    def targets(self) -> list[Target]:
+        return [at_most("depth", self.depth, 1)]
+
+    def bars(self) -> Bars:
+        return "messages", [("depth", self.depth, True)]
+
+
+def test_row_is_written_down_with_its_targets_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(setting: Setting) -> Result:
+        (setting.directory / "data").touch()
+        return Found(setting.scaled(20))
+
+    monkeypatch.setitem(OWN_ROWS, "START", replace(OWN_ROWS["START"], run=run))
+    found = run_own("START", Setting(tmp_path, 0.1, 1, 0.1))
+    assert (found["row"], found["figures"]) == ("START", {"depth": 2})
+    assert (found["unit"], found["bars"]) == ("messages", [("depth", 2, True)])
+    (target,) = found["targets"]
+    assert not Target(**target).reached
     assert list(tmp_path.iterdir()) == []
 
 
