@@ -7,10 +7,9 @@ import pytest
 
 from qmgr_tools.bench.__main__ import main
 from qmgr_tools.bench.load import LoadFailed
-from qmgr_tools.bench.own.result import Bars, Result
 from qmgr_tools.bench.own.rows import OWN_ROWS
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_most
+from qmgr_tools.bench.target import Bars, Result, Target, at_most
 
 
 def arguments(tmp_path: Path, *rows: str) -> list[str]:
@@ -28,7 +27,7 @@ class Found:
     def targets(self) -> list[Target]:
         return [at_most("depth", self.depth, 1)]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         return "messages", [("depth", self.depth, True)]
 
 

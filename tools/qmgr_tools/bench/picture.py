@@ -1,16 +1,15 @@
 """A bar chart in SVG: ours in blue, the others in grey, which no eye confuses."""
 
-from collections.abc import Sequence
 from html import escape
 
-from qmgr_tools.bench.target import number
+from qmgr_tools.bench.target import Bars, number
 
 WIDTH, NAMES, VALUES, TOP, BAR, GAP = 720, 150, 90, 56, 20, 8
 OURS, OTHERS, INK, PAPER = "#0072b2", "#9a9a9a", "#222222", "#ffffff"
 
 
-def picture(title: str, unit: str, bars: Sequence[tuple[str, float, bool]]) -> str:
-    """Return a picture of *bars*: name, value and whether it is ours."""
+def picture(title: str, unit: str, bars: Bars) -> str:
+    """Return a picture of *bars*: name, value and whether it is ours, or what counts."""
     height = TOP + len(bars) * (BAR + GAP) + GAP
     most = max((value for _, value, _ in bars), default=0) or 1
     parts = [

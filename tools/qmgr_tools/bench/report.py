@@ -15,6 +15,7 @@ from qmgr_tools.bench.target import Target, at_least, at_most, number
 START, END = "<!-- benchmark -->", "<!-- /benchmark -->"
 Entry = Mapping[str, Any]
 Found = Mapping[str, Any]  # all of it, as it is written down
+REACHED = "targets reached"
 COLUMNS = {
     "messages_per_second": "msg/s", "spread": "lowest - highest", "p50_ms": "p50 ms",
     "p99_ms": "p99 ms", "server_cpu_us": "server CPU us/msg",
@@ -46,7 +47,7 @@ def _targets(entries: Sequence[Entry], row: str) -> Iterator[Target]:
     for factor in ROWS[row].factors:
         ratio = _ratio(ours, peers, factor)
         if ratio is not None:
-            yield at_least(f"of {factor.of}'s msg/s", round(ratio, 3), factor.times)
+            yield at_least(f"msg/s, of {factor.of}'s", round(ratio, 3), factor.times)
     limit = ROWS[row].cpu_us_max
     if limit is not None:
         yield at_most("CPU a message", ours["server_cpu_us"], limit, "us")
@@ -94,9 +95,9 @@ def overview(found: Found) -> str:
                 f"{_cell(ours.get('p50_ms'))} / {_cell(ours.get('p99_ms'))}", best,
                 f"{peers[0]['ratio']:.2f}" if peers else "-", reached(judged[row]),
             ])  # fmt: skip
-    titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", "targets reached"]
+    titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", REACHED]
     tables = [_table(titles, lines)] if lines else []
-    return "\n".join(tables + ([_table(["alone", "targets reached"], own)] if own else []))
+    return "\n".join(tables + ([_table(["alone", REACHED], own)] if own else []))
 
 
 def details(found: Found, images: str) -> str:
@@ -145,7 +146,8 @@ def _cell(value: object) -> str:
 
 
 def _table(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [titles, ["---"] + ["---:"] * (len(titles) - 1), *lines]
+    sides = ["---" if at == 0 or title == REACHED else "---:" for at, title in enumerate(titles)]
+    rows = [titles, sides, *lines]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
 
 

@@ -1,6 +1,9 @@
-"""A target, and by how much it was missed."""
+"""A target, and by how much it was missed; what a row of our own hands back."""
 
 from dataclasses import dataclass
+from typing import Protocol
+
+Bars = list[tuple[str, float, bool]]  # name, value, whether it is what counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,16 @@ class Target:
             "target": f"{'>=' if self.at_least else '<='} {bound}{unit}",
             "verdict": "reached" if self.reached else f"missed by {missing}",
         }
+
+
+class Result(Protocol):
+    """What a row of our own found: a dataclass of figures, medians where there were rounds."""
+
+    def targets(self) -> list[Target]:
+        """Return what it was to reach."""
+
+    def bars(self) -> tuple[str, Bars]:
+        """Return what a picture shows of it: a unit, and bars."""
 
 
 def at_least(what: str, measured: float, bound: float, unit: str = "") -> Target:

@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools.bench.own.result import Bars, Result
 from qmgr_tools.bench.own.rows import OWN_ROWS, guess_s, run_own
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_most
+from qmgr_tools.bench.target import Bars, Result, Target, at_most
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Found:
     def targets(self) -> list[Target]:
         return [at_most("depth", self.depth, 1)]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         return "messages", [("depth", self.depth, True)]
 
 

@@ -15,12 +15,11 @@ from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import Load, Plan
 from qmgr_tools.bench.median import median, median_ratio
-from qmgr_tools.bench.own.result import Bars
 from qmgr_tools.bench.own.traffic import FOREVER_S, sender_on
 from qmgr_tools.bench.pulse import Pulse
 from qmgr_tools.bench.qmgr import Wire
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_most
+from qmgr_tools.bench.target import Bars, Target, at_most
 
 KIB = 1024
 RECORD_HEAD_BYTES = 512  # kept free, so that a record of 4 MiB is not above the daemon's limit
@@ -70,7 +69,7 @@ class Bigs:
                 ]
         return found
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return what everybody else saw as bars."""
         unit = "ms until a small put is answered, p99, beside large ones of that size"
         return unit, [(big.name, big.p99_ms, bool(big.size_bytes)) for big in self.series]

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host, Memory
 from qmgr_tools.bench.median import median, median_ratio
-from qmgr_tools.bench.own.result import Bars
 from qmgr_tools.bench.own.traffic import fill, get, put, rates
 from qmgr_tools.bench.pulse import Pulse
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_least, at_most
+from qmgr_tools.bench.target import Bars, Target, at_least, at_most
 
 TEN_MILLION = 10_000_000
 START_DEPTHS = (0, 10_000, 100_000, 1_000_000)
@@ -62,7 +61,7 @@ class Millions:
             at_most("p50 of an ack, to that on an empty queue", self.ack_p50_ratio, 1.15),
         ]  # fmt: skip
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return puts and gets as bars."""
         return "messages a second, medians", [
             (f"puts at {self.depth:,}", self.put_per_s, True),
@@ -151,7 +150,7 @@ class Starts:
             at_most(f"RssAnon at depth {deepest.depth:,}", memory_mb, MEMORY_MAX_MB, "MB"),
         ]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return the times as bars."""
         unit = "ms from the start to the first message browsed, medians"
         return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]

@@ -21,11 +21,10 @@ from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import READ_BYTES, LoadFailed
 from qmgr_tools.bench.median import median, median_ratio
-from qmgr_tools.bench.own.result import Bars
 from qmgr_tools.bench.own.traffic import SIZE_BYTES, pool_of, pour
 from qmgr_tools.bench.qmgr import Wire
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_most
+from qmgr_tools.bench.target import Bars, Target, at_most
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 BURST = 20  # puts in a frame; short, so that a queue of 10 stays one
@@ -69,7 +68,7 @@ class Duplicates:
             at_most("duplicates let through", missed, 0),
         ]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return puts and searches as bars."""
         puts = [(f"put at {point.depth:,}", point.put_us, True) for point in self.series]
         walks = [(f"search at {point.depth:,}", point.search_us, False) for point in self.series]

@@ -12,12 +12,11 @@ from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import Load, LoadFailed, Plan
 from qmgr_tools.bench.median import median
-from qmgr_tools.bench.own.result import Bars
 from qmgr_tools.bench.own.traffic import INFLIGHT, fill, get, put, sender_on
 from qmgr_tools.bench.qmgr import QmgrReceiver, Wire
 from qmgr_tools.bench.rows import PREFETCH
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_least
+from qmgr_tools.bench.target import Bars, Target, at_least
 
 MESSAGES = 200_000
 POLL_S = 0.005
@@ -58,7 +57,7 @@ class Linked:
         """Return what it was to reach."""
         return [at_least("transferred a second, of a quarter of W1b + W3", self.ratio, 1.0)]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return the rates as bars."""
         return "messages a second, medians", [
             ("the link", self.per_s, True),

@@ -15,9 +15,9 @@ from qmgr_tools.bench.own.big import big
 from qmgr_tools.bench.own.depth import start, ten_million
 from qmgr_tools.bench.own.dup import dup
 from qmgr_tools.bench.own.link import link
-from qmgr_tools.bench.own.result import Result
 from qmgr_tools.bench.own.wide import c1000
 from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Result
 
 SECONDS_BESIDE = 0.5  # of a run
 

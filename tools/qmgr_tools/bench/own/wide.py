@@ -18,12 +18,11 @@ from qmgr_protocol.layout import to_array
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import Load, LoadFailed, Plan
 from qmgr_tools.bench.median import median, median_ratio
-from qmgr_tools.bench.own.result import Bars
 from qmgr_tools.bench.own.traffic import SIZE_BYTES, pool_of, put, rates
 from qmgr_tools.bench.pulse import Pulse
 from qmgr_tools.bench.qmgr import Wire
 from qmgr_tools.bench.setting import Setting
-from qmgr_tools.bench.target import Target, at_least, at_most
+from qmgr_tools.bench.target import Bars, Target, at_least, at_most
 
 CONNECTIONS = 1_000
 FILES_SPARE = 200
@@ -59,7 +58,7 @@ class Wide:
             at_most("the generator's processor time, of the daemon's", generator, 1.0),
         ]
 
-    def bars(self) -> Bars:
+    def bars(self) -> tuple[str, Bars]:
         """Return the rates as bars."""
         return "messages a second, medians", [
             (f"{self.connections:,} with 1 put", self.put_per_s, True),
