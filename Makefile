@@ -73,9 +73,10 @@ docs: setup ## the site in build/site; fails on what leads nowhere
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
 
-bench: setup ## beside the peers that are here, 25 minutes; ROWS=, PEERS=, SECONDS= shorten
+bench: setup ## beside its peers, then alone, 30 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
 	@$(BIN)/python -m qmgr_tools.bench \
-	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) $(if $(SECONDS),--seconds $(SECONDS))
+	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) \
+	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCALE),--scale $(SCALE))
 
 figures: setup ## the last bench into docs/benchmarks.md, docs/img and the README
 	@$(BIN)/python -m qmgr_tools.bench --publish

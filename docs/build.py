@@ -52,7 +52,7 @@ def gather(source: Path) -> None:
     made = {
         "configuration.md": reference.configuration(),
         "cli.md": reference.commands(),
-        "errors.md": reference.errors((REPO / "protocol/PROTOCOL.md").read_text()),
+        "errors.md": reference.errors(),
         "adr/index.md": decisions([name for name in pages.values() if name.startswith("adr/")]),
         **reference.python_names(),
     }
@@ -63,6 +63,10 @@ def gather(source: Path) -> None:
             write(source / name, linked((REPO / path).read_text(), path, name, pages, source))
     shutil.copy(REPO / "docs/conf.py", source)
     shutil.copytree(REPO / "docs/_static", source / "_static")
+    for picture in (REPO / "docs").rglob("*.svg"):
+        copy = source / picture.relative_to(REPO / "docs")
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(picture, copy)
     with (source / "index.md").open("a") as index:
         index.writelines(toctree(caption, names) for caption, names in CONTENTS.items())
 

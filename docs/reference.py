@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import groupby
 from typing import Any, get_args
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from qmgr_config.load import PREFIX
 from qmgr_config.model import Config
 from qmgr_config.quantity import Quantity
-from qmgr_protocol.errors import ErrorCode, class_of
+from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_tools.main import app
 
 PYTHON = {
@@ -23,6 +24,10 @@ PYTHON = {
         "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.messages",
         "qmgr_protocol.errors",
     ]),
+}  # fmt: skip
+NOUNS = {  # of codes, by the hundred
+    1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
+    6: "Streams: producers and links", 7: "Links", 8: "Snapshots",
 }  # fmt: skip
 
 
@@ -139,19 +144,26 @@ def _escaped(text: str) -> str:
 # -- errors
 
 
-def errors(protocol: str) -> str:
-    """Return the page of all codes, with the words that the protocol has for them."""
-    words = dict(re.findall(r"(?m)^\| \d+ \| `(\w+)` \| \w+ \| [^|]*\| ?([^|]*) \|$", protocol))
-    page = (
-        "# Errors\n\nThe same code in commands, clients, logs and on the wire. The class tells "
-        "what to do: *retry later* may succeed, *never* fails again, *unknown outcome* may have "
-        "been done.\n\n"
-        "| code | name | class | |\n|---|---|---|---|\n"
-    )
-    for code in ErrorCode:
-        kind = class_of(code).name.replace("_", " ").lower()
-        page += f"| {code.value} | `{code.name}` | {kind} | {words.get(code.name, '')} |\n"
-    return page
+def errors() -> str:
+    """Return the page of all codes: what each means, and what to do about it."""
+    parts = [
+        "# Errors", "",
+        "The same code in commands, clients, logs and on the wire. Its class tells whether to try "
+        "again:", "",
+        *(f"* **{kind.word}**: {kind.means}" for kind in ErrorClass), "",
+        "In a shell `qmctl explain CODE` tells the same, of a name, a number, or a reason code of "
+        "IBM MQ; its number stands here where it has one for the same thing.",
+    ]  # fmt: skip
+    for noun, codes in groupby(ErrorCode, lambda code: NOUNS[code // 100]):
+        parts += ["", f"## {noun}", "", "| code | class | means | what to do | MQ |"]
+        parts.append("|---|---|---|---|---|")
+        for code in codes:
+            cells = (
+                f"{code.value} `{code.name}`", code.error_class.word, _escaped(code.means),
+                _escaped(code.remedy), code.mq.partition(" ")[0],
+            )  # fmt: skip
+            parts.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*parts, ""])
 
 
 # -- Python names

@@ -137,7 +137,7 @@ class Limits(Section):
     turn_requests: Annotated[int, count(1, 1_000_000)] = 4096
     """The most requests in one turn (one transaction)."""
 
-    turn_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
+    turn_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 4 * MIB
     """The most bytes of requests in one turn."""
 
     turn_rows: Annotated[int, count(1, 1_000_000)] = 5000

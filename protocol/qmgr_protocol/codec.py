@@ -37,15 +37,9 @@ def unpack(data: bytes | bytearray | memoryview) -> Any:
             with a repeated key or a key that is neither text nor bytes, or text that is not UTF-8.
     """
     try:
-        if len(data) <= SMALL_BYTES:
+        if len(data) <= SMALL_BYTES:  # Its own length bounds arrays and maps.
             return msgpack.unpackb(
-                data,
-                strict_map_key=True,
-                max_array_len=len(data),
-                max_map_len=len(data),
-                max_ext_len=0,
-                ext_hook=_refuse_ext,
-                object_pairs_hook=_unique,
+                data, max_ext_len=0, ext_hook=_refuse_ext, object_pairs_hook=_unique
             )
         _walk(data)
         on_array, on_map = _budget()

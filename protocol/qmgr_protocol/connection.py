@@ -17,12 +17,16 @@ from qmgr_protocol.errors import (
     RemoteProtocolError,
     StateViolation,
 )
+from qmgr_protocol.field import blobs
 from qmgr_protocol.frame import FrameDecoder, encode
 from qmgr_protocol.name import is_name
 from qmgr_protocol.states import Side, State, moves
 
 FRAME_MAX_LEAST_BYTES = 64 * 1024  # Nobody may ask for smaller frames; a welcome is never larger.
 STORE_ID_BYTES = 16
+JOINED_MAX_BYTES = 256 * 1024  # of puts that become one
+_PUT = layout.NUMBERS[m.Put]
+_PUT_ELEMENTS = 1 + len(m.Put._fields)
 
 
 class VersionUnsupported(RemoteProtocolError):
@@ -50,8 +54,16 @@ class Connection:
     ``error`` is what the peer did wrong, if it did.
     """
 
-    def __init__(self, side: Side, *, now_ms: int = 0) -> None:
+    def __init__(self, side: Side, *, now_ms: int = 0, joined_max: int = 0) -> None:
+        """Begin.
+
+        Args:
+            joined_max: puts of one stream that follow each other in what is received at once
+                become one put, of at most so many records: who puts one message a frame is
+                then served nearly as cheaply as who puts many.
+        """
         self.side = side
+        self._joined_max = joined_max
         self.peer_side = Side.LISTENER if side is Side.DIALLER else Side.DIALLER
         self.state = State.IDLE
         self.hello: m.Hello | None = None
@@ -101,8 +113,12 @@ class Connection:
             return found
         self._decoder.feed(data)
         try:
-            while cuts := self._cut():
+            is_all = False
+            while not is_all and (cuts := self._cut()):
+                is_all = self.state is State.OPEN
                 for array, size_bytes in cuts:
+                    if found and array[0] == _PUT and self._join(found, array, size_bytes):
+                        continue
                     found.append((self._take(array), size_bytes))
             error = self._decoder.error
         except RemoteProtocolError as raised:
@@ -134,6 +150,28 @@ class Connection:
             return self._decoder.drain()
         cut = self._decoder.next()  # The handshake moves the limit of the frames behind it.
         return [] if cut is None else [cut]
+
+    def _join(self, found: list[tuple[m.Message, int]], array: list[Any], size_bytes: int) -> bool:
+        """Add the put *array* to the last one *found*, if it goes on there; return whether."""
+        last, last_bytes = found[-1]
+        if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
+            return False
+        stream, first_id, seen, queue, records = last
+        if (
+            not type(array[1]) is type(array[2]) is type(array[3]) is int
+            or array[2] != first_id + len(records)
+            or array[1] != stream
+            or array[3] != seen
+            or array[4] != queue
+            or blobs(array[5])
+            or not (records and array[5])
+            or len(records) + len(array[5]) > self._joined_max
+            or last_bytes + size_bytes > JOINED_MAX_BYTES
+        ):
+            return False
+        records += array[5]
+        found[-1] = last, last_bytes + size_bytes
+        return True
 
     def _take(self, array: list[Any]) -> m.Message:
         try:

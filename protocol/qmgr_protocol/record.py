@@ -22,8 +22,8 @@ To change the format raise VERSION, keep reading the older one, and add a golden
 
 import struct
 from typing import Any, NamedTuple
-from zlib import crc32
 
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
 from qmgr_protocol.name import NAME_MAX, is_name
@@ -44,6 +44,7 @@ UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
 EXPIRY_END = 2**63
 FLAGS_MUST_UNDERSTAND = 0xF0
 IN_GROUP, LAST_IN_GROUP = 1, 2
+_VIEWED_BYTES = 16 * 1024
 _CHECK = struct.Struct(">IB")
 
 
@@ -163,7 +164,15 @@ def encode_uid(uid: Uid) -> bytes:
 def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
     """Return *record* with *trailer*, which :func:`encode_uid` made."""
     checksum = crc32(trailer, int.from_bytes(record[:4], "big"))
-    return _CHECK.pack(checksum, len(trailer) - 8) + record[5:] + trailer
+    head = _CHECK.pack(checksum, len(trailer) - 8)
+    return b"".join((head, _summed(record), trailer))
+
+
+def _summed(record: bytes) -> bytes | memoryview:
+    """Return what the checksum covers. A view is slower to make, but copies nothing."""
+    if len(record) < _VIEWED_BYTES:
+        return record[SUMMED_AT:]
+    return memoryview(record)[SUMMED_AT:]
 
 
 def check(record: bytes) -> Head:
@@ -181,7 +190,7 @@ def check(record: bytes) -> Head:
         size += origin + 8
     if group:
         size += GROUP.size
-    if crc32(record[5:]) != checksum:
+    if crc32(_summed(record)) != checksum:
         raise RequestError(ErrorCode.CHECKSUM_MISMATCH, "the record's checksum does not match it")
     if (
         size != len(record)

@@ -10,6 +10,8 @@ A fenced block says what it is:
 A block after `<!-- not run: why -->` is not run. All other blocks of a page run in their order, in
 one shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands
 for any lines; what differs from run to run (times, ids, sizes) is compared by its form.
+
+qmctl connects to 7470 by QMCTL_CONNECT, until the page has a context of its own.
 """
 
 import contextlib
@@ -37,7 +39,8 @@ VOLATILE = [
     (re.compile(r"\b[0-9a-f]{8,}(-\d+)*\b"), "ID"),
     (re.compile(r"\bnow\b|\b[\d,.]+ ?(ms|s|min)\b( ago)?"), "AGO"),
     (re.compile(r"\b[\d,.]+ (B|KiB|MiB|GiB|TiB)\b"), "SIZE"),
-    (re.compile(r"\bpid +\d+"), "pid PID"),
+    (re.compile(r"\bqmctl\.\S+\.\d+\b"), "qmctl.HOST.PID"),
+    (re.compile(r"\bpid +\d+|\(process \d+\)"), "pid PID"),
     (re.compile(r"[ \t─━│┃┏┓┗┛┌┐└┘├┤┬┴┼╇╈]+"), " "),
 ]
 
@@ -99,7 +102,7 @@ def steps(text: str, directory: Path) -> list[Step]:
         if block.kind == "console":
             found += console(block)
         elif block.kind == "output":
-            if not found or not found[-1].command.startswith("python "):
+            if not (block.text and found and found[-1].command.startswith("python ")):
                 raise BadPage(f"line {block.line}: output of nothing")
             found[-1].shown = block.text
         else:
@@ -163,9 +166,20 @@ def rewritten(text: str) -> str:
     for step, printed in reversed(list(zip(session, output, strict=True))):
         if step.shown is not None and not matches(step.shown, printed):
             first = text.count("\n", 0, text.index(step.shown, _offset(lines, step.line)))
-            tidy = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
-            lines[first : first + step.shown.count("\n")] = [f"{tidy}\n"]
+            tidy = [line.rstrip() for line in printed.strip("\n").splitlines()]
+            shown = "\n".join(elided(tidy, step.shown.splitlines()))
+            lines[first : first + step.shown.count("\n")] = [f"{shown}\n"]
     return "".join(lines)
+
+
+def elided(printed: list[str], shown: list[str]) -> list[str]:
+    """Return what is printed with as much before and behind a `...` as the page showed."""
+    if "..." not in shown:
+        return printed
+    before, behind = shown.index("..."), shown[::-1].index("...")
+    if before + behind >= len(printed):
+        return printed
+    return [*printed[:before], "...", *printed[len(printed) - behind :]]
 
 
 def _offset(lines: list[str], number: int) -> int:
@@ -184,6 +198,8 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
     for step in session:
         script.append(placed(step.command, here, ports))
         script += ["code=$?"]
+        if step.command.startswith("qmctl context add"):
+            script.append("unset QMCTL_CONNECT")
         for port in step.waits_for:
             script.append(f"until (: < /dev/tcp/127.0.0.1/{ports[port]}) 2> /dev/null; do :; done")
         script.append(f"printf '{MARK}%s{MARK}' $code")

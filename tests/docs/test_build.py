@@ -55,6 +55,7 @@ def test_each_page_of_the_contents_is_gathered(tmp_path: Path) -> None:
         for name in names:
             assert (tmp_path / f"{name}.md").is_file()
             assert f"\n{name}\n" in index
+    assert (tmp_path / "top.svg").is_file()
     missing = {path.stem for path in (tmp_path).glob("*.md")} - {"index"}
     assert missing <= {name for names in build.CONTENTS.values() for name in names}
 

@@ -78,6 +78,17 @@ def test_page_can_be_rewritten() -> None:
     assert rewritten(page) == right
 
 
+def test_what_a_page_leaves_out_stays_out_when_it_is_rewritten() -> None:
+    page = fenced("console", "$ seq 7\n0\n...\n5\n6") + fenced("console", "$ seq 2\n0\n...\n9")
+    right = fenced("console", "$ seq 7\n1\n...\n6\n7") + fenced("console", "$ seq 2\n1\n2")
+    assert rewritten(page) == right
+
+
+def test_context_of_a_page_goes_over_the_environment() -> None:
+    page = fenced("console", "$ qmctl context add here 127.0.0.1:7471 --use > /tmp/log")
+    assert not run(page + fenced("console", "$ qmctl context show | grep -c 'context use'\n1"))
+
+
 def test_session_goes_on_from_block_to_block() -> None:
     page = (
         fenced("console", "$ export A=1; echo $A > /tmp/file")
@@ -94,6 +105,7 @@ def test_session_goes_on_from_block_to_block() -> None:
     [
         ("put on Q: NYC.1790000000000000", "put on Q: NYC.1795265697240073", True),
         ("3 s ago", "now", True),
+        ("qmctl.host7.4711  client", "qmctl.vm.a-b.12      client", True),
         ("ready 1", "ready 2", False),
         ("a\n...\nd", "a\nb\nc\nd", True),
         ("a\n...\nd", "a\nb\nc\ne", False),

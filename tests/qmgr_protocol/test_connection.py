@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
-from qmgr_protocol.connection import Connection, LivenessExpired, refusal
+from qmgr_protocol.connection import JOINED_MAX_BYTES, Connection, LivenessExpired, refusal
 from qmgr_protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from qmgr_protocol.frame import LENGTH, encode
 from qmgr_protocol.states import QUEUE_MANAGER_ONLY, TRANSITIONS, Side, State
@@ -320,3 +320,61 @@ def test_whatever_is_sent_goes_out_or_is_our_own_error(
     except LocalProtocolError:
         return
     assert data == frame(message)
+
+
+# -- puts that follow each other
+
+
+def put(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size: int = 1) -> m.Put:
+    return m.Put(stream, first_id, seen, queue, [bytes(size)])
+
+
+def joining(*messages: m.Message, records_max: int = 10) -> list[m.Message]:
+    """Return what a listener makes of *messages* that come at once."""
+    connection = Connection(Side.LISTENER, joined_max=records_max)
+    connection.receive(frame(HELLO["client"]), 0)
+    connection.send(WELCOME)
+    data = b"".join(map(frame, messages))
+    found = connection.receive(data, 0)
+    assert sum(size for _, size in found) == len(data)
+    return [message for message, _ in found]
+
+
+def test_puts_that_follow_each_other_become_one() -> None:
+    assert joining(put(1), put(2), put(3)) == [m.Put(1, 1, 0, "Q", [b"\0"] * 3)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [put(1), put(3), put(2, stream=2), put(2, seen=1), put(2, queue="P"), m.Put(1, 2, 0, "Q", []),
+     m.Ping(2), m.Put(1, 2, 0, "Q", [b""] * 10)],
+    ids=["again", "gap", "stream", "seen", "queue", "empty", "other", "too many"],
+)  # fmt: skip
+def test_puts_stay_apart_where_they_differ(second: m.Message) -> None:
+    assert joining(put(1), second) == [put(1), second]
+
+
+def test_puts_stay_apart_behind_an_empty_one_and_across_a_request() -> None:
+    empty = m.Put(1, 1, 0, "Q", [])
+    assert joining(empty, put(1)) == [empty, put(1)]
+    assert joining(put(1), m.Status(1), put(2)) == [put(1), m.Status(1), put(2)]
+
+
+def test_puts_become_one_up_to_a_limit() -> None:
+    found = joining(*(put(1 + i) for i in range(25)))
+    assert [len(message.records) for message in found] == [10, 10, 5]
+    found = joining(*(put(1 + i, size=JOINED_MAX_BYTES // 2 - 50) for i in range(3)))
+    assert [len(message.records) for message in found] == [2, 1]
+    assert joining(put(1), put(2), records_max=0) == [put(1), put(2)]
+
+
+@pytest.mark.parametrize("at_", [1, 2, 3, 5])
+def test_put_that_is_wrong_is_told_though_it_follows_another(at_: int) -> None:
+    connection = Connection(Side.LISTENER, joined_max=10)
+    connection.receive(frame(HELLO["client"]), 0)
+    connection.send(WELCOME)
+    wrong: list[Any] = [*layout.to_array(put(2))]
+    wrong[at_] = [1] if at_ == 5 else float(wrong[at_])
+    found = connection.receive(frame(put(1)) + encode(wrong), 0)
+    assert [message for message, _ in found] == [put(1)]
+    assert isinstance(connection.error, RemoteProtocolError)

@@ -310,12 +310,15 @@ class Broker:
         return outcome
 
     def _answer_all(self) -> None:
-        for session in self.sessions.values():
+        answering = self.context.answering
+        for connection, session in answering.items():
+            if connection not in self.sessions:
+                continue  # Closed in this turn.
             if session.answers:
                 self.streams.answer(session)
             if session.settled_id:
-                settled = session.settled()
-                self.context.send(session.connection, settled)
+                self.context.send(connection, session.settled())
+        answering.clear()
 
     def _write(self) -> None:
         context = self.context

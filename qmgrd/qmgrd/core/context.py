@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
@@ -12,6 +12,9 @@ from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
 from qmgrd.core.stamp import Stamper
+
+if TYPE_CHECKING:
+    from qmgrd.core.session import Session
 
 
 class Dial(NamedTuple):
@@ -132,6 +135,7 @@ class Context:
         self.room_bytes = 0  # what puts may still add in this turn
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
+        self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn
         self.wrote = False  # anything beside the queues
         self.outcome = Outcome([], [], [], [])
 

@@ -141,6 +141,7 @@ class Delivery:
         """Acknowledge or release what the handles name."""
         session.exceptions += self._settle(message, 0)
         session.settled_id = message.settle_id
+        self._context.answering[session.connection] = session
 
     def settle_part(self, session: Session, part: SettlePart) -> None:
         """Acknowledge or release a piece of what a settle names; the last piece has the answer."""
@@ -149,6 +150,7 @@ class Delivery:
             session.exceptions += session.part_exceptions
             session.part_exceptions = []
             session.settled_id = part.settle_id
+            self._context.answering[session.connection] = session
 
     def _settle(self, message: m.Settle | SettlePart, first_index: int) -> list[list[int]]:
         """Return the exceptions."""

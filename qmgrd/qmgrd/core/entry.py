@@ -20,9 +20,9 @@ that makes no sense: such an entry is UNREADABLE, and the empty record it has is
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
@@ -91,8 +91,7 @@ def rows_of(record_bytes: int) -> int:
 
 def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> bytes:
     """Store *record* in body rows; return what stands for it in its entry."""
-    for chunk in range(rows_of(len(record))):
-        start = chunk * VALUE_MAX_BYTES
+    for chunk, start in enumerate(range(0, len(record), VALUE_MAX_BYTES)):
         tx.put(keys.body(body_id, chunk), record[start : start + VALUE_MAX_BYTES])
     return _ROWS.pack(body_id, len(record)) + trailer
 

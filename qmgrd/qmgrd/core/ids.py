@@ -1,6 +1,6 @@
 """Numbers that never repeat: of what is stored, and of leases."""
 
-from zlib import crc32
+from qmgr_protocol.checksum import crc32
 
 COUNT_BITS = 40
 MARK_SHIFT = 9  # of a checksum; what is left and a count make a number below 2**63

@@ -1,8 +1,4 @@
-"""What has arrived and waits for its turn: a queue per connection, taken in rotation.
-
-Puts of one stream that follow each other become one put: who puts one message a frame is served as
-cheaply as who puts many.
-"""
+"""What has arrived and waits for its turn: a queue per connection, taken in rotation."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,8 +10,6 @@ if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
-JOINED_MAX_RECORDS = 256  # of puts that become one, so that nobody has more than a share of a turn
-JOINED_MAX_BYTES = 256 * 1024
 TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from that have nothing here
 
 
@@ -40,37 +34,12 @@ def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
         yield SettlePart(*settle[:3], handles, first_index, is_last)
 
 
-class Arrival:
+class Arrival(NamedTuple):
     """A message of a peer, or something that the shell wants the broker to know."""
 
-    __slots__ = ("event", "message", "size_bytes")
-
-    def __init__(
-        self, message: m.Message, event: "Callable[[Broker], None] | None", size_bytes: int
-    ) -> None:
-        self.message = message  # None where ``event`` is set
-        self.event = event
-        self.size_bytes = size_bytes
-
-    def join(self, put: m.Put, size_bytes: int, records_max: int) -> bool:
-        """Take in *put* if it goes on where the put that waits here ends; return whether it did."""
-        waiting = self.message
-        if type(waiting) is not m.Put:
-            return False
-        stream, first_id, seen, queue, records = waiting
-        if (
-            not (records and put[4])
-            or put[1] != first_id + len(records)
-            or put[0] != stream
-            or put[2] != seen
-            or put[3] != queue
-            or len(records) + len(put[4]) > records_max
-            or self.size_bytes + size_bytes > JOINED_MAX_BYTES
-        ):
-            return False
-        records += put[4]
-        self.size_bytes += size_bytes
-        return True
+    message: m.Message  # None where ``event`` is set
+    event: "Callable[[Broker], None] | None"
+    size_bytes: int
 
 
 class Pending:
@@ -90,9 +59,7 @@ class Pending:
 class Intake:
     """All that waits. Invariant: ``_rotation`` names each connection with arrivals once."""
 
-    def __init__(self, turn_rows: int = 4 * JOINED_MAX_RECORDS) -> None:
-        """Begin empty, for turns of so many rows."""
-        self._joined_max = min(JOINED_MAX_RECORDS, turn_rows // 4)
+    def __init__(self) -> None:
         self._pending: dict[int, Pending] = {}
         self._rotation: deque[int] = deque()
         self._bytes = 0
@@ -121,10 +88,6 @@ class Intake:
         if type(message) is m.Put:
             pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
-            if pending.arrivals and pending.arrivals[-1].join(
-                message, size_bytes, self._joined_max
-            ):
-                return
         else:
             pending.messages += _counts(message)
         self._add(connection, pending, Arrival(message, None, size_bytes))

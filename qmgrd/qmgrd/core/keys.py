@@ -55,9 +55,9 @@ def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
     return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
 
 
-def place_prefix(lane: int, priority: int) -> bytes:
-    """Return what stands between the queue id and the arrival in the key of an entry."""
-    return bytes([lane, PRIORITY_TOP - priority])
+def entry_prefix(queue_id: int, priority: int) -> bytes:
+    """Return what stands before the arrival in the key of an entry of the ready lane."""
+    return message(queue_id, LANE_READY, priority, 0)[:-8]
 
 
 def lane(queue_id: int, lane_: int) -> bytes:

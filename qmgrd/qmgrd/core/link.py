@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
-from zlib import crc32
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import (
     CommitOutOfRange,
     ErrorClass,

@@ -29,6 +29,7 @@ Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 
 UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
 HEARTBEATS_MAX = 100  # pings and pongs in what is read at once
+JOINED_MAX_RECORDS = 256  # of puts that become one
 SETTLE_HANDLES = 128  # in one piece of a long settle
 SETTLE_BYTES = SETTLE_HANDLES * m.HANDLE.size
 _OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
@@ -62,7 +63,8 @@ class Peer:
         self._limits = limits
         self._welcome = welcome
         self._side = Side.DIALLER if dial else Side.LISTENER
-        self._connection = Connection(self._side, now_ms=now_ms)
+        joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # a share of a turn
+        self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._told = False
         self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)

@@ -7,9 +7,9 @@ which does the same step by step and says what is wrong; a test holds the two to
 
 import struct
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core.dedup import Verdict
@@ -24,13 +24,10 @@ ROWS_OF_A_PUT = 2  # the entry and its UID
 _HEAD = struct.Struct(">I4sQBBHI")
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
 _FRONT = struct.Struct(">IB")
-# These four bytes of a record that is not stamped and uses no extension, to its priority.
-_PLAIN = {
-    bytes([0, records.VERSION, priority, flags]): priority
-    for priority in range(records.PRIORITY_MAX + 1)
-    for flags in range(0x100)
-    if not flags & records.FLAGS_MUST_UNDERSTAND
-}
+# These four bytes of a record that is not stamped yet and has no flags, for each priority.
+_PLAIN = tuple(
+    bytes([0, records.VERSION, priority, 0]) for priority in range(records.PRIORITY_MAX + 1)
+)
 
 
 class Put(NamedTuple):
@@ -78,20 +75,21 @@ def _put_plain(
     plain_max: int, bound_for: bytes,
 ) -> int:  # fmt: skip
     """Append the plain records that *batch* begins with; return how many they were."""
-    unpack, front, write, plain = _HEAD.unpack_from, _FRONT.pack, tx.put, _PLAIN
+    unpack, front, write = _HEAD.unpack_from, _FRONT.pack, tx.put
     counters, origin, timestamp = queue.counters, stamper.origin, stamper.last_us
     head = entries.encode_head(now.wall_us, bound_for)
-    message_prefix, index_prefix = queue.message_prefix, queue.origins.index_prefix(bound_for)
-    places, origin_bytes, arrival = queue.places, len(origin), counters.next_arrival
+    prefix_of = dict(zip(_PLAIN, queue.prefixes, strict=True)).get
+    index_prefix, index_at = queue.origins.index_prefix(bound_for), len(queue.message_prefix)
+    origin_bytes, arrival = len(origin), counters.next_arrival
     size = 0
     for record in batch:
         length = len(record)
         if not records.HEAD_BYTES <= length <= plain_max:
             break
         checksum, four, expiry_ms, correlation, group, envelope, body = unpack(record)
-        rest = record[5:]
+        rest, prefix = record[records.SUMMED_AT :], prefix_of(four)
         if (
-            four not in plain
+            prefix is None
             or group
             or length != records.HEAD_BYTES + correlation + envelope + body
             or correlation > records.CORRELATION_MAX_BYTES
@@ -101,11 +99,11 @@ def _put_plain(
             break
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
-        place = places[plain[four]] + arrival.to_bytes(8, "big")
+        key = prefix + arrival.to_bytes(8, "big")
         arrival += 1
         stamp = front(crc32(trailer, checksum), origin_bytes)
-        write(message_prefix + place, b"".join((head, stamp, rest, trailer)))
-        write(index_prefix + trailer, place)
+        write(key, b"".join((head, stamp, rest, trailer)))
+        write(index_prefix + trailer, key[index_at:])
         size += length
     count = arrival - counters.next_arrival
     if count:
@@ -193,9 +191,9 @@ def _append(
         value = head + entries.write_rows(tx, queue.ids.next(), record, trailer)
     else:
         value = entries.encode_head(now.wall_us, bound_for) + record
-    place = queue.places[priority] + arrival.to_bytes(8, "big")
-    tx.put(queue.message_prefix + place, value)
-    tx.put(queue.origins.index_key(trailer, bound_for), place)
+    key = queue.prefixes[priority] + arrival.to_bytes(8, "big")
+    tx.put(key, value)
+    tx.put(queue.origins.index_key(trailer, bound_for), key[len(queue.message_prefix) :])
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     counters.next_arrival = arrival + 1
     counters.depth += 1

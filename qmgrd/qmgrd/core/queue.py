@@ -71,9 +71,9 @@ class Queue:
             counters.maybe_before = counters.next_arrival
         self.ids = ids
         self.message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
-        # What follows it in a key, up to the arrival. Ids order transmission, priority queues.
-        self.places = [
-            keys.place_prefix(keys.LANE_READY, keys.PRIORITY_TOP if is_transmission else priority)
+        # Of keys of entries, by priority. Ids order transmission, priority orders queues.
+        self.prefixes = [
+            keys.entry_prefix(queue_id, keys.PRIORITY_TOP if is_transmission else priority)
             for priority in range(records.PRIORITY_MAX + 1)
         ]
         self.heads = [0] * (records.PRIORITY_MAX + 1)

@@ -8,8 +8,8 @@ against its entry.
 """
 
 from collections.abc import Iterator
-from zlib import crc32
 
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction

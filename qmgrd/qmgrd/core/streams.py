@@ -148,7 +148,10 @@ class Streams:
         count = len(put.records)
         sender.note_seen(put.seen)
         sender.check(put.first_id, count)
-        answers = session.answers.setdefault(put.stream, Answers())
+        answers = session.answers.get(put.stream)
+        if answers is None:
+            answers = session.answers[put.stream] = Answers()
+            self._context.answering[session.connection] = session
         last_id = put.first_id + count - 1
         fresh: Sequence[int] = sender.inbox.missing(put.first_id, count)
         batch = put.records

@@ -7,9 +7,9 @@ entry is read there and then, any other by :func:`qmgrd.core.entry.open_sound`.
 
 import struct
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.messages import DELIVERY, STATE_MAYBE_REDELIVERED, STATE_REDELIVERED
 from qmgrd.core import entry as entries
 from qmgrd.core import keys

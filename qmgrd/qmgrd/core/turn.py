@@ -52,7 +52,7 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
-        self.intake = Intake(config.limits.turn_rows)
+        self.intake = Intake()
         tx = store.begin()
         try:
             self.boot = boot(tx, config.queue_manager.name, new_id)

@@ -6,10 +6,12 @@ import pytest
 
 from qmgr_tools.bench import __main__ as bench
 from qmgr_tools.bench.__main__ import busy_warning, parse
-from qmgr_tools.bench.compare import compare, run_once, summary
+from qmgr_tools.bench.compare import SERVERS, compare, run_once, summary, turns
 from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.own.rows import OWN_ROWS
 from qmgr_tools.bench.rows import ROWS, takes_part
 from qmgr_tools.bench.server import Server
+from qmgr_tools.bench.setting import Setting
 
 PEERS = ["redis", "redis-batch", "rabbitmq", "postgres", "postgres-batch", "beanstalkd", "nats"]
 RUN: dict[str, object] = {"messages": 10, "flushes": 2, "is_cut": False} | {
@@ -20,8 +22,18 @@ RUN: dict[str, object] = {"messages": 10, "flushes": 2, "is_cut": False} | {
 }
 
 
-def run(row: str, server: str, rate: int, p50_ms: float | None = 1.0) -> dict[str, object]:
-    return RUN | {"row": row, "server": server, "messages_per_second": rate, "p50_ms": p50_ms}
+def run(
+    row: str, server: str, rate: float, p50_ms: float | None = 1.0, number: int = 1
+) -> dict[str, object]:
+    named = {"row": row, "server": server, "round": number}
+    return RUN | named | {"messages_per_second": rate, "p50_ms": p50_ms}
+
+
+def test_row_held_against_another_has_the_ratio_within_each_round() -> None:
+    """The disk slowed down tenfold between the rounds: the ratio does not see it."""
+    runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((100, 10, 10))]
+    runs += [run("W4", "qmgrd", rate, number=at) for at, rate in enumerate((90, 9.5, 8))]
+    assert [entry.get("beside") for entry in summary(runs)] == [None, {"W1b": 0.9}]
 
 
 def test_summary_has_medians_and_our_rate_over_theirs() -> None:
@@ -48,7 +60,8 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "rows", "peers"),
     [
-        ([], {}, [*ROWS], PEERS),
+        ([], {}, [*ROWS, *OWN_ROWS], PEERS),
+        ([], {"ROWS": "W1a,10M"}, ["W1a", "10M"], PEERS),
         ([], {"ROWS": "W1a W3", "PEERS": "redis"}, ["W1a", "W3"], ["redis"]),
         (
             ["--rows", "W1a,W1b", "W2"],
@@ -56,7 +69,7 @@ def test_summary_leaves_out_what_was_not_measured() -> None:
             ["W1a", "W1b", "W2"],
             PEERS,
         ),
-        (["--peers", "none"], {}, [*ROWS], ["none"]),
+        (["--rows", "W4", "--peers", "none"], {}, ["W4"], ["none"]),
     ],
 )
 def test_rows_and_peers_are_options_or_environment(
@@ -69,6 +82,7 @@ def test_rows_and_peers_are_options_or_environment(
 def test_seconds_are_heard_from_the_environment() -> None:
     assert parse([], {"SECONDS": "0.5"}).seconds == 0.5
     assert parse(["--seconds", "2"], {"SECONDS": "0.5"}).seconds == 2
+    assert parse([], {"SCALE": "0.1"}).scale == 0.1
 
 
 @pytest.mark.parametrize(
@@ -77,6 +91,7 @@ def test_seconds_are_heard_from_the_environment() -> None:
         (["--rows", "W9"], "'W9' is none of W1a, W1b"),
         (["--peers", "kafka"], "'kafka' is none of redis"),
         (["--seconds", "0"], "to be positive"),
+        (["--scale", "0"], "to be positive"),
         (["--rounds", "0"], "to be positive"),
     ],
 )
@@ -166,12 +181,22 @@ class Refusing:
 def test_only_ours_puts_one_a_frame(tmp_path: Path) -> None:
     """A peer does a row that is made for us by itself, too."""
     with pytest.raises(LoadFailed, match="redis was asked"):
-        run_once(cast(Server, Refusing()), ROWS["W1b-1"], 0.1, tmp_path)
+        run_once(cast(Server, Refusing()), ROWS["W1b-1"], Setting(tmp_path, 0.1, 1))
 
 
 def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
     notes: list[str] = []
-    peer = cast(Server, Refusing())
-    assert list(compare([peer], ["W1a", "W1b"], 0.1, 2, tmp_path, notes.append)) == []
-    assert notes[1] == "redis failed in W1a and is left out from here on: redis was asked"
-    assert len(notes) == 2
+    peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
+    assert list(compare([peer], ["W1a", "W1b"], setting)) == []
+    assert notes == ["redis failed in W1a and is left out from here on: redis was asked"]
+
+
+def test_ours_comes_right_behind_what_it_is_held_against() -> None:
+    servers = SERVERS[:2]
+    named = [(row, server.name) for row, server in turns(servers, ["W1b", "W2", "W4"])]
+    assert named == [
+        ("W1b", "qmgrd"), ("W4", "qmgrd"), ("W1b", "redis"), ("W2", "qmgrd"), ("W2", "redis"),
+        ("W4", "redis"),
+    ]  # fmt: skip
+    alone = [(row, server.name) for row, server in turns(servers, ["W4"])]
+    assert alone == [("W1b", "qmgrd"), ("W4", "qmgrd"), ("W4", "redis")]

@@ -41,8 +41,10 @@ class ByteSender:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self.sent = 0
 
     def put(self, count: int) -> bytes:
+        self.sent += count
         return b"p" * count
 
     def take(self, data: bytes) -> int:
@@ -153,6 +155,12 @@ def test_puts_leave_at_their_rate_and_are_timed_from_when_they_were_due(
     outcome = Load(plan, [ByteSender(echo.ours) for echo in echoes]).run()
     assert (outcome.messages, outcome.put.count) == (200, 200)
     assert outcome.seconds >= 0.199  # The last is due then.
+
+
+def test_puts_at_a_rate_are_spread_over_all_connections(echoes: list[Echo]) -> None:
+    senders = [ByteSender(echo.ours) for echo in echoes]
+    Load(Plan(inflight=50, seconds=float("inf"), count=100, rate=1_000), senders).run()
+    assert all(30 <= sender.sent <= 70 for sender in senders)
 
 
 def test_put_that_the_window_held_back_waited_all_the_same() -> None:

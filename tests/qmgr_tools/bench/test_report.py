@@ -3,7 +3,16 @@ from typing import Any
 
 import pytest
 
-from qmgr_tools.bench.report import END, START, between_markers, markdown, publish, verdicts
+from qmgr_tools.bench.report import (
+    END,
+    START,
+    between_markers,
+    draw,
+    markdown,
+    overview,
+    publish,
+    targets,
+)
 
 
 def entry(row: str, server: str, rate: int, **more: Any) -> dict[str, Any]:
@@ -15,29 +24,75 @@ def entry(row: str, server: str, rate: int, **more: Any) -> dict[str, Any]:
 
 ROWS = [
     entry("W1b", "qmgrd", 1_000), entry("W1b", "redis", 900, ratio=1.11),
-    entry("W1b", "rabbitmq", 800, ratio=1.25), entry("W4", "qmgrd", 950),
+    entry("W1b", "rabbitmq", 800, ratio=1.25), entry("W4", "qmgrd", 950, beside={"W1b": 0.95}),
 ]  # fmt: skip
 FOUND = {
     "machine": {"at": "2026-01-02T00:00:00Z", "cores": 2, "system": "Linux", "python": "3.11",
                 "load_before": 0.1},
     "versions": {"qmgrd": "qmgrd/1", "redis": "Redis 7"}, "rounds": 3, "seconds": 3.0,
-    "rows": ROWS, "runs": [{"disk_sync_ms": 0.2, "flushes": 4}],
+    "scale": 1, "rows": ROWS, "runs": [{"disk_sync_ms": 0.2, "flushes": 4}], "own": [],
 }  # fmt: skip
 
 
-def test_verdicts_say_by_how_much_a_target_is_missed() -> None:
-    found = [(v["target"], v["is"], v["verdict"]) for v in verdicts(ROWS, "W1b")]
-    assert found == [
-        ("1.0 x redis", "1.11x", "reached"),
-        ("2.0 x rabbitmq", "1.25x", "38 % short"),
-        ("at most 9 us CPU", "10.00 us", "10 % short"),
+OWN = {
+    "row": "START", "disk_sync_ms": 0.3, "took_s": 9.0, "unit": "ms",
+    "targets": [{"what": "growth", "measured": 1.2, "bound": 1.15, "unit": "", "at_least": False}],
+    "figures": {"growth": 1.2, "series": [{"depth": 0, "start_ms": 400.5, "turns": [[1, 2]]},
+                                          {"depth": 1_000_000, "start_ms": 480.6}]},
+    "bars": [("depth 0", 400.5, True), ("depth 1,000,000", 480.6, True)],
+}  # fmt: skip
+
+
+def cells(found: dict[str, Any], row: str) -> list[tuple[str, ...]]:
+    return [tuple(target.cells().values()) for target in targets(found)[row]]
+
+
+def test_targets_say_by_how_much_they_are_missed() -> None:
+    assert cells(FOUND, "W1b") == [
+        ("msg/s, of redis's", "1.111", ">= 1", "reached"),
+        ("msg/s, of rabbitmq's", "1.25", ">= 2", "missed by 37.5 %"),
+        ("CPU a message", "10 us", "<= 9 us", "missed by 11.1 %"),
     ]
-    assert [v["is"] for v in verdicts(ROWS, "W4")] == ["0.95x"]
+    assert cells(FOUND, "W4") == [("msg/s, of W1b's", "0.95", ">= 0.9", "reached")]
+    assert cells(FOUND | {"own": [OWN]}, "START") == [("growth", "1.2", "<= 1.15",
+                                                       "missed by 4.3 %")]  # fmt: skip
 
 
-def test_target_without_its_peer_is_not_judged() -> None:
-    assert [v["target"] for v in verdicts(ROWS[:1], "W1b")] == ["at most 9 us CPU"]
-    assert verdicts(ROWS[1:2], "W1b") == []
+def test_target_without_its_reference_is_not_judged() -> None:
+    assert [what for what, *_ in cells(FOUND | {"rows": ROWS[:1]}, "W1b")] == ["CPU a message"]
+    assert cells(FOUND | {"rows": ROWS[1:2]}, "W1b") == []
+    assert cells(FOUND | {"rows": [entry("W4", "qmgrd", 950)]}, "W4") == []
+
+
+def test_overview_has_a_line_for_each_row_of_both_kinds() -> None:
+    lines = overview(FOUND | {"own": [OWN]}).splitlines()
+    assert lines[2] == (
+        "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.11 | 1 of 3; "
+        "msg/s, of rabbitmq's: 1.25, missed by 37.5 %; CPU a message: 10 us, missed by 11.1 % |"
+    )
+    assert lines[3].endswith("| 950 | - / - | - | - | 1 of 1 |")
+    assert lines[-1].endswith("1,000,000 | 0 of 1; growth: 1.2, missed by 4.3 % |")
+
+
+def test_row_of_our_own_has_figures_series_and_targets() -> None:
+    text = markdown(FOUND | {"own": [OWN], "rows": [], "runs": []}, "img")
+    assert "![START](img/bench-START.svg)" in text
+    assert "| figure |  |\n| --- | ---: |\n| growth | 1.2 |\n\n" in text
+    assert "| depth | start_ms |\n| --- | ---: |\n| 0 | 400.5 |\n| 1,000,000 | 480.6 |\n" in text
+    assert text.endswith("* growth: 1.2 (<= 1.15), missed by 4.3 %\n")
+    assert "took 0.3 to 0.3 ms" in text
+
+
+def test_scale_is_told_where_no_target_is_about_it() -> None:
+    assert "of 3 s, at scale 0.1, which no target is about." in markdown(FOUND | {"scale": 0.1}, "")
+    assert "at scale" not in markdown(FOUND, "")
+
+
+def test_each_row_has_its_picture(tmp_path: Path) -> None:
+    draw(FOUND | {"own": [OWN]}, tmp_path)
+    names = [path.name for path in tmp_path.iterdir()]
+    assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
+    assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
 
 
 def test_report_has_a_line_for_each_server() -> None:

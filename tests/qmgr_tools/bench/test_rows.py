@@ -1,11 +1,12 @@
-from qmgr_tools.bench.rows import BEST, OURS, ROWS, takes_part
+from qmgr_tools.bench.rows import BEST, OURS, ROWS, references, takes_part
 
 ALL = [*ROWS]
 
 
 def test_what_targets_and_rows_name_is_there() -> None:
-    named = {target.of for row in ROWS.values() for target in row.targets}
+    named = {factor.of for row in ROWS.values() for factor in row.factors}
     assert named <= {*ROWS, BEST, "redis", "rabbitmq"}
+    assert references("W4") == ["W1b"]
     assert {row.peers_of for row in ROWS.values()} <= {*ROWS, ""}
 
 

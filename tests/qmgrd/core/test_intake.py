@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
-from qmgrd.core.intake import AHEAD_MAX_BYTES, JOINED_MAX_BYTES, TOTAL_MAX_BYTES, Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, TOTAL_MAX_BYTES, Intake
 
 
 def put(*sizes: int) -> m.Put:
@@ -123,51 +122,3 @@ def test_all_connections_together_are_bounded() -> None:
     assert not intake.is_ahead(intake.of(count))
     took(intake, bytes_=1)
     assert not intake.is_ahead(intake.of(count - 1))
-
-
-def one(first_id: int, *, stream: int = 1, seen: int = 0, queue: str = "Q", size: int = 1) -> m.Put:
-    return m.Put(stream, first_id, seen, queue, [bytes(size)])
-
-
-def test_puts_that_follow_each_other_become_one() -> None:
-    intake = Intake()
-    pending = intake.of(1)
-    for first_id in (1, 2, 3):
-        intake.message(1, one(first_id), 100)
-    assert (pending.put_messages, pending.put_bytes, pending.bytes) == (3, 300, 300)
-    assert took(intake) == [(1, m.Put(1, 1, 0, "Q", [b"\0"] * 3))]
-    assert (pending.put_messages, pending.put_bytes, pending.bytes) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    "second",
-    [one(1), one(3), one(2, stream=2), one(2, seen=1), one(2, queue="P"), m.Put(1, 2, 0, "Q", [])],
-    ids=["again", "gap", "stream", "seen", "queue", "empty"],
-)
-def test_puts_stay_apart_where_they_differ(second: m.Put) -> None:
-    intake = Intake()
-    intake.message(1, one(1), 100)
-    intake.message(1, second, 100)
-    assert [message for _, message in took(intake)] == [one(1), second]
-    pending = intake.of(1)
-    assert (pending.put_messages, pending.put_bytes, pending.bytes) == (0, 0, 0)
-
-
-def test_puts_stay_apart_across_a_request_or_an_event() -> None:
-    intake = Intake()
-    intake.message(1, one(1), 100)
-    intake.message(1, m.Status(1), 1)
-    intake.message(1, one(2), 100)
-    intake.event(1, lambda broker: None)
-    intake.message(1, one(3), 100)
-    assert [message for _, message in took(intake)] == [one(1), m.Status(1), one(2), None, one(3)]
-
-
-def test_puts_become_one_up_to_a_share_of_the_turn() -> None:
-    intake = Intake(turn_rows=40)
-    for first_id in range(1, 26):
-        intake.message(1, one(first_id), 100)
-    assert [len(message.records) for _, message in took(intake, bytes_=10**6)] == [10, 10, 5]
-    for first_id in (1, 2, 3):
-        intake.message(1, one(first_id), JOINED_MAX_BYTES // 2)
-    assert [len(message.records) for _, message in took(intake, bytes_=10**6)] == [2, 1]

@@ -77,7 +77,7 @@ def test_plain_records_are_put_as_all_others(
     bounds = Bounds(*limits, 1_000, 100)
     fast = outcome(batches, target, bounds)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(puts, "_PLAIN", {})
+        patch.setattr(puts, "_PLAIN_MAX_BYTES", 0)
         slow = outcome(batches, target, bounds)
     assert fast == slow
 

@@ -7,23 +7,27 @@ the disk does is measured before every round, and its flushes are counted during
 """
 
 import os
-import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_tools.bench.beanstalkd import BeanstalkdServer
-from qmgr_tools.bench.load import Load, LoadFailed, Outcome, Plan
+from qmgr_tools.bench.host import QmgrServer
+from qmgr_tools.bench.load import Load, LoadFailed, Plan
+from qmgr_tools.bench.median import median, median_ratio
 from qmgr_tools.bench.nats import NatsServer
 from qmgr_tools.bench.postgres import PostgresServer
-from qmgr_tools.bench.qmgr import QmgrServer, bodies
+from qmgr_tools.bench.pulse import Pulse
+from qmgr_tools.bench.qmgr import bodies
 from qmgr_tools.bench.rabbitmq import RabbitServer
 from qmgr_tools.bench.redis import RedisServer
-from qmgr_tools.bench.rows import OURS, PREFETCH, ROWS, SECONDS, Row, takes_part
+from qmgr_tools.bench.rows import OURS, PREFETCH, ROWS, SECONDS, Row, references, takes_part
 from qmgr_tools.bench.server import Server
+from qmgr_tools.bench.setting import Setting
 
 SYNCS = 100
 SECONDS_MAX = 3.0  # of a run, for each second of putting
@@ -35,28 +39,27 @@ SERVERS: tuple[Server, ...] = (
     RabbitServer(), PostgresServer("postgres", batch=False),
     PostgresServer("postgres-batch", batch=True), BeanstalkdServer(), NatsServer(),
 )  # fmt: skip
-Note = Callable[[str], None]
 
 
-def run_once(server: Server, row: Row, seconds: float, directory: Path) -> dict[str, Any]:
-    """Start *server* with fresh data in *directory*, have it do *row*, stop it; return the figures.
+def run_once(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
+    """Start *server* with fresh data, have it do *row*, stop it; return the figures.
 
     Raises:
         LoadFailed: the server did not do it.
     """
     if row.one_a_frame and server.name == OURS:
         server = ONE_A_FRAME
-    with TemporaryDirectory(prefix="run-", dir=directory) as data:
+    with TemporaryDirectory(prefix="run-", dir=setting.directory) as data:
         try:
             server.start(Path(data))
-            return _measure(server, row, seconds, directory)
+            return _measure(server, row, setting)
         finally:
             server.stop()
 
 
-def _measure(server: Server, row: Row, seconds: float, directory: Path) -> dict[str, Any]:
-    pool = bodies(row.size_bytes, vary=True)
-    backlog = int(row.backlog * min(seconds / SECONDS, 1))
+def _measure(server: Server, row: Row, setting: Setting) -> dict[str, Any]:
+    pool, directory = bodies(row.size_bytes, vary=True), setting.directory
+    backlog = int(row.backlog * min(setting.seconds / SECONDS, 1) * setting.scale)
     if backlog:
         server.preload(backlog, pool)
         os.sync()  # What was written before is not to be flushed in the run.
@@ -67,27 +70,12 @@ def _measure(server: Server, row: Row, seconds: float, directory: Path) -> dict[
             sockets.enter_context(sock)
         before_s, before = server.cpu_s(), flushes(directory)
         count = 0 if senders else backlog
-        limit_s = seconds * SECONDS_MAX
-        plan = Plan(row.inflight, seconds, count, seconds_max=limit_s)
+        limit_s = setting.seconds * SECONDS_MAX
+        plan = Plan(row.inflight, setting.seconds, count, seconds_max=limit_s)
         outcome = Load(plan, senders, *receivers).run()
         cpu_s, after = server.cpu_s() - before_s, flushes(directory)
     made = None if before is None or after is None else after - before
-    return _measured(outcome, cpu_s, row) | {"flushes": made}
-
-
-def _measured(outcome: Outcome, cpu_s: float, row: Row) -> dict[str, Any]:
-    if not outcome.messages:
-        raise LoadFailed("nothing was done in time")
-    latency = outcome.put if row.producers else outcome.ack
-    return {
-        "messages": outcome.messages,
-        "messages_per_second": round(outcome.messages / outcome.seconds),
-        "p50_ms": latency.percentile_ms(50),
-        "p99_ms": latency.percentile_ms(99),
-        "server_cpu_us": round(cpu_s * 1e6 / outcome.messages, 2),
-        "generator_cpu_us": round(outcome.generator_cpu_s * 1e6 / outcome.messages, 2),
-        "is_cut": outcome.is_cut,
-    }
+    return asdict(Pulse.of(outcome, cpu_s)) | {"flushes": made}
 
 
 def flushes(directory: Path) -> int | None:
@@ -116,51 +104,72 @@ def disk_sync_ms(directory: Path) -> float:
             os.fdatasync(file.fileno())
             times.append(time.monotonic_ns() - start_ns)
     path.unlink()
-    return round(statistics.median(times) / 1e6, 3)
+    return round(median(times) / 1e6, 3)
 
 
 def compare(
-    servers: Sequence[Server], rows: Sequence[str], seconds: float, rounds: int, directory: Path,
-    note: Note,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Yield what each run measured, the servers taking turns.
+    servers: Sequence[Server], rows: Sequence[str], setting: Setting, rest_s: float = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield what each run measured, the servers taking turns; *rest_s* is what comes after it.
 
     A peer that fails is told of, and left out from there on.
 
     Raises:
         LoadFailed: this daemon failed.
     """
-    left = _Left(seconds)
-    work = [(name, server) for name in rows for server in servers
-            if takes_part(server.name, name, [*rows])]  # fmt: skip
+    left = _Left(setting.seconds, rest_s)
+    work, rounds = turns(servers, rows), setting.rounds
     failed: set[str] = set()
     for number in range(1, rounds + 1):
-        sync_ms = disk_sync_ms(directory)
-        turns = work if number % 2 else work[::-1]
-        for at, (name, server) in enumerate(turns):
+        sync_ms = disk_sync_ms(setting.directory)
+        in_order = work if number % 2 else work[::-1]
+        for at, (name, server) in enumerate(in_order):
             if server.name in failed:
                 continue
-            still = turns[at:] + work * (rounds - number)
+            still = in_order[at:] + work * (rounds - number)
             gone = left.text([(row, s.name) for row, s in still if s.name not in failed])
-            note(f"round {number} of {rounds}: {name} {server.name}; {gone}")
+            setting.say(f"round {number} of {rounds}: {name} {server.name}; {gone}")
             start_s = time.monotonic()
             try:
-                measured = run_once(server, ROWS[name], seconds, directory)
+                measured = run_once(server, ROWS[name], setting)
             except (LoadFailed, OSError) as error:
                 if server.name == OURS:
                     raise LoadFailed(f"{name}: {error}") from error
                 failed.add(server.name)
-                note(f"{server.name} failed in {name} and is left out from here on: {error}")
+                setting.note(
+                    f"{server.name} failed in {name} and is left out from here on: {error}"
+                )
                 continue
             left.took(name, server.name, time.monotonic() - start_s)
-            yield {"row": name, "server": server.name, "disk_sync_ms": sync_ms} | measured
+            yield {
+                "round": number, "row": name, "server": server.name, "disk_sync_ms": sync_ms
+            } | measured  # fmt: skip
+
+
+def turns(servers: Sequence[Server], rows: Sequence[str]) -> list[tuple[str, Server]]:
+    """Return what a round does: each row with each server that does it.
+
+    What of ours is held against another row of ours comes right behind that, so that the disk is
+    the same; the other row is done for that where it is not among *rows*.
+    """
+    work = [(name, server) for name in rows for server in servers
+            if takes_part(server.name, name, [*rows])]  # fmt: skip
+    for ours in [pair for pair in work if pair[1].name == OURS]:
+        for other in references(ours[0]):
+            reference = (other, ours[1])
+            if reference not in work:
+                work.insert(work.index(ours), reference)
+            work.remove(ours)
+            work.insert(work.index(reference) + 1, ours)
+    return work
 
 
 class _Left:
     """How long the rest takes: each run as long as last time, at first by a guess."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, rest_s: float) -> None:
         self._seconds = seconds
+        self._rest_s = rest_s
         self._took_s: dict[tuple[str, str], float] = {}
 
     def took(self, row: str, server: str, seconds: float) -> None:
@@ -169,12 +178,17 @@ class _Left:
 
     def text(self, runs: Sequence[tuple[str, str]]) -> str:
         """Return in words how long *runs* take."""
-        minutes, seconds = divmod(round(sum(map(self._guess_s, runs))), 60)
-        return f"about {minutes}:{seconds:02} left"
+        return time_left(self._rest_s + sum(map(self._guess_s, runs)))
 
     def _guess_s(self, run: tuple[str, str]) -> float:
         guess = self._seconds * 1.3 + SECONDS_BESIDE + ROWS[run[0]].backlog / BACKLOG_PER_S
         return self._took_s.get(run, guess)
+
+
+def time_left(seconds: float) -> str:
+    """Return *seconds* in words."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"about {minutes}:{rest:02} left"
 
 
 FIGURES = ("messages_per_second", "p50_ms", "p99_ms", "server_cpu_us", "generator_cpu_us")
@@ -190,6 +204,8 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         ours = found.get((name, OURS))
         peers_row = name if any(r == name and s != OURS for r, s in found) else ROWS[name].peers_of
         entries = [] if ours is None else [ours]
+        if ours is not None and (beside := _beside(runs, name)):
+            ours["beside"] = beside
         for (row, server), entry in found.items():
             if row == peers_row and server != OURS:
                 theirs = entry | {"row": name}
@@ -201,11 +217,24 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return summed
 
 
+def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    """Return our ratio in the row *name* to each row of ours that it is held against."""
+    rates = {(run["row"], run["round"]): run["messages_per_second"] for run in runs
+             if run["server"] == OURS}  # fmt: skip
+    found = {}
+    for other in references(name):
+        rounds = [number for row, number in rates if row == name and (other, number) in rates]
+        if rounds:
+            found[other] = median_ratio([rates[name, n] for n in rounds],
+                                        [rates[other, n] for n in rounds])  # fmt: skip
+    return found
+
+
 def _medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     entry: dict[str, Any] = {"row": runs[0]["row"], "server": runs[0]["server"], "runs": len(runs)}
     for key in FIGURES:
         if values := [run[key] for run in runs if run[key] is not None]:
-            entry[key] = statistics.median(values)
+            entry[key] = median(values)
     rates = [run["messages_per_second"] for run in runs]
     flushed = sum(run["flushes"] or 0 for run in runs)
     total = sum(run["messages"] for run in runs)

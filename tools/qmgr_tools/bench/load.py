@@ -221,7 +221,9 @@ class Load:
         return not self._receivers or self._acked >= wanted
 
     def _fill_all(self) -> None:
-        for sender, window in sorted(self._senders.values(), key=lambda pair: pair[1].count):
+        first = self._sent % max(len(self._senders), 1)  # Of equal windows each is it in turn.
+        pairs = [*self._senders.values()]
+        for sender, window in sorted(pairs[first:] + pairs[:first], key=lambda pair: pair[1].count):
             self._fill(sender, window)
 
     def _fill(self, sender: Sender, window: Timed) -> None:
@@ -232,7 +234,7 @@ class Load:
         self._sending = self._sending and now_ns < self._stop_ns
         if self._plan.rate:
             due = int((now_ns - self._start_ns) * self._plan.rate / NS_PER_S) + 1
-            count = min(count, due - self._sent)
+            count = min(count, -(-(due - self._sent) // len(self._senders)))
         if not self._sending or count <= 0:
             return
         self._note(window, count, now_ns)

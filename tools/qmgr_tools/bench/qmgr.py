@@ -3,14 +3,11 @@
 Leaner than qmgr_client, so that the daemon is what is measured: nothing is kept to be sent again.
 """
 
-import json
 import os
 import random
 import socket
-import sys
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -18,14 +15,12 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.record import PRIORITY_DEFAULT, Fields, encode
 from qmgr_protocol.states import Side
-from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
-from qmgr_tools.bench.server import QUEUE, Program, first_line, put_all, wait_for
+from qmgr_tools.bench.load import READ_BYTES, LoadFailed, dial
 
 POOL = 4_096  # different messages
 BYTES_UNLIMITED = 2**60
 POOL_BYTES = 32 << 20  # of them together
 FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as qmgr_client has it
-QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
 
 
@@ -228,51 +223,3 @@ class QmgrReceiver:
         while self._settles and self._settles[0][0] <= settled.settle_id:
             acked += self._settles.popleft()[1]
         return acked
-
-
-class QmgrServer:
-    """This daemon."""
-
-    name = "qmgrd"
-    about = "one LMDB transaction, flushed, before any reply"
-
-    def __init__(self, *, coalesce: bool = True) -> None:
-        self._coalesce = coalesce
-        self._program = Program()
-        self._address = ""
-
-    def version(self) -> str | None:
-        """Return the daemon's version."""
-        return first_line(*QMGRD, "--version")
-
-    def start(self, directory: Path) -> None:
-        """Start a daemon and create the queue."""
-        words = [*QMGRD, "--data-dir", str(directory), "--tcp", "127.0.0.1:0", "--name", "BENCH"]
-        self._program.start(words, directory)
-        listening = directory / "listening.json"
-        wait_for(self._program, listening.exists)
-        self._address = json.loads(listening.read_text())[0]
-        with Wire(self._address, "bench") as wire:
-            wire.ask(m.QueueCreate, QUEUE)
-
-    def preload(self, count: int, pool: Sequence[bytes]) -> None:
-        """Put *count* messages."""
-        put_all(self, count, pool, producers=1, inflight=2_048)
-
-    def stop(self) -> None:
-        """Stop the daemon."""
-        self._program.stop()
-
-    def cpu_s(self) -> float:
-        """Return the processor time that it has used."""
-        return self._program.cpu_s()
-
-    def sender(self, pool: Sequence[bytes]) -> Sender:
-        """Return a new producer."""
-        wire = Wire(self._address, "bench.producer")
-        return QmgrSender(wire, QUEUE, records(pool), coalesce=self._coalesce)
-
-    def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
-        """Return a new consumer."""
-        del size_bytes
-        return QmgrReceiver(Wire(self._address, "bench.consumer"), QUEUE, prefetch)

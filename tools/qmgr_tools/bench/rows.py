@@ -9,10 +9,10 @@ BEST = "the best peer"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Our messages a second are to be at least ``factor`` times those of ``of``."""
+class Factor:
+    """Our messages a second are to be at least ``times`` those of ``of``."""
 
-    factor: float
+    times: float
     of: str  # a server, BEST, or a row of ours
 
 
@@ -26,7 +26,7 @@ class Row:
     gets: bool = False
     backlog: int = 0  # messages put beforehand
     size_bytes: int = 256
-    targets: tuple[Target, ...] = ()
+    factors: tuple[Factor, ...] = ()
     cpu_us_max: float | None = None  # of our processor time a message
     peers_of: str = ""  # the row whose peers we are compared with; only we do this one
     one_a_frame: bool = False
@@ -37,25 +37,25 @@ _PUT_16 = "put, 16 producers, 64 in flight each"
 _BOTH = "put, 256 in flight, and get, 256 ahead, each acked"
 ROWS = {
     "W1a": Row("put, 1 producer, 1 in flight", inflight=1),
-    "W1b": Row(_PUT, targets=(Target(1.0, "redis"), Target(2.0, "rabbitmq")), cpu_us_max=9),
+    "W1b": Row(_PUT, factors=(Factor(1.0, "redis"), Factor(2.0, "rabbitmq")), cpu_us_max=9),
     "W1b-1": Row(
-        f"{_PUT}, one a frame", targets=(Target(0.8, "redis"), Target(2.0, "rabbitmq")),
+        f"{_PUT}, one a frame", factors=(Factor(0.8, "redis"), Factor(2.0, "rabbitmq")),
         peers_of="W1b", one_a_frame=True,
     ),
-    "W1c": Row(_PUT_16, 16, 64, targets=(Target(0.7, "redis"),), cpu_us_max=7),
+    "W1c": Row(_PUT_16, 16, 64, factors=(Factor(0.7, "redis"),), cpu_us_max=7),
     "W1c-1": Row(
-        f"{_PUT_16}, one a frame", 16, 64, targets=(Target(0.5, "redis"),),
+        f"{_PUT_16}, one a frame", 16, 64, factors=(Factor(0.5, "redis"),),
         peers_of="W1c", one_a_frame=True,
     ),
-    "W2": Row(_BOTH, gets=True, targets=(Target(1.1, BEST),), cpu_us_max=15),
+    "W2": Row(_BOTH, gets=True, factors=(Factor(1.1, BEST),), cpu_us_max=15),
     "W3": Row(
         "get a backlog of 200,000, 256 ahead, each acked", producers=0, gets=True,
-        backlog=200_000, targets=(Target(1.5, BEST),),
+        backlog=200_000, factors=(Factor(1.5, BEST),),
     ),
-    "W1b-1k": Row(f"{_PUT}, 1 KiB", size_bytes=1024, targets=(Target(1.5, BEST),)),
-    "W2-1k": Row(f"{_BOTH}, 1 KiB", size_bytes=1024, gets=True, targets=(Target(1.5, BEST),)),
+    "W1b-1k": Row(f"{_PUT}, 1 KiB", size_bytes=1024, factors=(Factor(1.5, BEST),)),
+    "W2-1k": Row(f"{_BOTH}, 1 KiB", size_bytes=1024, gets=True, factors=(Factor(1.5, BEST),)),
     "W4": Row(
-        f"{_PUT}, on a queue of 1,000,000", backlog=1_000_000, targets=(Target(0.9, "W1b"),)
+        f"{_PUT}, on a queue of 1,000,000", backlog=1_000_000, factors=(Factor(0.9, "W1b"),)
     ),
 }  # fmt: skip
 
@@ -74,3 +74,8 @@ def takes_part(server: str, name: str, rows: list[str]) -> bool:
     if server == "redis-batch":
         return row.gets
     return server != "postgres-batch" or row.inflight > 1
+
+
+def references(name: str) -> list[str]:
+    """Return the rows of ours that ours in the row *name* is held against."""
+    return [factor.of for factor in ROWS[name].factors if factor.of in ROWS]

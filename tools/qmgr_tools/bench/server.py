@@ -16,7 +16,7 @@ from typing import Protocol
 from qmgr_tools.bench.load import Load, LoadFailed, Plan, Receiver, Sender
 
 START_MAX_S = 60.0
-STOP_MAX_S = 20.0
+STOP_MAX_S = 60.0
 POLL_S = 0.02
 QUEUE = "q"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -95,8 +95,9 @@ def first_line(*words: str) -> str:
 class Program:
     """A server's process and those that it starts. Invariant: between start and stop they run."""
 
-    def __init__(self) -> None:
-        self._name = ""
+    def __init__(self, name: str = "") -> None:
+        """Have one that is told of as *name*; by default as its file is called."""
+        self._name = name
         self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -110,7 +111,7 @@ class Program:
             user: who it runs as, with no groups but the user's own; None: who we are.
             environment: what it finds there beside ours.
         """
-        self._name = words[0].rpartition("/")[2]
+        self._name = self._name or words[0].rpartition("/")[2]
         self._log = directory / "log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -118,6 +119,12 @@ class Program:
                 user=user, group=user, extra_groups=None if user is None else [],
                 env=os.environ | (environment or {}),
             )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
 
     def check(self) -> None:
         """Raise LoadFailed where the program has ended."""
@@ -134,14 +141,13 @@ class Program:
 
     def cpu_s(self) -> float:
         """Return the processor time that the program and all that it started have used."""
-        assert self._process is not None
-        return sum(map(_used_s, _tree(self._process.pid)))
+        return sum(map(_used_s, _tree(self.pid)))
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
         """Stop the program, by force if it takes too long, and what it leaves behind."""
         if self._process is None:
             return
-        known = [*_tree(self._process.pid)]
+        known = [*_tree(self.pid)]
         self._process.send_signal(by)
         try:
             self._process.wait(STOP_MAX_S)
@@ -171,8 +177,8 @@ def _used_s(pid: int) -> float:
     return 0.0
 
 
-def wait_for(program: Program, is_up: Callable[[], bool]) -> None:
-    """Return once *is_up*, a call, returns something true.
+def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:
+    """Return once *is_up*, a call made every *poll_s*, returns something true.
 
     Raises:
         LoadFailed: the program ended, or took too long.
@@ -182,4 +188,4 @@ def wait_for(program: Program, is_up: Callable[[], bool]) -> None:
         program.check()
         if time.monotonic() > deadline_s:
             raise LoadFailed(f"not up after {START_MAX_S:.0f} s")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)

@@ -3,10 +3,11 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tools import bench_own_link
-from qmgr_tools.bench_own_host import Host, LoadFailed
-from qmgr_tools.bench_own_link import QUEUE, REMOTE, TO, Linked, link, share, transfer
-from qmgr_tools.bench_own_result import Setting
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.own import link as module
+from qmgr_tools.bench.own.link import QUEUE, REMOTE, TO, Linked, link, share, transfer
+from qmgr_tools.bench.setting import Setting
 
 
 def test_link_is_held_against_a_quarter_of_puts_and_gets() -> None:
@@ -19,7 +20,7 @@ def test_link_is_held_against_a_quarter_of_puts_and_gets() -> None:
 
 @pytest.mark.process
 def test_backlog_and_stream_go_over_the_link(tmp_path: Path) -> None:
-    found = link(Setting(tmp_path, 0.1, 0.001, 2, lambda words: None))
+    found = link(Setting(tmp_path, 0.1, 2, 0.001))
     assert found.messages == 200
     assert min(found.per_s, found.live_per_s, found.ratio) > 0
     assert 0 < found.live_p50_ms <= found.live_p99_ms
@@ -27,7 +28,7 @@ def test_backlog_and_stream_go_over_the_link(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_link_that_does_not_go_on_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_own_link, "SILENCE_MAX_S", 0.2)
+    monkeypatch.setattr(module, "SILENCE_MAX_S", 0.2)
     with Host(tmp_path / "from", "FROM") as source, Host(tmp_path / "to", "OTHER") as to:
         to.ask(m.QueueCreate, QUEUE)
         source.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})

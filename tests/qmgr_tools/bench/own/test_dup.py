@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench_own_dup import (
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.own.dup import (
     BURST,
     BURSTS_MIN,
     AtDepth,
@@ -16,8 +18,8 @@ from qmgr_tools.bench_own_dup import (
     search_us,
     trailer_of,
 )
-from qmgr_tools.bench_own_host import Host, LoadFailed, Wire
-from qmgr_tools.bench_own_result import Setting
+from qmgr_tools.bench.qmgr import Wire
+from qmgr_tools.bench.setting import Setting
 
 
 def test_growth_lookups_and_duplicates_are_judged() -> None:
@@ -76,7 +78,7 @@ def test_refusal_of_another_kind_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_fast_path_looks_nothing_up_at_any_depth(tmp_path: Path) -> None:
-    found = dup(Setting(tmp_path, 0.01, 0.001, 2, lambda words: None))
+    found = dup(Setting(tmp_path, 0.01, 2, 0.001))
     assert [point.depth for point in found.series] == [1, 10, 100, 1_000]
     assert found.lookups == 0
     assert found.fast == sum(point.puts for point in found.series)

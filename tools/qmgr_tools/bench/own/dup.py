@@ -18,9 +18,13 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid, stamp_encoded
-from qmgr_tools.bench_own_depth import check_disk
-from qmgr_tools.bench_own_host import SIZE_BYTES, Host, LoadFailed, Wire, bodies, pour, records
-from qmgr_tools.bench_own_result import Setting, Target, at_most, median, median_ratio
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.load import READ_BYTES, LoadFailed
+from qmgr_tools.bench.median import median, median_ratio
+from qmgr_tools.bench.own.traffic import SIZE_BYTES, pool_of, pour
+from qmgr_tools.bench.qmgr import Wire
+from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Bars, Target, at_most
 
 DEPTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 BURST = 20  # puts in a frame; short, so that a queue of 10 stays one
@@ -64,11 +68,17 @@ class Duplicates:
             at_most("duplicates let through", missed, 0),
         ]
 
+    def bars(self) -> tuple[str, Bars]:
+        """Return puts and searches as bars."""
+        puts = [(f"put at {point.depth:,}", point.put_us, True) for point in self.series]
+        walks = [(f"search at {point.depth:,}", point.search_us, False) for point in self.series]
+        return "us for a put, and for a search that it does not need, medians", puts + walks
+
 
 def dup(setting: Setting) -> Duplicates:
     """Time puts with UIDs at each depth, in turns, and the search at the same depths."""
     depths = sorted({setting.scaled(depth) for depth in DEPTHS})
-    check_disk(setting, sum(depths))
+    setting.check_disk(sum(depths))
     times: dict[int, list[Burst]] = {depth: [] for depth in depths}
     searches: dict[int, list[float]] = {depth: [] for depth in depths}
     with Host(setting.directory / "dup") as host:
@@ -153,7 +163,7 @@ class UidSender:
         self.last: list[bytes] = []
         self._wire = wire
         self._queue = queue
-        self._pool = records(bodies(SIZE_BYTES, vary=True))
+        self._pool = pool_of(SIZE_BYTES)
         self._stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
         self._next_id = 1
         self._answered = 0
@@ -220,7 +230,7 @@ class Line:
         sock, answered = self._wire.sock, 0
         sock.sendall(frame)
         while answered < BURST:
-            answered += self._sender.take(sock.recv(65_536))
+            answered += self._sender.take(sock.recv(READ_BYTES))
 
     def give_back(self) -> None:
         """Get as many messages, the oldest, and acknowledge them."""

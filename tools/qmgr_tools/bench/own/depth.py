@@ -1,77 +1,26 @@
 """Rows about backlogs: what a deep queue costs, in puts and gets, at the start and in memory.
 
-W4-own   W1b on a queue of a million beside W1b on an empty store
-10M      ten million queued: start, memory, puts and gets beside those of an empty queue
-START    start and memory at depth 0 to a million
+10M     ten million queued: start, memory, puts and gets beside those of an empty queue
+START   start and memory at depth 0 to a million
 """
 
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from qmgr_protocol import messages as m
-from qmgr_tools import humane
-from qmgr_tools.bench_own_host import Host, LoadFailed, Memory, Pulse, fill, get, put
-from qmgr_tools.bench_own_result import Setting, Target, at_least, at_most, median, median_ratio
+from qmgr_tools.bench.host import Host, Memory
+from qmgr_tools.bench.median import median, median_ratio
+from qmgr_tools.bench.own.traffic import fill, get, put, rates
+from qmgr_tools.bench.pulse import Pulse
+from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Bars, Target, at_least, at_most
 
-W4_DEPTH = 1_000_000
 TEN_MILLION = 10_000_000
 START_DEPTHS = (0, 10_000, 100_000, 1_000_000)
-BYTES_A_MESSAGE = 560  # in the store, of 256 B each: what a fill took, and a little
-BYTES_SPARE = 2 << 30  # what the rounds put on top, and what the daemon wants to be free
 DEEP, EMPTY = "DEEP", "EMPTY"
 START_MAX_MS, MEMORY_MAX_MB = 1_000, 200
 MB = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """W4-own."""
-
-    depth: int
-    put_per_s: float
-    put_per_s_at_0: float
-    put_ratio: float
-    p99_ms: float
-    p99_ms_at_0: float
-
-    def targets(self) -> list[Target]:
-        """Return what it was to reach."""
-        return [at_least(f"puts at depth {self.depth:,}, of those at 0", self.put_ratio, 0.9)]
-
-
-def w4_own(setting: Setting) -> Backlog:
-    """Measure puts on a deep queue and on an empty store, in turns."""
-    depth = setting.scaled(W4_DEPTH)
-    check_disk(setting, depth)
-    at_depth: list[Pulse] = []
-    at_0: list[Pulse] = []
-    with Host(setting.directory / "deep") as deep:
-        deep.ask(m.QueueCreate, DEEP)
-        fill(deep, DEEP, depth, setting.say)
-        for number in range(setting.rounds):
-            setting.say(f"W4-own: round {number + 1} of {setting.rounds}")
-            for is_deep in (True, False) if number % 2 else (False, True):
-                if is_deep:
-                    at_depth.append(put(deep, DEEP, setting.seconds))
-                else:
-                    at_0.append(_put_on_empty_store(setting, number))
-    rates, references = _rates(at_depth), _rates(at_0)
-    return Backlog(
-        depth, median(rates), median(references), median_ratio(rates, references),
-        median([pulse.p99_ms for pulse in at_depth]), median([pulse.p99_ms for pulse in at_0]),
-    )  # fmt: skip
-
-
-def _put_on_empty_store(setting: Setting, number: int) -> Pulse:
-    directory = setting.directory / f"empty{number}"
-    try:
-        with Host(directory) as host:
-            host.ask(m.QueueCreate, EMPTY)
-            return put(host, EMPTY, setting.seconds)
-    finally:
-        shutil.rmtree(directory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +37,12 @@ class Millions:
     anonymous_bytes_at_start: int
     file_bytes: int  # RssFile, beside it
     put_per_s: float
+    put_per_s_empty: float
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
     get_per_s: float
+    get_per_s_empty: float
     get_ratio: float
     ack_p50_ratio: float
     ack_p99_ratio: float
@@ -110,11 +61,20 @@ class Millions:
             at_most("p50 of an ack, to that on an empty queue", self.ack_p50_ratio, 1.15),
         ]  # fmt: skip
 
+    def bars(self) -> tuple[str, Bars]:
+        """Return puts and gets as bars."""
+        return "messages a second, medians", [
+            (f"puts at {self.depth:,}", self.put_per_s, True),
+            ("puts at 0", self.put_per_s_empty, False),
+            (f"gets at {self.depth:,}", self.get_per_s, True),
+            ("gets at 0", self.get_per_s_empty, False),
+        ]
+
 
 def ten_million(setting: Setting) -> Millions:
     """Fill a queue, start on it, measure on it and, in turns, on an empty one beside it."""
     depth = setting.scaled(TEN_MILLION)
-    check_disk(setting, depth)
+    setting.check_disk(depth)
     with ExitStack() as stack:
         host = stack.enter_context(Host(setting.directory / "millions"))
         host.ask(m.QueueCreate, DEEP)
@@ -125,11 +85,11 @@ def ten_million(setting: Setting) -> Millions:
         cold, warm, killed = [], [], []
         for number in range(setting.rounds):
             setting.say(f"10M: start {number + 1} of {setting.rounds}")
-            cold.append(start_cold(host, DEEP))
+            cold.append(host.start_cold(DEEP))
             host.stop()
             warm.append(host.start(DEEP))
             host.kill()
-            killed.append(start_cold(host, DEEP))
+            killed.append(host.start_cold(DEEP))
             at_start = host.memory()
             host.stop()
         host.start(DEEP)
@@ -139,37 +99,28 @@ def ten_million(setting: Setting) -> Millions:
     return Millions(
         depth, fill_per_s, data_bytes, median(cold), median(warm), median(killed),
         memory.anonymous_bytes, at_start.anonymous_bytes, memory.file_bytes,
-        median(_rates(deep_puts)), *_ratios(deep_puts, empty_puts),
-        median(_rates(deep_gets)), *_ratios(deep_gets, empty_gets),
+        median(rates(deep_puts)), median(rates(empty_puts)), *_ratios(deep_puts, empty_puts),
+        median(rates(deep_gets)), median(rates(empty_gets)), *_ratios(deep_gets, empty_gets),
     )  # fmt: skip
 
 
 def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pulse, Pulse]:
-    """Return puts on the deep and the empty queue, and gets of as many from both."""
+    """Return puts on the deep and the empty queue, and gets of as many from each."""
     setting.say(f"10M: round {number + 1} of {setting.rounds}")
     order = (DEEP, EMPTY) if number % 2 else (EMPTY, DEEP)
     puts = {queue: put(host, queue, setting.seconds) for queue in order}
-    gets = {queue: get(host, queue, puts[EMPTY].messages) for queue in order}
+    count = min(pulse.messages for pulse in puts.values())
+    gets = {queue: get(host, queue, count) for queue in order}
     return puts[DEEP], puts[EMPTY], gets[DEEP], gets[EMPTY]
-
-
-def _rates(pulses: Sequence[Pulse]) -> list[float]:
-    return [pulse.messages_per_second for pulse in pulses]
 
 
 def _ratios(deep: Sequence[Pulse], empty: Sequence[Pulse]) -> tuple[float, float, float]:
     """Return those of the rates, of the medians and of p99."""
     return (
-        median_ratio(_rates(deep), _rates(empty)),
+        median_ratio(rates(deep), rates(empty)),
         median_ratio([p.p50_ms for p in deep], [p.p50_ms for p in empty]),
         median_ratio([p.p99_ms for p in deep], [p.p99_ms for p in empty]),
     )
-
-
-def start_cold(host: Host, queue: str) -> float:
-    """Start *host*, none of whose store is in memory; return the ms until its first answer."""
-    host.forget_pages()
-    return host.start(queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +150,16 @@ class Starts:
             at_most(f"RssAnon at depth {deepest.depth:,}", memory_mb, MEMORY_MAX_MB, "MB"),
         ]
 
+    def bars(self) -> tuple[str, Bars]:
+        """Return the times as bars."""
+        unit = "ms from the start to the first message browsed, medians"
+        return unit, [(f"depth {point.depth:,}", point.start_ms, True) for point in self.series]
+
 
 def start(setting: Setting) -> Starts:
     """Start a daemon at each depth in turns, the store not in memory."""
     depths = [depth and setting.scaled(depth) for depth in START_DEPTHS]
-    check_disk(setting, sum(depths))
+    setting.check_disk(sum(depths))
     hosts = [Host(setting.directory / f"start{number}") for number in range(len(depths))]
     for host, depth in zip(hosts, depths, strict=True):
         with host:
@@ -216,7 +172,7 @@ def start(setting: Setting) -> Starts:
         memories = []
         for host, found in zip(hosts, times, strict=True):
             try:
-                found.append(start_cold(host, DEEP))
+                found.append(host.start_cold(DEEP))
                 memories.append(host.memory())
             finally:
                 host.stop()
@@ -225,19 +181,3 @@ def start(setting: Setting) -> Starts:
         for depth, found, memory in zip(depths, times, memories, strict=True)
     ]
     return Starts(series, median_ratio(times[-1], times[0]))
-
-
-def check_disk(setting: Setting, messages: int) -> None:
-    """Say how much of the disk *messages* take.
-
-    Raises:
-        LoadFailed: that is more than is free.
-    """
-    needed, free = messages * BYTES_A_MESSAGE, shutil.disk_usage(setting.directory).free
-    words = f"{messages:,} messages need about {humane.size(needed)} of the disk"
-    if needed + BYTES_SPARE > free:
-        raise LoadFailed(
-            f"{words}, and {humane.size(BYTES_SPARE)} to work in; {humane.size(free)} are free: "
-            "give another --dir, or a smaller --scale"
-        )
-    setting.say(f"{words}; {humane.size(free)} are free")

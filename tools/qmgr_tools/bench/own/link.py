@@ -9,24 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench_own_host import (
-    INFLIGHT,
-    PREFETCH,
-    SIZE_BYTES,
-    Host,
-    Load,
-    LoadFailed,
-    Plan,
-    QmgrReceiver,
-    QmgrSender,
-    Wire,
-    bodies,
-    fill,
-    get,
-    put,
-    records,
-)
-from qmgr_tools.bench_own_result import Setting, Target, at_least, median
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.load import Load, LoadFailed, Plan
+from qmgr_tools.bench.median import median
+from qmgr_tools.bench.own.traffic import INFLIGHT, fill, get, put, sender_on
+from qmgr_tools.bench.qmgr import QmgrReceiver, Wire
+from qmgr_tools.bench.rows import PREFETCH
+from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Bars, Target, at_least
 
 MESSAGES = 200_000
 POLL_S = 0.005
@@ -67,6 +57,14 @@ class Linked:
         """Return what it was to reach."""
         return [at_least("transferred a second, of a quarter of W1b + W3", self.ratio, 1.0)]
 
+    def bars(self) -> tuple[str, Bars]:
+        """Return the rates as bars."""
+        return "messages a second, medians", [
+            ("the link", self.per_s, True),
+            ("a live stream", self.live_per_s, True),
+            ("(W1b + W3) / 4", (self.put_per_s_w1b + self.get_per_s_w3) / 4, False),
+        ]
+
 
 def link(setting: Setting) -> Linked:
     """Measure W1b and W3 at one daemon, then the link, in turns."""
@@ -88,6 +86,7 @@ def link(setting: Setting) -> Linked:
             preloaded.append(transfer(source, to, messages, setting.say))
             live.append(stream(source, to, setting.seconds))
             source.ask(m.LinkStop, TO)
+            to.wait_for_jobs()
     rates = [one.messages_per_second for one in preloaded]
     return Linked(
         messages, median(rates), median([one.from_cpu_us for one in preloaded]),
@@ -147,8 +146,7 @@ def _wait(missing: Callable[[], int], at_source: Wire) -> None:
 def stream(source: Host, to: Host, seconds: float) -> Transfer:
     """Put at *source* and get at *to*, at once, over the link, which is up."""
     with Wire(source.address, "bench.producer") as one, Wire(to.address, "bench.consumer") as other:
-        pool = records(bodies(SIZE_BYTES, vary=True))
-        sender = QmgrSender(one, REMOTE, pool, coalesce=True)
+        sender = sender_on(one, REMOTE)
         receiver = QmgrReceiver(other, QUEUE, PREFETCH)
         before_s = source.cpu_s(), to.cpu_s()
         outcome = Load(Plan(INFLIGHT, seconds), [sender], receiver).run()

@@ -4,16 +4,18 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench_own_host import Host, LoadFailed, Wire, records
-from qmgr_tools.bench_own_result import Setting
-from qmgr_tools.bench_own_wide import ID, LeanSender, Wide, allow_files, c1000, template
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.load import LoadFailed
+from qmgr_tools.bench.own.wide import ID, LeanSender, Wide, allow_files, c1000, template
+from qmgr_tools.bench.qmgr import Wire, records
+from qmgr_tools.bench.setting import Setting
 
-WIDE = Wide(1_000, 50_000, 100_000, 0.5, 20, 25, 30, 15, 8, 0.95)
+WIDE = Wide(1_000, 50_000, 100_000, 40_000, 0.5, 1.25, 20, 25, 30, 8, 10, 0.4, 0.5)
 
 
 def test_wide_is_to_be_as_fast_as_w1b_and_not_held_up_by_the_generator() -> None:
     assert [target.reached for target in WIDE.targets()] == [False, False]
-    assert WIDE.targets()[0].missing_percent == 50
+    assert [target.missing_percent for target in WIDE.targets()] == [50, 25]
 
 
 @pytest.fixture
@@ -59,9 +61,10 @@ def test_lean_sender_does_not_count_a_refusal(host: Host) -> None:
 
 @pytest.mark.process
 def test_connections_are_measured_beside_w1b(tmp_path: Path) -> None:
-    found = c1000(Setting(tmp_path, 0.1, 0.01, 2, lambda words: None))
+    found = c1000(Setting(tmp_path, 0.1, 1, 0.01))
     assert found.connections == 10
-    assert min(found.put_per_s, found.put_per_s_w1b, found.ratio) > 0
+    assert min(found.put_per_s, found.put_per_s_w1b, found.put_per_s_w1b_1, found.ratio) > 0
+    assert 0 < found.server_share < 2
     assert 0 < found.p50_ms <= found.p99_ms <= found.p999_ms
 
 

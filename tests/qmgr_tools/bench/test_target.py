@@ -1,8 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-from qmgr_tools.bench_own_result import Setting, at_least, at_most, median, median_ratio
+from qmgr_tools.bench.target import Target, at_least, at_most, number
 
 
 @pytest.mark.parametrize(
@@ -28,17 +26,20 @@ def test_bound_of_nothing_has_no_percent() -> None:
     assert at_most("lookups", 3, 0).missing_percent == 0
 
 
-def test_ratio_is_that_within_each_round() -> None:
-    """The disk slowed down tenfold between the rounds: the ratio does not see it."""
-    assert median_ratio([90, 9.5, 8], [100, 10, 10]) == 0.9
-    with pytest.raises(ValueError, match="shorter"):
-        median_ratio([1, 2], [1])
+@pytest.mark.parametrize(
+    ("target", "cells"),
+    [
+        (at_least("rate", 0.81, 0.9), ["rate", "0.81", ">= 0.9", "missed by 10 %"]),
+        (at_most("start", 812.3456, 900, "ms"), ["start", "812.346 ms", "<= 900 ms", "reached"]),
+        (at_most("lookups", 3, 0), ["lookups", "3", "<= 0", "missed by 3"]),
+    ],
+)
+def test_target_tells_by_how_much_it_was_missed(target: Target, cells: list[str]) -> None:
+    assert [*target.cells().values()] == cells
 
 
-def test_median_of_an_even_number_lies_between() -> None:
-    assert median([1, 2, 10, 4]) == 3
-
-
-def test_scale_leaves_one_message() -> None:
-    setting = Setting(Path(), 1, 0.001, 1, print)
-    assert (setting.scaled(1_000_000), setting.scaled(10)) == (1_000, 1)
+@pytest.mark.parametrize(
+    ("value", "text"), [(1234.5, "1,234"), (7, "7"), (0.5, "0.5"), (2.0, "2"), (98_304, "98,304")]
+)
+def test_number_has_the_digits_that_say_something(value: float, text: str) -> None:
+    assert number(value) == text

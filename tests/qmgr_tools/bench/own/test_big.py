@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench_own_big import (
+from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.own.big import (
     QUEUE,
     RATE_PER_S,
     SMALL_TO_A_BIG,
@@ -13,8 +14,7 @@ from qmgr_tools.bench_own_big import (
     mixed,
     turns_between,
 )
-from qmgr_tools.bench_own_host import Host
-from qmgr_tools.bench_own_result import Setting
+from qmgr_tools.bench.setting import Setting
 
 
 def test_turns_of_a_measurement_are_those_that_came_in_it() -> None:
@@ -23,9 +23,11 @@ def test_turns_of_a_measurement_are_those_that_came_in_it() -> None:
 
 
 def test_bigs_are_judged_by_turn_and_by_what_others_see() -> None:
-    found = Bigs(1.0, [BigOf(65_536, 40, 2, 1.5, 1.5, []), BigOf(4 << 20, 40, 60, 30, 30, [])])
+    none, small = BigOf(0, 0, 90, 0.5, 1, 1, []), BigOf(65_536, 40, 2, 0.5, 1.5, 1.5, [])
+    found = Bigs([none, small, BigOf(4 << 20, 40, 60, 1, 30, 30, [])])
     assert [target.reached for target in found.targets()] == [True, True, False, False]
-    assert found.targets()[2].what == "longest turn with messages of 4,096 KiB"
+    assert found.targets()[2].what == "longest turn, 4,096 KiB"
+    assert [bar[0] for bar in found.bars()[1]] == ["none", "64 KiB", "4,096 KiB"]
 
 
 @pytest.mark.process
@@ -44,7 +46,7 @@ def test_one_in_a_hundred_is_large_and_the_pace_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_large_ones_of_each_size_are_measured(tmp_path: Path) -> None:
-    found = big(Setting(tmp_path, SMALL_TO_A_BIG / RATE_PER_S, 1, 1, lambda words: None))
-    assert [point.size_bytes for point in found.series] == [65_536, 1 << 20, 4 << 20]
-    assert [point.bigs for point in found.series] == [1, 1, 1]
+    found = big(Setting(tmp_path, SMALL_TO_A_BIG / RATE_PER_S, 1))
+    assert [point.size_bytes for point in found.series] == [0, 65_536, 1 << 20, 4 << 20]
+    assert [point.bigs for point in found.series] == [0, 1, 1, 1]
     assert all(point.p99_ratio > 0 for point in found.series)

@@ -1,0 +1,68 @@
+"""The rows that no peer is asked for. Each measures beside its own reference, in turns.
+
+Disk and machine drift: what counts are medians of ratios within the rounds.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from qmgr_tools.bench.compare import disk_sync_ms
+from qmgr_tools.bench.own.big import big
+from qmgr_tools.bench.own.depth import start, ten_million
+from qmgr_tools.bench.own.dup import dup
+from qmgr_tools.bench.own.link import link
+from qmgr_tools.bench.own.wide import c1000
+from qmgr_tools.bench.setting import Setting
+from qmgr_tools.bench.target import Result
+
+SECONDS_BESIDE = 0.5  # of a run
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    """A piece of work."""
+
+    about: str
+    run: Callable[[Setting], Result]
+    runs: int  # in a round, of so many seconds each
+    beside_s: float  # what filling, starting and the rest take, at full scale: a first guess
+
+
+OWN_ROWS = {
+    "10M": OwnRow("10,000,000 queued: start, memory, puts and gets", ten_million, 4, 140),
+    "C1000": OwnRow("put, 1,000 connections, 1 in flight each", c1000, 3, 10),
+    "BIG": OwnRow("small puts while every hundredth message is large", big, 4, 10),
+    "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
+    "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
+    "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
+}
+
+
+def guess_s(name: str, setting: Setting) -> float:
+    """Return about how long the row *name* takes."""
+    row = OWN_ROWS[name]
+    runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
+    return runs_s + row.beside_s * setting.scale
+
+
+def run_own(name: str, setting: Setting) -> dict[str, Any]:
+    """Run the row *name* and return what it found, for JSON.
+
+    Raises:
+        LoadFailed: a daemon did not do what it was asked.
+        RequestError: it refused that.
+    """
+    sync_ms = disk_sync_ms(setting.directory)
+    start_s = time.monotonic()
+    with TemporaryDirectory(prefix="own-", dir=setting.directory) as directory:
+        result: Any = OWN_ROWS[name].run(replace(setting, directory=Path(directory)))
+    unit, bars = result.bars()
+    return {
+        "row": name, "disk_sync_ms": sync_ms, "took_s": round(time.monotonic() - start_s, 1),
+        "targets": [asdict(target) for target in result.targets()],
+        "figures": asdict(result), "unit": unit, "bars": bars,
+    }  # fmt: skip
