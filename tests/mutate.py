@@ -1,8 +1,8 @@
 """`python -m tests.mutate [window record keys queue put take]`: do the tests notice a changed line?
 
-mutmut changes one operator, literal or argument of a module at a time; its tests must then fail. It
-works on functions: constants and properties are left to the tests of layouts. The packages lie under
-several source roots here, and it knows one, so it is given a folder where they are side by side.
+mutmut changes one operator, literal or argument of a module at a time; its tests must then fail.
+It works on functions: constants and properties are left to the tests of layouts. The packages lie
+under several source roots and it knows one: it is given a folder where they are side by side.
 """
 
 import argparse
