@@ -20,6 +20,7 @@ BUILD = REPO / "build/mutate"
 PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
 SHARE_MIN = 0.85
 MEMORY_MAX_BYTES = 4 * 1024**3  # a loop without end is not to eat the machine
+PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
 CAUGHT = ("killed", "timeout", "segfault")
 CORE = "tests/qmgrd/core/test_"
 
@@ -62,7 +63,7 @@ def configuration(module: Module) -> str:
 source_paths = {[path.split("/")[1] for path in PACKAGES]}
 only_mutate = ["{module.package_path}"]
 pytest_add_cli_args_test_selection = {[*module.tests, "-m", "not slow"]}
-pytest_add_cli_args = ["-p", "no:cacheprovider", "--timeout", "30"]
+pytest_add_cli_args = {PYTEST}
 timeout_constant = 10.0
 timeout_multiplier = 3.0
 use_git_change_detection = false
