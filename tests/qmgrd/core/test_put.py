@@ -11,6 +11,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
+from qmgrd.core import keys
 from qmgrd.core import put as puts
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
@@ -150,3 +151,37 @@ def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
     first = NOW.wall_us
     assert done.stamped == [[0, first, 2], [3, first + 2, 1]]
     assert [(i, error.code) for i, error in done.refused] == [(4, ErrorCode.RECORD_MALFORMED)]
+
+
+STAMPED = records.encode(Fields(b"x", uid=Uid("BOS", NOW.wall_us)))
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "message_max_bytes", "codes"),
+    [
+        (len(STAMPED), len(STAMPED), []),
+        (len(STAMPED) - 1, len(STAMPED), [ErrorCode.QUEUE_BYTES_FULL]),
+        (len(STAMPED), len(STAMPED) - 1, [ErrorCode.MESSAGE_TOO_LARGE]),
+    ],
+)
+def test_limits_hold_to_the_byte(
+    bytes_max: int, message_max_bytes: int, codes: list[ErrorCode]
+) -> None:
+    queue = Queue(1, "Q", Bounds(10, bytes_max, 1_000, 100), Counters(), Ids(1, b""))
+    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [STAMPED], message_max_bytes)
+    assert [error.code for _, error in done.refused] == codes
+
+
+def test_duplicate_is_named() -> None:
+    said, *_ = outcome([[STAMPED, STAMPED]], "", Bounds(10, 10**6, 1_000, 100))
+    text = f"message BOS.{NOW.wall_us} is on queue Q already"
+    assert said[0][0] == [(1, ErrorCode.DUPLICATE_MESSAGE, text)]
+
+
+@pytest.mark.parametrize("size", [1, 4_000, 9_000])
+def test_rows_that_are_written_are_counted(size: int) -> None:
+    said, rows, _, _ = outcome(
+        [[records.encode(Fields(bytes(size)))]], "", Bounds(10, 10**6, 1_000, 100)
+    )
+    written = {keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY}
+    assert said[0][2] == sum(key[:1] in written for key in rows)
