@@ -86,6 +86,7 @@ def mutmut(folder: Path, *arguments: str) -> str:
         SystemExit: it failed; with what it wrote.
     """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PYTHONHASHSEED"] = "0"
     done = subprocess.run(
         [sys.executable, "-m", "mutmut", *arguments],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
