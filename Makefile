@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format docs demo bench figures sim crash inject fuzz soak lock clean
+.PHONY: help setup test check format docs demo bench figures sim crash inject fuzz soak mutate lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -95,6 +95,9 @@ fuzz: setup ## N=n damaged inputs
 
 soak: setup ## the simulator for MINUTES=n
 	@$(BIN)/python -m tests.sim.run --minutes $(MINUTES)
+
+mutate: setup ## the tests held to changed code; MODULES="window put" narrows it
+	@nice -n 10 $(BIN)/python -m tests.mutate $(MODULES)
 
 lock: ## locks what pyproject.toml requires (needs uv); UPGRADE=1: newest
 	@lock() { uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \

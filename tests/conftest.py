@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import uvloop
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # "ci" tries the same examples at each run; `--hypothesis-profile explore` looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2_000, deadline=None)
+# "mutate" is content with any example that fails: `make mutate` only asks whether one does.
+found_is_enough = (Phase.explicit, Phase.generate)
+settings.register_profile("mutate", derandomize=True, deadline=None, phases=found_is_enough)
 settings.load_profile("ci")
 
 

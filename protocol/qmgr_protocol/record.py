@@ -274,5 +274,5 @@ def _envelope(data: bytes) -> dict[str, Any]:
     except FrameMalformed as error:
         raise _malformed(f"the envelope: {error}") from None
     if type(envelope) is not dict:
-        raise _malformed(f"the envelope is a {type(envelope).__name__}, not a map")
+        raise _malformed(f"the envelope is of type {type(envelope).__name__}, not a map")
     return envelope

@@ -118,8 +118,8 @@ class Inbox:
 
     def receive_all(self, ids: Sequence[int]) -> None:
         """Record *ids*, which :meth:`missing` returned and :meth:`check` let pass."""
-        if not self.ahead and ids[0] == self.commit_id + 1 and ids[-1] == self.commit_id + len(ids):
-            self.commit_id = ids[-1]
+        if not self.ahead and ids[-1] == self.commit_id + len(ids):
+            self.commit_id = ids[-1]  # No gap: they ascend, and none was held.
             return
         for seq_id in ids:
             self.receive(seq_id)

@@ -177,9 +177,155 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
     assert refused in (0, ErrorCode.RECORD_MALFORMED)
 
 
-def test_refusal_says_what_is_wrong() -> None:
-    data = bytearray(record.encode(Fields(b"hello")))
-    data[7] = 0x10
-    data[:4] = crc32(data[5:]).to_bytes(4, "big")
-    with pytest.raises(RequestError, match="flags 0x10 name an extension"):
-        record.check(bytes(data))
+def reheaded(data: bytes, **changed: int) -> bytes:
+    """Return *data* with other fields in its head, and the checksum right again."""
+    head = record.Head._make(record.HEAD.unpack_from(data))._replace(**changed)
+    data = record.HEAD.pack(*head) + data[record.HEAD_BYTES :]
+    return crc32(data[5:]).to_bytes(4, "big") + data[4:]
+
+
+@pytest.mark.parametrize(
+    ("sound", "unsound"),
+    [
+        ({"body_length": 200}, {"body_length": 199}),
+        ({"body_length": 200}, {"body_length": 201}),
+        ({"version": 1}, {"version": 0}),
+        ({"version": 1}, {"version": 2}),
+        ({"priority": 9}, {"priority": 10}),
+        ({"flags": 0x0F}, {"flags": 0x10}),
+        ({"expiry_ms": 2**63 - 1}, {"expiry_ms": 2**63}),
+        (
+            {"correlation_length": 64, "body_length": 200 - 64},
+            {"correlation_length": 65, "body_length": 200 - 65},
+        ),
+        (
+            {"origin_length": 64, "body_length": 200 - 64 - 8},
+            {"origin_length": 65, "body_length": 200 - 65 - 8},
+        ),
+        (
+            {"group_flags": 1, "body_length": 200 - 28},
+            {"group_flags": 2, "body_length": 200 - 28},
+        ),
+        (
+            {"group_flags": 3, "body_length": 200 - 28},
+            {"group_flags": 4, "body_length": 200 - 28},
+        ),
+    ],
+    ids=str,
+)
+def test_field_of_a_head_is_held_to_its_limit(
+    sound: dict[str, int], unsound: dict[str, int]
+) -> None:
+    data = record.encode(Fields(bytes(200)))
+    head = record.check(reheaded(data, **sound))
+    assert {name: getattr(head, name) for name in sound} == sound
+    assert code_of(record.check, reheaded(data, **unsound)) == ErrorCode.RECORD_MALFORMED
+
+
+class Announced(bytes):
+    """A body that says it is longer than it is: four gigabytes are too much for a test."""
+
+    size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def body_of(size: int) -> Announced:
+    body = Announced()
+    body.size = size
+    return body
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        Fields(b"", correlation_id=b"c" * 64),
+        Fields(b"", envelope={"a": "x" * (65_535 - 6)}),
+        Fields(body_of(2**32 - 1)),
+        Fields(b"", flags=255),
+        Fields(b"", group=(b"g" * 24, 2**32 - 1, False)),
+        Fields(b"", expiry_ms=2**63 - 1, priority=9),
+        Fields(b"", uid=Uid("x" * 64, 2**63 - 1)),
+        Fields(b"", uid=Uid("x", 0)),
+    ],
+    ids=lambda fields: repr(fields)[:60],
+)
+def test_field_at_its_limit_is_taken(fields: Fields) -> None:
+    head = record.HEAD.unpack_from(record.encode(fields))
+    assert record.Head._make(head).body_length == len(fields.body)
+
+
+NOT_A_UID = (
+    "{!r} is not a UID: as origin a name of 1 to 64 of A-Z a-z 0-9 . _ -, "
+    "and a timestamp below 2**63"
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (Fields(b"", priority=10), "priority 10 is not 0 to 9"),
+        (Fields(b"", correlation_id=b"c" * 65), "correlation id of 65 bytes, at most 64"),
+        (
+            Fields(b"", envelope={"a": "x" * (65_536 - 6)}),
+            "headers of 65536 bytes, at most 65535",
+        ),
+        (Fields(body_of(2**32)), "body of 4294967296 bytes, at most 4294967295"),
+        (Fields(b"", expiry_ms=-1), "expiry of -1 ms is not 0 to 2**63 - 1"),
+        (Fields(b"", flags=-1), "flags -1 are not 0 to 255"),
+        (Fields(b"", group=(b"g" * 23, 1, False)), "group id of 23 bytes, not 24"),
+        (
+            Fields(b"", group=(b"g" * 24, -1, False)),
+            "number -1 in a group is not 0 to 4294967295",
+        ),
+        (Fields(b"", uid=Uid("A@B", 7)), NOT_A_UID.format("A@B.7")),
+        (Fields(b"", uid=Uid("x" * 200, 7)), NOT_A_UID.format("x" * 100)),
+        (
+            Fields(b"", envelope={"a": object()}),
+            "headers: can not serialize 'object' object",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_refusal_of_a_field_says_what_is_wrong(fields: Fields, text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        record.encode(fields)
+    assert caught.value.text == text
+
+
+HELLO = record.encode(Fields(b"hello"))
+OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priority=11)))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (HELLO[:10], "10 bytes are no head, which takes 24"),
+        (HELLO[:-1] + b"!", "the record's checksum does not match it"),
+        (reheaded(HELLO, version=2), "version 2, only 1 is known"),
+        (
+            reheaded(HELLO, flags=0x10),
+            "flags 0x10 name an extension that must be understood",
+        ),
+        (reheaded(HELLO, body_length=4), "29 bytes, but its lengths add up to 28"),
+        (reheaded(HELLO, priority=11), f"a field out of range: {OUT_OF_RANGE}"),
+        (
+            record.stamp_encoded(HELLO, b"a b" + bytes(8)),
+            "the origin 'a b' is not a name: 1 to 64 of A-Z a-z 0-9 . _ -",
+        ),
+        (
+            record.stamp_encoded(HELLO, b"Q" + b"\xff" * 8),
+            f"timestamp {2**64 - 1} is beyond {2**63 - 1}",
+        ),
+        (
+            reheaded(HELLO, envelope_length=1, body_length=4),
+            "the envelope is of type int, not a map",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_refusal_of_a_record_says_what_is_wrong(data: bytes, text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        record.decode(data)
+    assert caught.value.text == text

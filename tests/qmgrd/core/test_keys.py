@@ -47,6 +47,20 @@ def test_pieces_of_a_body_lie_in_order(body_id: int, chunk: int) -> None:
     assert keys.body(body_id, chunk) < keys.body(body_id, chunk + 1)
 
 
+def test_bytes_of_a_key_are_those_of_the_drawing() -> None:
+    assert keys.message(0x01020304, 15, 7, 5).hex(" ") == "10 01 02 03 04 0f 02 " + "00 " * 7 + "05"
+    assert keys.place_prefix(15, 7).hex(" ") == "0f 02"
+    assert keys.lane(0x01020304, 15).hex(" ") == "10 01 02 03 04 0f"
+    assert keys.of_queue(keys.SPACE_UID, 0x01020304).hex(" ") == "11 01 02 03 04"
+    assert keys.body(258, 3).hex(" ") == "30 00 00 00 00 00 00 01 02 00 00 00 03"
+    assert keys.job(258).hex(" ") == "40 00 00 00 00 00 00 01 02"
+
+
+def test_first_key_behind_a_prefix_is_as_long_and_one_more() -> None:
+    assert keys.after(b"\x10\0\0\0\1") == b"\x10\0\0\0\2"
+    assert keys.after(b"\x10\xff") == b"\x11\0"
+
+
 def test_spaces_are_distinct_and_in_the_drawing() -> None:
     spaces = [value for name, value in vars(keys).items() if name.startswith("SPACE_")]
     assert len(set(spaces)) == len(spaces)

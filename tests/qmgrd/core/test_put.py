@@ -1,6 +1,7 @@
 """Putting a batch: the tight loop and the other one leave the same bytes and say the same."""
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
+from qmgrd.core import keys
 from qmgrd.core import put as puts
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
@@ -85,10 +87,60 @@ def test_plain_records_are_put_as_all_others(
 def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would compare the slow one with itself."""
     monkeypatch.setattr(puts, "_put_one", None)
-    plain = [records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)]
+    plain = [
+        *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
+        records.encode(Fields(b"x", correlation_id=b"c" * 64, envelope={"h": 1}, flags=0x0F)),
+        records.encode(Fields(b"x", priority=9, expiry_ms=records.EXPIRY_END - 1)),
+    ]
     said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
-    assert said == [([], [(i, NOW.wall_us + i) for i in range(3)], 6)]
-    assert (counters.depth, counters.fast) == (3, 3)
+    assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 10)]
+    assert (counters.depth, counters.fast) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"correlation_length": 65, "body_length": 100 - 65},
+        {"expiry_ms": records.EXPIRY_END},
+        {"correlation_length": 1},
+        {"envelope_length": 1},
+        {"body_length": 99},
+        {"priority": 10},
+        {"version": 2},
+        {"flags": 0x10},
+    ],
+    ids=str,
+)
+def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, int]) -> None:
+    plain = records.encode(Fields(bytes(100)))
+    head = records.Head._make(records.HEAD.unpack_from(plain))._replace(**changed)
+    rest = records.HEAD.pack(*head)[4:] + plain[records.HEAD_BYTES :]
+    wrong = crc32(rest[1:]).to_bytes(4, "big") + rest
+    said, _, counters, _ = outcome([[plain, wrong, plain]], "", Bounds(10, 10**6, 1_000, 100))
+    (refused, stamped, _), *_ = said
+    assert [(i, code) for i, code, _ in refused] == [(1, ErrorCode.RECORD_MALFORMED)]
+    assert [i for i, _ in stamped] == [0, 2]
+    assert (counters.depth, counters.refused) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "code", "text"),
+    [
+        ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q holds 1 messages, at most 1"),
+        (
+            (10, 60),
+            ErrorCode.QUEUE_BYTES_FULL,
+            "queue Q holds 36 bytes, 25 more are beyond its 60",
+        ),
+    ],
+)
+def test_full_queue_says_so_and_when_to_try_again(
+    bounds: tuple[int, int], code: ErrorCode, text: str
+) -> None:
+    queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1, b""))
+    batch = [records.encode(Fields(b"x"))] * 2
+    ((index, error),) = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), batch, 99).refused
+    assert (index, error.code, error.text, error.retry_after_ms) == (1, code, text, 1_000)
 
 
 def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
@@ -99,3 +151,37 @@ def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
     first = NOW.wall_us
     assert done.stamped == [[0, first, 2], [3, first + 2, 1]]
     assert [(i, error.code) for i, error in done.refused] == [(4, ErrorCode.RECORD_MALFORMED)]
+
+
+STAMPED = records.encode(Fields(b"x", uid=Uid("BOS", NOW.wall_us)))
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "message_max_bytes", "codes"),
+    [
+        (len(STAMPED), len(STAMPED), []),
+        (len(STAMPED) - 1, len(STAMPED), [ErrorCode.QUEUE_BYTES_FULL]),
+        (len(STAMPED), len(STAMPED) - 1, [ErrorCode.MESSAGE_TOO_LARGE]),
+    ],
+)
+def test_limits_hold_to_the_byte(
+    bytes_max: int, message_max_bytes: int, codes: list[ErrorCode]
+) -> None:
+    queue = Queue(1, "Q", Bounds(10, bytes_max, 1_000, 100), Counters(), Ids(1, b""))
+    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [STAMPED], message_max_bytes)
+    assert [error.code for _, error in done.refused] == codes
+
+
+def test_duplicate_is_named() -> None:
+    said, *_ = outcome([[STAMPED, STAMPED]], "", Bounds(10, 10**6, 1_000, 100))
+    text = f"message BOS.{NOW.wall_us} is on queue Q already"
+    assert said[0][0] == [(1, ErrorCode.DUPLICATE_MESSAGE, text)]
+
+
+@pytest.mark.parametrize("size", [1, 4_000, 9_000])
+def test_rows_that_are_written_are_counted(size: int) -> None:
+    said, rows, _, _ = outcome(
+        [[records.encode(Fields(bytes(size)))]], "", Bounds(10, 10**6, 1_000, 100)
+    )
+    written = {keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY}
+    assert said[0][2] == sum(key[:1] in written for key in rows)

@@ -6,6 +6,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core.counters import Counters
+from qmgrd.core.ids import Ids
+from qmgrd.core.queue import Bounds, Queue
 from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
@@ -18,6 +21,12 @@ def bodies(deliveries: list[Delivery]) -> list[bytes]:
 
 
 # -- order
+
+
+def test_queue_is_one_of_priorities_and_cleanly_closed_unless_told() -> None:
+    queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1, b""))
+    assert queue.places[9] < queue.places[0]
+    assert queue.counters.maybe_before == 0
 
 
 def test_order_is_priority_then_arrival(store: AnyStore, app: Client) -> None:
@@ -199,6 +208,22 @@ def test_handle_of_another_priority_settles_nothing(app: Client) -> None:
     app.manager.turn(101)
     assert app.ack(lease._replace(priority=255)) == []
     assert app.bodies("Q") == [b"1"]
+
+
+def test_late_handle_of_a_priority_beyond_the_top_is_taken_for_the_top(app: Client) -> None:
+    app.put("Q", b"1", b"2", priority=9)
+    (lease,) = app.get("Q", lease_ms=100)
+    app.manager.turn(101)
+    assert app.ack(lease._replace(priority=255)) == []
+    assert app.bodies("Q") == [b"2"]
+
+
+def test_release_of_what_is_gone_keeps_none_of_the_others(app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    leases = app.get("Q", 3)
+    app.ack(leases[0])
+    assert app.release(*leases) == []
+    assert bodies(app.get("Q", 3)) == [b"2", b"3"]
 
 
 def test_settling_on_a_deleted_queue_is_success(app: Client) -> None:
@@ -452,6 +477,26 @@ def test_browse_leases_nothing_and_shows_what_is_leased(app: Client) -> None:
     assert app.show("Q")["leased"] == 1
 
 
+def test_browse_begins_with_the_very_first_message(app: Client) -> None:
+    app.put("Q", b"1", b"2", priority=9)
+    assert app.bodies("Q") == [b"1", b"2"]
+
+
+def test_browse_says_what_a_delivery_would_and_that_it_is_leased(app: Client) -> None:
+    app.put("Q", b"1", b"2")
+    app.release(*app.get("Q", 2))
+    app.get("Q")
+    states = [x.state for x in app.browse("Q")]
+    assert states == [m.STATE_REDELIVERED | m.STATE_LEASED, m.STATE_REDELIVERED]
+
+
+def test_browse_shows_what_fits_to_the_byte(app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    size = sum(len(x.record) for x in app.browse("Q")[:2])
+    shown = [len(app.ask(m.Browse, "Q", None, 100, limit)["items"]) for limit in (size - 1, size)]
+    assert shown == [1, 2]
+
+
 def test_browse_pages_through_priorities(app: Client) -> None:
     for i in range(10):
         app.put("Q", b"%d" % i, priority=i // 4)
@@ -491,6 +536,17 @@ def test_browse_after_the_end_finds_nothing(app: Client) -> None:
     app.put("Q", b"1", priority=0)
     assert app.ask(m.Browse, "Q", [0, 2**63 - 1]) == {"items": [], "next": None}
     assert len(app.ask(m.Browse, "Q", [255, 2**63 - 1])["items"]) == 1
+
+
+# -- what is told of it
+
+
+def test_consumers_are_counted_and_waiting_gets_are_not(app: Client) -> None:
+    for messages in (1, 2):
+        app.consume("Q", messages)
+    app.send(m.Get(app.next_id(), "Q", 1, 60_000))
+    app.manager.rest()
+    assert app.show("Q")["consumers"] == 2
 
 
 # -- numbers

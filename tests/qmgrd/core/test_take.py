@@ -1,5 +1,6 @@
 """Taking: a plain entry is read there and then, and is handed out as any other would be."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import take as takes
 from qmgrd.core.counters import Counters
-from qmgrd.core.ids import Ids
+from qmgrd.core.ids import COUNT_BITS, Ids
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Bounds, Queue
@@ -91,7 +92,91 @@ def test_plain_entries_are_taken_as_all_others(
 def test_plain_entries_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would compare the long one with itself."""
     monkeypatch.setattr(entries, "open_sound", None)
-    plain = [records.encode(Fields(b"x" * size)) for size in (0, 256, 3_000)]
+    plain = [
+        records.encode(Fields(b"")),
+        records.encode(Fields(b"x" * 256, correlation_id=b"c" * 64, envelope={"h": 1})),
+        records.encode(Fields(b"x" * 3_000)),
+    ]
     seen, _, counters, _, _ = outcome(plain, [], [("take", 5, 10**9)])
     assert [len(records.decode(item[DELIVERY.size :]).body) for item in seen[0]] == [0, 256, 3_000]
     assert counters.delivered == 3
+
+
+class CountingStore(MemoryStore):
+    """Counts the rows that are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for row in super().scan(start, end):
+            self.looks += 1
+            yield row
+
+
+class Taker:
+    """A queue, its store, and one consumer with credit to spare."""
+
+    def __init__(self, *priorities: int) -> None:
+        self.store = CountingStore()
+        self.counters = Counters()
+        bounds = Bounds(10**6, 10**9, 1_000, 10**6)
+        self.queue = Queue(1, "Q", bounds, self.counters, Ids(1, b""))
+        self.stamper = Stamper("QM1", 0)
+        self.consumer = Consumer(1, 1, self.queue, 10**6, 10**9, 1_000)
+        self.put(*priorities)
+
+    def put(self, *priorities: int) -> None:
+        batch = [records.encode(Fields(b"x", priority=priority)) for priority in priorities]
+        self.queue.put(self.store, NOW, self.stamper, batch, 10**6)
+
+    def take(self, count: int) -> list[int]:
+        """The priorities of what can be had."""
+        return [item[0] for item in self.queue.take(self.store, NOW, self.consumer, count)]
+
+
+RECORD_BYTES = records.HEAD_BYTES + 1 + len("QM1") + 8
+
+
+def test_credit_in_bytes_is_used_to_the_byte() -> None:
+    for priorities in ([4, 4, 4], [9, 4, 0]):
+        taker = Taker(*priorities)
+        taker.consumer.credit_bytes = 2 * RECORD_BYTES
+        assert taker.take(9) == priorities[:2]
+        assert taker.consumer.credit_bytes == 0
+
+
+def test_deliveries_are_counted_over_all_takes() -> None:
+    taker = Taker(4, 4, 4)
+    assert [len(taker.take(2)), len(taker.take(2))] == [2, 1]
+    assert taker.counters.delivered == 3
+
+
+def test_lease_numbers_are_those_set_apart_and_none_twice() -> None:
+    taker = Taker(*[4] * 5)
+    first = Ids(1, b"").leases(1)
+    taker.take(2)
+    taker.take(3)
+    counts = [lease.number & (1 << COUNT_BITS) - 1 for lease in taker.queue.leases.values()]
+    assert counts[:2] == [first, first + 1]
+    assert counts == sorted(set(counts))
+    assert counts[-1] < taker.queue.ids.leases(1)
+
+
+def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not fit is the first of the next one, before any of a lower priority."""
+    monkeypatch.setattr(takes, "DELIVER_MAX_BYTES", 2 * RECORD_BYTES)
+    taker = Taker(4, 4, 4, 0)
+    assert [taker.take(9) for _ in range(3)] == [[4, 4], [4, 0], []]
+
+
+def test_take_looks_at_two_rows_at_most() -> None:
+    """Whatever lies leased before it: a row, and one where a higher priority ends."""
+    taker = Taker(*[4] * 100)
+    for _ in range(60):
+        taker.take(1)
+    taker.put(*[9] * 50)
+    found = [taker.take(1) for _ in range(90)]
+    assert found == [[9]] * 50 + [[4]] * 40
+    assert taker.store.looks <= 2 * (60 + 90)

@@ -1,0 +1,140 @@
+"""`python -m tests.mutate [window record keys queue put take]`: do the tests notice a changed line?
+
+mutmut changes one operator, literal or argument of a module at a time; its tests must then fail.
+It works on functions: constants and properties are left to the tests of layouts. The packages lie
+under several source roots and it knows one: it is given a folder where they are side by side.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+REPO = Path(__file__).parent.parent
+BUILD = REPO / "build/mutate"
+PACKAGES = ("qmgrd/qmgrd", "protocol/qmgr_protocol", "config/qmgr_config", "protocol/qmgr_client")
+SHARE_MIN = 0.85
+MEMORY_MAX_BYTES = 4 * 1024**3  # a loop without end is not to eat the machine
+PYTEST = ["-p", "no:cacheprovider", "--timeout=30", "--hypothesis-profile=mutate"]
+CAUGHT = ("killed", "timeout", "segfault")
+CORE = "tests/qmgrd/core/test_"
+
+
+class Module(NamedTuple):
+    """A source file, and the tests that answer for it."""
+
+    path: str
+    tests: tuple[str, ...]
+
+    @property
+    def package_path(self) -> str:
+        """Where it lies among the packages side by side."""
+        return self.path.split("/", 1)[1]
+
+
+QUEUE_TESTS = (
+    *(f"{CORE}{name}.py" for name in ("queue", "put", "take", "queue_model", "delivery", "dedup")),
+    *(f"{CORE}{name}.py" for name in ("lease", "counters", "stamp", "broker", "link_outbox")),
+    "tests/test_conversations.py",
+)
+MODULES = {
+    "window": Module(
+        "protocol/qmgr_protocol/window.py",
+        ("tests/qmgr_protocol/test_window.py", "tests/test_conversations.py"),
+    ),
+    "record": Module("protocol/qmgr_protocol/record.py", ("tests/qmgr_protocol/test_record.py",)),
+    "keys": Module("qmgrd/qmgrd/core/keys.py", (f"{CORE}keys.py",)),
+    "queue": Module("qmgrd/qmgrd/core/queue.py", QUEUE_TESTS),
+    "put": Module("qmgrd/qmgrd/core/put.py", QUEUE_TESTS),
+    "take": Module("qmgrd/qmgrd/core/take.py", QUEUE_TESTS),
+}
+
+
+def configuration(module: Module) -> str:
+    """Return the pyproject.toml for a run on *module*: ours, and what mutmut is to do."""
+    ours = (REPO / "pyproject.toml").read_text()
+    return f"""{ours}
+[tool.mutmut]
+source_paths = {[path.split("/")[1] for path in PACKAGES]}
+only_mutate = ["{module.package_path}"]
+pytest_add_cli_args_test_selection = {[*module.tests, "-m", "not slow"]}
+pytest_add_cli_args = {PYTEST}
+timeout_constant = 10.0
+timeout_multiplier = 3.0
+use_git_change_detection = false
+"""
+
+
+def lay_out(folder: Path, module: Module) -> None:
+    """Make *folder* anew: the packages side by side, the tests, the configuration."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in (*PACKAGES, "tests"):
+        (folder / Path(path).name).symlink_to(REPO / path)
+    (folder / "pyproject.toml").write_text(configuration(module))
+
+
+def mutmut(folder: Path, *arguments: str) -> str:
+    """Run mutmut in *folder*; return what it wrote.
+
+    Raises:
+        SystemExit: it failed; with what it wrote.
+    """
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PYTHONHASHSEED"] = "0"
+    done = subprocess.run(
+        [sys.executable, "-m", "mutmut", *arguments],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        print(done.stdout[-4_000:])
+        raise SystemExit(f"mutate: mutmut {arguments[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def verdicts(results: str) -> Iterator[tuple[str, str]]:
+    """The name of each mutant and what became of it, as `mutmut results` lists them."""
+    for line in results.splitlines():
+        name, colon, verdict = line.strip().rpartition(": ")
+        if colon:
+            yield name, verdict
+
+
+def judge(name: str) -> bool:
+    """Run the mutants of one module, say how it went, and leave the survivors in build/mutate."""
+    folder = BUILD / name
+    lay_out(folder, MODULES[name])
+    mutmut(folder, "run", "--max-children", "1")
+    found = dict(verdicts(mutmut(folder, "results", "--all", "true")))
+    alive = [mutant for mutant, verdict in found.items() if verdict not in CAUGHT]
+    shown = BUILD / f"{name}.txt"
+    shown.write_text("\n".join(mutmut(folder, "show", mutant) for mutant in alive))
+    share = 1 - len(alive) / len(found)
+    print(
+        f"mutate: {name:6}  mutants {len(found):4}  killed {len(found) - len(alive):4}  "
+        f"survived {len(alive):3}  share {share:6.1%}"
+        + (f"  see {shown.relative_to(REPO)}" if alive else ""),
+        flush=True,
+    )
+    return share >= SHARE_MIN
+
+
+def main() -> int:
+    """Return 0 if each module keeps SHARE_MIN."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
+    parser.add_argument("modules", nargs="*", choices=[*MODULES, []], help="all, if none is named")
+    names = parser.parse_args().modules or list(MODULES)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
+    weak = [name for name in names if not judge(name)]
+    if weak:
+        print(f"mutate: FAILED: below {SHARE_MIN:.0%}: {', '.join(weak)}")
+    return bool(weak)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
