@@ -73,6 +73,7 @@ EXPECTED: list[tuple[str, str, str, str, set[str]]] = [
     # The interpreter: it compiles what it cannot read compiled, or does not come to main(). It does
     # not list a folder again that EINTR kept it from listing.
     ("daemon", "*", "*", "python", {"lives", "interpreter"}),
+    ("snapshot", "openat", "EINTR", "*", {"lives", "lives, refused"}),  # Nor does a copy.
     ("*", "*", "EINTR", "*", {"lives"}),
     # The store: at the start, and at each commit.
     ("daemon", "openat", "*", "data.toml", {"configuration"}),

@@ -103,7 +103,7 @@ def test_command_line_prints_one_line(
 def test_failure_names_seed_and_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmgrd.core.queue.Queue.ack", lambda *arguments: 0)
+    monkeypatch.setattr("qmgrd.core.queue.Queue.ack_all", lambda *arguments: [])
     monkeypatch.setattr(sys, "argv", ["run", "--seeds", "1", "--start", "7", "--jobs", "1"])
     assert main() == 1
     report = capsys.readouterr().err
