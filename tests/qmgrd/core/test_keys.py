@@ -49,7 +49,7 @@ def test_pieces_of_a_body_lie_in_order(body_id: int, chunk: int) -> None:
 
 def test_bytes_of_a_key_are_those_of_the_drawing() -> None:
     assert keys.message(0x01020304, 15, 7, 5).hex(" ") == "10 01 02 03 04 0f 02 " + "00 " * 7 + "05"
-    assert keys.place_prefix(15, 7).hex(" ") == "0f 02"
+    assert keys.entry_prefix(0x01020304, 7).hex(" ") == "10 01 02 03 04 00 02"
     assert keys.lane(0x01020304, 15).hex(" ") == "10 01 02 03 04 0f"
     assert keys.of_queue(keys.SPACE_UID, 0x01020304).hex(" ") == "11 01 02 03 04"
     assert keys.body(258, 3).hex(" ") == "30 00 00 00 00 00 00 01 02 00 00 00 03"

@@ -89,7 +89,7 @@ def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(puts, "_put_one", None)
     plain = [
         *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
-        records.encode(Fields(b"x", correlation_id=b"c" * 64, envelope={"h": 1}, flags=0x0F)),
+        records.encode(Fields(b"x", correlation_id=b"c" * 64, envelope={"h": 1})),
         records.encode(Fields(b"x", priority=9, expiry_ms=records.EXPIRY_END - 1)),
     ]
     said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
