@@ -18,7 +18,7 @@ import structlog
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.broker import Boot
+from qmgrd.core.boot import Boot
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Dial, Outcome, TakeSnapshot
 from qmgrd.core.kv import Now, StoreFailed

@@ -13,7 +13,7 @@ import uvloop
 
 from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config
-from qmgrd.core.broker import StoreForeign
+from qmgrd.core.boot import StoreForeign
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.row import RowDamaged
 from qmgrd.core.turn import TurnFailed

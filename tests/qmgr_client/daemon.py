@@ -4,7 +4,7 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgrd.core.broker import Boot
+from qmgrd.core.boot import Boot
 from qmgrd.core.kv import Now
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import Turns

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
-from qmgrd.core.broker import Boot
+from qmgrd.core.boot import Boot
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.kv import Now

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_config.model import Config
-from qmgrd.core.broker import Boot, Broker, boot
+from qmgrd.core.boot import Boot, boot
+from qmgrd.core.broker import Broker
 from qmgrd.core.connection import ConnectionFacts, no_facts
 from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake

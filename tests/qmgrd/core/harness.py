@@ -14,7 +14,7 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.record import Fields, Uid
 from qmgr_protocol.states import Side
-from qmgrd.core.broker import Boot
+from qmgrd.core.boot import Boot
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Outcome
 from qmgrd.core.kv import Now

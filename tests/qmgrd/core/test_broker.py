@@ -1,4 +1,4 @@
-"""The queue manager as a whole: whose store it is, who may talk, when puts stop."""
+"""The queue manager as a whole: who may talk, when puts stop."""
 
 import pytest
 
@@ -7,49 +7,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import encode
 from qmgrd.core import keys
-from qmgrd.core.broker import StoreForeign, boot
 from qmgrd.core.context import Dial
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
-
-# -- whose store it is
-
-
-def test_new_store_takes_the_id_it_is_given(store: AnyStore, manager: Manager) -> None:
-    assert manager.boot.store_id == b"S" * 16
-    manager.crash()
-    assert boot(manager.store.begin(), "QM1", b"other" * 3 + b"x").store_id == b"S" * 16
-    manager.store.abort()
-
-
-def test_store_of_another_queue_manager_is_refused_and_left_alone() -> None:
-    store = Manager(name="A").store
-    before = dict(store.rows)
-    with pytest.raises(StoreForeign, match="belongs to queue manager A, the configuration says B"):
-        Manager(store, name="B")
-    assert dict(store.rows) == before
-
-
-@pytest.mark.parametrize("version", [0, keys.FORMAT + 1])
-def test_store_of_another_format_is_refused_and_left_alone(version: int) -> None:
-    store = Manager().store
-    tx = store.begin()
-    tx.put(keys.STORE, keys.STORE_ROW.pack(b"S" * 16, version, 1) + b"QM1")
-    store.commit()
-    before = dict(store.rows)
-    with pytest.raises(StoreForeign, match=f"has format {version}, this qmgrd reads {keys.FORMAT}"):
-        Manager(store)
-    assert dict(store.rows) == before
-
-
-def test_store_of_something_else_is_refused_and_left_alone() -> None:
-    store = MemoryStore()
-    store.begin().put(b"somebody", b"else")
-    store.commit()
-    with pytest.raises(StoreForeign, match="not empty, yet no store of qmgrd"):
-        Manager(store)
-    assert dict(store.rows) == {b"somebody": b"else"}
-
 
 # -- the handshake's other end
 

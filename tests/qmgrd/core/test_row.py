@@ -12,7 +12,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
 from qmgrd.core import row as rows
-from qmgrd.core.broker import StoreForeign
+from qmgrd.core.boot import StoreForeign
 from qmgrd.core.counters import Counters
 from qmgrd.core.row import RowDamaged
 from qmgrd.store.memory import MemoryStore

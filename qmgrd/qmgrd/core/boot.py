@@ -1,0 +1,81 @@
+"""What a start reads of its store and raises in it: identity, boot number, clocks, how it ended."""
+
+from dataclasses import dataclass
+
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.kv import Transaction
+
+
+class StoreForeign(Exception):
+    """The store belongs to another queue manager, or was written by another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a start reads and raises: see :func:`boot`."""
+
+    store_id: bytes
+    number: int
+    clock_ms: int  # store clock at the last turn
+    wall_us: int  # wall clock at the last turn
+    stamp_us: int
+    turn_number: int
+    producers: int
+    unclean: bool
+    salt: bytes  # another one at each start, also of a store that was put back
+
+
+def boot(tx: Transaction, name: str, new_id: bytes) -> Boot:
+    """Raise the boot number in *tx* and return how the last run ended.
+
+    Args:
+        new_id: 16 random bytes: the id of the store if it is new, the salt of this start.
+
+    Raises:
+        StoreForeign: the store is another queue manager's, or of a newer format.
+        RowDamaged: a row that is read here.
+    """
+    if tx.get(keys.STORE) is None:
+        if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
+            raise StoreForeign("the store is not empty, yet no store of qmgrd")
+        _found(tx, name, new_id)
+    store_id, number = _identify(tx, name)
+    clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
+    clock_ms, wall_us, stamp_us, turn_number, producers = keys.CLOCK_ROW.unpack(clock)
+    unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
+    number += 1
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number) + name.encode())
+    return Boot(
+        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id
+    )
+
+
+def _found(tx: Transaction, name: str, store_id: bytes) -> None:
+    """Write the rows that every store has, as a boot 0 that ended well would have left them."""
+    rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, 0) + name.encode())
+    rows.put(tx, keys.CLOCK, bytes(keys.CLOCK_ROW.size))
+    rows.put(tx, keys.CLEAN, bytes(8))
+    rows.put(tx, keys.NEXT_QUEUE, (1).to_bytes(4, "big"))
+
+
+def _identify(tx: Transaction, name: str) -> tuple[bytes, int]:
+    """Return the store's id and its last boot number, if it is this queue manager's."""
+    value = tx.get(keys.STORE) or b""
+    if len(value) >= keys.STORE_ROW.size:
+        _, version, _ = keys.STORE_ROW.unpack_from(value)
+        if version != keys.FORMAT:
+            raise StoreForeign(
+                f"the store has format {version}, this qmgrd reads {keys.FORMAT}: "
+                "use the version that wrote it; if none did, it is damaged; "
+                "restore the store from a snapshot"
+            )
+    row = rows.unseal(keys.STORE, value)
+    store_id, _, number = keys.STORE_ROW.unpack_from(row)
+    owner = row[keys.STORE_ROW.size :].decode()
+    if owner != name:
+        raise StoreForeign(
+            f"the store belongs to queue manager {owner}, the configuration says {name}: "
+            "correct queue_manager.name or queue_manager.data_dir"
+        )
+    return store_id, number
