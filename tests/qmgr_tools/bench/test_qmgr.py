@@ -5,6 +5,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import decode
+from qmgr_tools.bench import qmgr
 from qmgr_tools.bench.load import Load, LoadFailed, Plan
 from qmgr_tools.bench.qmgr import POOL, POOL_BYTES, QmgrReceiver, QmgrSender, Wire, bodies, records
 from tests.qmgr_tools.conftest import Daemon
@@ -55,6 +56,20 @@ def test_all_that_is_put_is_got_once(own_daemon: Daemon, coalesce: bool, produce
     assert (travelled is None) == (producers > 1)
     assert outcome.put.percentile_ms(50) is not None
     assert outcome.ack.percentile_ms(99) is not None
+
+
+def test_bytes_of_credit_are_given_back(
+    own_daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drain of more than a consumer's credit once stood still."""
+    monkeypatch.setattr(qmgr, "CREDIT_BYTES", 1_000)
+    pool = records(bodies(100, vary=True))
+    with Wire(own_daemon.unix, "p") as put, Wire(own_daemon.unix, "c") as get:
+        put.ask(m.QueueCreate, "Q")
+        sender = QmgrSender(put, "Q", pool, coalesce=True)
+        plan = Plan(64, FOREVER_S, 500, seconds_max=10)
+        outcome = Load(plan, [sender], QmgrReceiver(get, "Q", 50)).run()
+    assert (outcome.messages, outcome.is_cut) == (500, False)
 
 
 def test_refused_put_ends_the_run(own_daemon: Daemon) -> None:

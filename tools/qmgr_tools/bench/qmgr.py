@@ -18,7 +18,7 @@ from qmgr_protocol.states import Side
 from qmgr_tools.bench.load import READ_BYTES, LoadFailed, dial
 
 POOL = 4_096  # different messages
-BYTES_UNLIMITED = 2**60
+CREDIT_BYTES = 16 << 20  # what may be on its way to a consumer
 POOL_BYTES = 32 << 20  # of them together
 FRAME_RECORDS, FRAME_BYTES = 1_000, 256 * 1024  # in one frame, as qmgr_client has it
 PRINTABLE = bytes(33 + byte % 94 for byte in range(256))
@@ -189,7 +189,7 @@ class QmgrReceiver:
 
     def start(self) -> bytes:
         """Return what opens the consumer."""
-        consume = m.Consume(self._consumer, self._queue, self._prefetch, BYTES_UNLIMITED)
+        consume = m.Consume(self._consumer, self._queue, self._prefetch, CREDIT_BYTES)
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
@@ -209,7 +209,7 @@ class QmgrReceiver:
                 self._settles.append((self._settle_id, len(items)))
                 got += len(items)
                 acks += send(m.Settle(self._settle_id, m.ACK, message.queue_id, handles))
-                acks += send(m.Credit(self._consumer, len(items), 0))
+                acks += send(m.Credit(self._consumer, len(items), sum(map(len, items))))
             elif kind is m.Settled:
                 acked += self._settled(message)
             elif kind is not m.Ok:
