@@ -32,9 +32,8 @@ VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQ")
 HEAD_BYTES = HEAD.size
-INLINE_MAX_BYTES = (
-    VALUE_MAX_BYTES - HEAD_BYTES - 64
-)  # A stamped record up to this follows its head.
+# A stamped record up to this follows the head; behind a target there is room for its name.
+INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 _ROWS = struct.Struct(">QI")
 _REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
 _CHUNK_MAX = 0xFFFF_FFFF

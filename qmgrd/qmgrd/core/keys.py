@@ -46,6 +46,7 @@ _MESSAGE = struct.Struct(">cIBBQ")
 unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - priority, arrival
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
+POSITION_AT = _QUEUE.size  # in the key of an entry
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
 PRIORITY_TOP = 9
 

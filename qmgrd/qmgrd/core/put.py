@@ -12,6 +12,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
+from qmgrd.core import keys
 from qmgrd.core.dedup import Verdict
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.stamp import Stamper
@@ -79,7 +80,7 @@ def _put_plain(
     counters, origin, timestamp = queue.counters, stamper.origin, stamper.last_us
     head = entries.encode_head(now.wall_us, bound_for)
     prefix_of = dict(zip(_PLAIN, queue.prefixes, strict=True)).get
-    index_prefix, index_at = queue.origins.index_prefix(bound_for), len(queue.message_prefix)
+    index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
     origin_bytes, arrival = len(origin), counters.next_arrival
     size = 0
     for record in batch:
@@ -103,7 +104,7 @@ def _put_plain(
         arrival += 1
         stamp = front(crc32(trailer, checksum), origin_bytes)
         write(key, b"".join((head, stamp, rest, trailer)))
-        write(index_prefix + trailer, key[index_at:])
+        write(index_prefix + trailer, key[position_at:])
         size += length
     count = arrival - counters.next_arrival
     if count:
@@ -193,7 +194,7 @@ def _append(
         value = entries.encode_head(now.wall_us, bound_for) + record
     key = queue.prefixes[priority] + arrival.to_bytes(8, "big")
     tx.put(key, value)
-    tx.put(queue.origins.index_key(trailer, bound_for), key[len(queue.message_prefix) :])
+    tx.put(queue.origins.index_key(trailer, bound_for), key[keys.POSITION_AT :])
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     counters.next_arrival = arrival + 1
     counters.depth += 1

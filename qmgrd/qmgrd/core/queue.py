@@ -70,7 +70,6 @@ class Queue:
         if unclean:
             counters.maybe_before = counters.next_arrival
         self.ids = ids
-        self.message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         # Of keys of entries, by priority. Ids order transmission, priority orders queues.
         self.prefixes = [
             keys.entry_prefix(queue_id, keys.PRIORITY_TOP if is_transmission else priority)
