@@ -130,6 +130,8 @@ def _inhibit(world: "World", name: str) -> None:
     changes = {"put_inhibit": random.random() < 0.3}
     if queue not in remotes(name):
         changes["get_inhibit"] = random.random() < 0.3
+    if changes["put_inhibit"] and queue != "LOCAL":
+        world.watch.unordered.add((name, queue))  # A link goes on behind what it refuses.
     _alter(world, name, queue, changes)
 
 

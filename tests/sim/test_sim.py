@@ -38,6 +38,8 @@ REGRESSIONS = (
     101_478,
     # An order to stop a link came late, over a connection long given up; nobody started it again.
     1_792,
+    # Order was asked of a queue whose puts had been inhibited: a link goes on behind those.
+    2_008,
 )
 
 
