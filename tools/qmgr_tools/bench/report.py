@@ -178,8 +178,8 @@ def markdown(found: Found, images: str) -> str:
     return (
         f"{conditions(found)}\n{overview(found)}\n"
         "*p50, p99*: of puts; where nothing is put, of acks. *msg a flush*: messages for each "
-        "cache flush that the disk counted in the runs. *(cut)*: not done in time, the rate is that of "
-        "what was done. *ratio*: the median of those within each round.\n\n"
+        "cache flush that the disk counted in the runs. *(cut)*: not done in time, the rate is "
+        "that of what was done. *ratio*: the median of those within each round.\n\n"
         f"{details(found, images)}"
     )
 

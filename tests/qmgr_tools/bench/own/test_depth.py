@@ -9,7 +9,7 @@ from qmgr_tools.bench.setting import Setting
 
 MILLIONS = Millions(
     10_000_000, 90_000, 5 << 30, 900, 700, 1_100, 150_000_000, 90_000_000, 2 << 30,
-    80_000, 90_000, 0.9, 1.1, 1.3, 70_000, 80_000, 0.8, 1.2, 1.4,
+    80_000, 90_000, 0.9, 1.1, 1.3, 50_000, 70_000, 80_000, 0.8, 1.2, 1.4,
 )  # fmt: skip
 
 
@@ -30,6 +30,7 @@ def test_millions_are_measured_on_one_daemon(tmp_path: Path) -> None:
     assert found.depth == 1_000
     assert found.anonymous_bytes >= 1 << 20
     assert min(found.start_ms, found.start_warm_ms, found.start_killed_ms) > 0
+    assert found.get_per_s_cold > 0
     assert min(found.put_ratio, found.get_ratio, found.put_p50_ratio, found.ack_p50_ratio) > 0
 
 
