@@ -202,6 +202,14 @@ def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
     assert notes == ["redis failed in W1a and is left out from here on: redis was asked"]
 
 
+@pytest.mark.process
+def test_rounds_go_there_and_back(tmp_path: Path) -> None:
+    runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))
+    assert [(run["round"], run["row"]) for run in runs] == [
+        (1, "W1a"), (1, "W1b"), (2, "W1b"), (2, "W1a"),
+    ]  # fmt: skip
+
+
 def test_ours_comes_right_behind_what_it_is_held_against() -> None:
     servers = SERVERS[:2]
     named = [(row, server.name) for row, server in turns(servers, ["W1b", "W2", "W4"])]

@@ -20,6 +20,8 @@ def test_connections_are_measured_beside_w1b(tmp_path: Path) -> None:
     found = c1000(Setting(tmp_path, 0.1, 1, 0.01))
     assert found.connections == 10
     assert min(found.put_per_s, found.put_per_s_w1b, found.put_per_s_w1b_1, found.ratio) > 0
+    assert found.ratio == round(found.put_per_s / found.put_per_s_w1b, 4)
+    assert found.ratio_1 == round(found.put_per_s / found.put_per_s_w1b_1, 4)
     assert 0 < found.server_share < 2
     assert 0 < found.p50_ms <= found.p99_ms <= found.p999_ms
 
