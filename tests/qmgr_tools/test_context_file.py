@@ -118,7 +118,7 @@ def test_file_of_something_else_is_named(
 
 def test_file_that_cannot_be_read_says_why(environment: dict[str, str], file: Path) -> None:
     file.mkdir(parents=True)
-    with pytest.raises(Failure, match="contexts.json: Is a directory"):
+    with pytest.raises(Failure, match="json: Is a directory"):
         load(environment)
 
 

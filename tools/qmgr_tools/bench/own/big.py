@@ -3,6 +3,12 @@
 Twenty connections put small messages at an even pace, answered or not; another one puts a large
 message for each ninety-nine small ones, from a thread of its own. The pace is kept, so a daemon
 that is held up finds what came meanwhile, as in life, and does not slow its own load down.
+
+p99 of a thousand puts a second is made by a few stalls, and the disk has its own. So the sizes take
+turns every half second, there and back: what a round saw of each is pooled and compared within the
+round, and "none" never comes right behind the largest.
+
+    none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
 
 import os
