@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ def test_each_row_has_its_picture(tmp_path: Path) -> None:
     names = [path.name for path in tmp_path.iterdir()]
     assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
     assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
+    bold = re.findall('font-weight="bold">([^<]+)<', (tmp_path / "bench-W1b.svg").read_text())
+    assert bold[1:] == ["qmgrd", "1,000"]  # Behind the title: our bar, and nobody else's.
 
 
 def test_report_has_a_line_for_each_server() -> None:
