@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from qmgr_tools.bench.host import QMGRD
 from qmgr_tools.bench.server import Program, wait_for
 from qmgr_tools.main import run
 
 QMCTL = (sys.executable, "-c", "from qmgr_tools.main import main; main()")
-QMGRD = (sys.executable, "-c", "from qmgrd.main import main; main()")
 numbers = itertools.count(1)
 
 

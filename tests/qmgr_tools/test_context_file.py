@@ -116,6 +116,12 @@ def test_file_of_something_else_is_named(
     assert file.read_bytes() == text.encode("latin-1")
 
 
+def test_file_that_cannot_be_read_says_why(environment: dict[str, str], file: Path) -> None:
+    file.mkdir(parents=True)
+    with pytest.raises(Failure, match="json: Is a directory"):
+        load(environment)
+
+
 def test_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Failure, match=r"^cannot write .* -- Not a directory"):

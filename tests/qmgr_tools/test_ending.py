@@ -40,6 +40,16 @@ def test_what_is_no_number_is_said_in_few_words(words: list[str], qmctl: Qmctl) 
     assert len(ended.err.partition(" -- ")[0]) < 60
 
 
+def test_misuse_leads_to_the_help_and_words_of_a_message_to_quotes(qmctl: Qmctl) -> None:
+    for words, remedy in (
+        (["get", "Q", "R"], "see: qmctl get --help"),
+        (["put", "Q", "--frob"], "see: qmctl put --help"),
+        (["put", "Q", "two", "words"], "quote a message that has spaces: 'two words'"),
+    ):
+        ended = qmctl(*words)
+        assert (ended.code, ended.err.endswith(f" -- {remedy}\n")) == (Exit.USAGE, True)
+
+
 def test_file_that_a_bug_forgot_is_not_taken_for_the_output() -> None:
     with pytest.raises(FileNotFoundError):
         raising(FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"))

@@ -104,10 +104,13 @@ def test_commands_stand_in_sections_in_the_order_of_the_tree(qmctl: Qmctl) -> No
 
 def test_arguments_have_a_name_and_a_meaning(qmctl: Qmctl) -> None:
     for path in LEAVES:
+        arguments = [one for one in find(*path).params if one.param_type_name == "argument"]
         _, _, text = qmctl(*path, "--help").out.partition("\nArguments:\n")
-        for line in text.partition("\n\n")[0].splitlines():
-            assert "<" not in line
-            assert "required" not in line
+        section = text.partition("\n\n")[0]
+        for argument in arguments:
+            row = rf"^  {re.escape(argument.metavar)}(\.\.\.|\])* {{2,}}\w"
+            assert re.search(row, section, re.MULTILINE), (path, argument.metavar, section)
+        assert not re.search("<|required", section)
 
 
 def test_group_names_its_commands(qmctl: Qmctl) -> None:

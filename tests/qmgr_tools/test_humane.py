@@ -67,7 +67,7 @@ def test_every_time_on_the_wire_can_be_said(time_us: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 messages"), (1, "1 message"), (2, "2 messages")]
+    ("count", "text"), [(0, "0 messages"), (1, "1 message"), (2_000, "2,000 messages")]
 )
 def test_messages_are_counted_in_words(count: int, text: str) -> None:
     assert humane.messages(count) == text

@@ -40,6 +40,8 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemo
     header, shown = qm("link", "ls").out.splitlines()  # None leads from here.
     assert header.startswith("FROM\tCOMMIT ID\t")
     assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}")
+    assert qm("link", "ls", "--sort", "link").out == f"{header}\n{shown}\n"
+    assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     stopped = at("link", "stop", daemon.name).out
     assert stopped.startswith(f"link {daemon.name} is stopped; ")
 
@@ -53,6 +55,20 @@ def test_list_and_show_are_tables(at: Qmctl) -> None:
     assert row.split("\t")[:4] == ["NYC", "stopped", "0", "0"]
     assert "127.0.0.1:1, unix:/x" in row
     assert "addresses\t127.0.0.1:1, unix:/x\n" in at("link", "show", "NYC").out
+
+
+def test_list_takes_conditions_an_order_and_columns(at: Qmctl) -> None:
+    for name in ("NYC", "EWR", "BOS"):
+        at("link", "create", name, "127.0.0.1:1", "--stopped")
+    at("queue", "create", "Q@EWR")
+    at("put", "Q@EWR", "x")
+    names = ("link", "ls", "--columns", "link,waiting")
+    assert at(*names, "--sort", "-waiting", "--limit", "1").out == "LINK\tWAITING\nEWR\t1\n"
+    assert at(*names, "--where", "state!=stopped").out == "LINK\tWAITING\n"
+    few = at("link", "ls", "--where", "waiting=0", "--sort", "-link", "-o", "json").json
+    assert [link["link"] for link in few["links"]] == ["NYC", "BOS"]
+    wrong = at("link", "ls", "--where", "leased>0")
+    assert (wrong.code, "there is no column 'leased'" in wrong.err) == (2, True)
 
 
 def test_json_keys_are_documented(qmctl: Qmctl) -> None:

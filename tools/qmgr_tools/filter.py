@@ -24,11 +24,13 @@ Columns = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="CONDITION", help="As in 'leased>0'; repeatable.", show_default=False),
+    typer.Option(
+        metavar="CONDITION", help="COLUMN, OPERATOR, VALUE; repeatable.", show_default=False
+    ),
 ]
 Sort = Annotated[
     str | None,
-    typer.Option(metavar="[-]COLUMN", help="-leased: the highest first.", show_default=False),
+    typer.Option(metavar="[-]COLUMN", help="-COLUMN: the highest first.", show_default=False),
 ]
 Limit = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)

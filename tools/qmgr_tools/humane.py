@@ -32,8 +32,8 @@ def duration(time_ms: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words: "1 queue", "2 queues"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    """Return a number of things in words: "1 queue", "2,000 queues"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def messages(count: int) -> str:

@@ -1,11 +1,13 @@
 """qmctl link: create, ls, show, start, stop, delete."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import completion, dry_run, output, watch
+from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
@@ -58,8 +60,7 @@ COLUMNS = (
     output.Column("addresses", "ADDRESSES", output.listed),
     output.long_text("error"),
 )
-SHORT = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
-LISTED = [column for column in COLUMNS if column.key in SHORT]
+LISTED = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
 INBOUND = (
     output.text("peer", "FROM"),
     output.count("commit_id"),
@@ -99,8 +100,14 @@ def create(
 
 
 @command(watched=True)
-def ls(call: Call) -> None:
+def ls(
+    call: Call, columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+) -> None:  # fmt: skip
     """List the links that lead from here, and those of others that lead here.
+
+    Conditions, order and columns are of those that lead from here; with a condition the others are
+    not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
 
     \b
     JSON: an object with
@@ -110,14 +117,22 @@ def ls(call: Call) -> None:
 
     Examples:
       qmctl link ls
-      qmctl link ls --watch 5s
+      qmctl link ls --where 'state!=up' --sort -waiting --watch 5s
+      qmctl link ls --columns link,state,down_ms,error
     """
-    watch.follow(call, "list the links", lambda client: client.link_list(), _list)
+    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
+
+    def ask(client: "Client") -> dict[str, Any]:
+        found = client.link_list()
+        inbound = [] if where else found["inbound"]
+        return found | {"links": listing.rows(found["links"]), "inbound": inbound}
+
+    watch.follow(call, "list the links", ask, partial(_list, listing))
 
 
-def _list(found: dict[str, Any]) -> None:
+def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
     if found["links"] or not found["inbound"]:
-        output.table(LISTED, found["links"])
+        listing.show(found["links"])
     if found["links"] and found["inbound"]:
         print()
     if found["inbound"]:

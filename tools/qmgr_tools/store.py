@@ -125,7 +125,7 @@ def verify(
         )  # fmt: skip
     if not call.is_json:
         output.say(
-            f"sound: {verdict.rows:,} rows, {verdict.messages:,} messages"
+            f"sound: {humane.counted(verdict.rows, 'row')}, {humane.messages(verdict.messages)}"
             + (f"; {verdict.set_aside:,} were set aside before" if verdict.set_aside else "")
         )
 

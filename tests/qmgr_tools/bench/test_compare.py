@@ -37,13 +37,24 @@ def test_row_held_against_another_has_the_ratio_within_each_round() -> None:
 
 
 def test_summary_has_medians_and_our_rate_over_theirs() -> None:
-    runs = [run("W1b", "qmgrd", rate) for rate in (900, 1_000, 5_000)]
-    runs += [run("W1b", "redis", rate) for rate in (400, 500, 600)]
+    ours_and_theirs = {"qmgrd": (900, 1_000, 5_000), "redis": (400, 500, 600)}
+    runs = [
+        run("W1b", server, rate, number=at)
+        for server, rates in ours_and_theirs.items()
+        for at, rate in enumerate(rates)
+    ]
     ours, theirs = summary(runs)
     assert (ours["messages_per_second"], ours["lowest"], ours["highest"]) == (1_000, 900, 5_000)
     assert "ratio" not in ours
-    assert theirs["ratio"] == 2.0
+    assert theirs["ratio"] == 2.25
     assert theirs["runs"] == 3
+
+
+def test_ratio_to_a_peer_is_that_within_each_round_that_both_did() -> None:
+    """The disk slowed down tenfold between the rounds: the ratio does not see it."""
+    runs = [run("W1b", "qmgrd", rate, number=at) for at, rate in enumerate((10, 100, 90))]
+    runs += [run("W1b", "redis", rate, number=at) for at, rate in enumerate((20, 200))]
+    assert summary(runs)[1]["ratio"] == 0.5
 
 
 def test_busy_machine_is_told() -> None:
@@ -189,6 +200,14 @@ def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
     peer, setting = cast(Server, Refusing()), Setting(tmp_path, 0.1, 2, note=notes.append)
     assert list(compare([peer], ["W1a", "W1b"], setting)) == []
     assert notes == ["redis failed in W1a and is left out from here on: redis was asked"]
+
+
+@pytest.mark.process
+def test_rounds_go_there_and_back(tmp_path: Path) -> None:
+    runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))
+    assert [(run["round"], run["row"]) for run in runs] == [
+        (1, "W1a"), (1, "W1b"), (2, "W1b"), (2, "W1a"),
+    ]  # fmt: skip
 
 
 def test_ours_comes_right_behind_what_it_is_held_against() -> None:

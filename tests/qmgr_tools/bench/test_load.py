@@ -103,6 +103,15 @@ def test_server_that_hangs_up_is_a_failure() -> None:
         Load(Plan(inflight=1, seconds=1), [ByteSender(ours)]).run()
 
 
+def test_pooled_times_are_those_of_both() -> None:
+    one, other, both = Latency(), Latency(), Latency()
+    for at, ns in enumerate((3, 1_234_567, 999, 7_000_001, 5_555)):
+        (one, other)[at % 2].add(ns, at + 1)
+        both.add(ns, at + 1)
+    one.pool(other)
+    assert (one.buckets, one.count, one.max_ns) == (both.buckets, both.count, both.max_ns)
+
+
 def test_percentiles_weigh_each_burst_by_its_messages() -> None:
     latency = latency_of([(5 * MS, 1), (1 * MS, 98), (9 * MS, 1)])
     assert latency.percentile_ms(50) == pytest.approx(1.0, rel=0.01)

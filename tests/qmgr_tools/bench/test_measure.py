@@ -13,15 +13,18 @@ def work(queue: str) -> Work:
 
 def test_messages_of_somebody_are_not_eaten(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     qm("put", queue, "precious")
-    with pytest.raises(Failure, match="1 messages are on it") as refusal:
+    with pytest.raises(Failure, match="it holds 1 message") as refusal:
         measure(daemon.unix, work(queue))
     assert refusal.value.exit_code is Exit.REFUSED
     assert qm("get", queue, "--body-only").out == "precious"
 
 
 def test_queue_that_was_there_stays_and_is_empty(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    before_ms = qm("status", "-o", "json").json["cpu_ms"]
     row = measure(daemon.unix, work(queue))
+    used_ms = qm("status", "-o", "json").json["cpu_ms"] - before_ms
     assert (row["messages"], row["put"]) == (50, None)
+    assert row["daemon_cpu_us"] * 50 / 1_000 <= used_ms + 1  # Not what it used since its start.
     shown = qm("queue", "show", queue, "-o", "json").json
     assert (shown["depth"], shown["acked"]) == (0, 50)
 

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def entry(row: str, server: str, rate: int, **more: Any) -> dict[str, Any]:
 
 
 ROWS = [
-    entry("W1b", "qmgrd", 1_000), entry("W1b", "redis", 900, ratio=1.11),
+    entry("W1b", "qmgrd", 1_000), entry("W1b", "redis", 900, ratio=1.1111),
     entry("W1b", "rabbitmq", 800, ratio=1.25), entry("W4", "qmgrd", 950, beside={"W1b": 0.95}),
 ]  # fmt: skip
 FOUND = {
@@ -67,7 +68,7 @@ def test_target_without_its_reference_is_not_judged() -> None:
 def test_overview_has_a_line_for_each_row_of_both_kinds() -> None:
     lines = overview(FOUND | {"own": [OWN]}).splitlines()
     assert lines[2] == (
-        "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.11 | 1 of 3; "
+        "| W1b: put, 1 producer, 256 in flight | 1,000 | - / - | 900 (redis) | 1.111 | 1 of 3; "
         "msg/s, of rabbitmq's: 1.25, missed by 37.5 %; CPU a message: 10 us, missed by 11.1 % |"
     )
     assert lines[3].endswith("| 950 | - / - | - | - | 1 of 1 |")
@@ -93,6 +94,8 @@ def test_each_row_has_its_picture(tmp_path: Path) -> None:
     names = [path.name for path in tmp_path.iterdir()]
     assert sorted(names) == ["bench-START.svg", "bench-W1b.svg", "bench-W4.svg"]
     assert ">400.5</text>" in (tmp_path / "bench-START.svg").read_text()
+    bold = re.findall('font-weight="bold">([^<]+)<', (tmp_path / "bench-W1b.svg").read_text())
+    assert bold[1:] == ["qmgrd", "1,000"]  # Behind the title: our bar, and nobody else's.
 
 
 def test_report_has_a_line_for_each_server() -> None:

@@ -2,8 +2,8 @@
 
 The same engine drives every server, with the same bodies and windows; a put or an ack counts when
 its answer is back, and every server answers from disk. Disks drift. So the servers take turns in
-each round, each time with a fresh data directory, and medians over the rounds are compared. What
-the disk does is measured before every round, and its flushes are counted during each run.
+each round, each time with a fresh data directory, and a ratio is the median of those within each
+round. What the disk does is measured before every round, and its flushes are counted in each run.
 """
 
 import os
@@ -208,26 +208,32 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             ours["beside"] = beside
         for (row, server), entry in found.items():
             if row == peers_row and server != OURS:
-                theirs = entry | {"row": name}
-                if ours is not None:
-                    ratio = ours["messages_per_second"] / entry["messages_per_second"]
-                    theirs["ratio"] = round(ratio, 2)
-                entries.append(theirs)
+                ratio = _ratio(runs, (name, OURS), (row, server))
+                entries.append(entry | {"row": name} | ({} if ratio is None else {"ratio": ratio}))
         summed += entries
     return summed
 
 
 def _beside(runs: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     """Return our ratio in the row *name* to each row of ours that it is held against."""
-    rates = {(run["row"], run["round"]): run["messages_per_second"] for run in runs
-             if run["server"] == OURS}  # fmt: skip
-    found = {}
-    for other in references(name):
-        rounds = [number for row, number in rates if row == name and (other, number) in rates]
-        if rounds:
-            found[other] = median_ratio([rates[name, n] for n in rounds],
-                                        [rates[other, n] for n in rounds])  # fmt: skip
-    return found
+    ratios = {other: _ratio(runs, (name, OURS), (other, OURS)) for other in references(name)}
+    return {other: ratio for other, ratio in ratios.items() if ratio is not None}
+
+
+def _ratio(
+    runs: Sequence[Mapping[str, Any]], which: tuple[str, str], reference: tuple[str, str]
+) -> float | None:
+    """Return the rate of one row and server, of another's, or None where no round has both."""
+    rates: dict[tuple[str, str], dict[int, float]] = {which: {}, reference: {}}
+    for run in runs:
+        if (pair := (run["row"], run["server"])) in rates:
+            rates[pair][run["round"]] = run["messages_per_second"]
+    rounds = rates[which].keys() & rates[reference].keys()
+    if not rounds:
+        return None
+    return median_ratio(
+        [rates[which][at] for at in rounds], [rates[reference][at] for at in rounds]
+    )
 
 
 def _medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_tools.bench.load import Receiver, Sender
+from qmgr_tools.bench.load import READ_BYTES, Receiver, Sender
 from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, records
 from qmgr_tools.bench.server import QUEUE, Program, first_line, put_all, wait_for
 
@@ -84,6 +84,12 @@ class Host:
         finally:
             os.close(number)
         return self.start(queue)
+
+    def read_store(self) -> None:
+        """Read all of its store, which then lies in memory as far as that goes."""
+        with self._store.open("rb", buffering=0) as file:
+            while file.read(READ_BYTES):
+                pass
 
     def stop(self) -> None:
         """Stop it in good order; nothing happens to one that does not run."""

@@ -28,8 +28,8 @@ class Sender(Protocol):
 
     sock: socket.socket
 
-    def put(self, count: int) -> bytes:
-        """Return the next *count* puts as bytes."""
+    def put(self, count: int) -> bytes | bytearray:
+        """Return the next *count* puts as bytes, which stay so until the next call."""
 
     def take(self, data: bytes) -> int:
         """Return how many puts *data* acknowledges, oldest first."""
@@ -72,6 +72,12 @@ class Latency:
         self.buckets[key] = self.buckets.get(key, 0) + count
         self.count += count
         self.max_ns = max(self.max_ns, ns)
+
+    def pool(self, other: "Latency") -> None:
+        """Take note of all that *other* did."""
+        for ns, count in other.buckets.items():
+            self.add(ns, count)
+        self.max_ns = max(self.max_ns, other.max_ns)
 
     def percentile_ms(self, percent: float) -> float | None:
         """Return the time that *percent* of the messages stayed within, or None without any."""

@@ -8,6 +8,7 @@ from typing import Any
 from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools import humane
 from qmgr_tools.bench.load import NS_PER_MS, Latency, Load, Outcome, Plan
 from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
 from qmgr_tools.failure import Exit, Failure, usage
@@ -98,7 +99,7 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
     if row["kind"] != "local":
         why = f"it is a {row['kind']} queue"
     elif row["depth"]:
-        why = f"{row['depth']} messages are on it"
+        why = f"it holds {humane.messages(row['depth'])}"
     else:
         return
     hint = "give another --queue; it is made and deleted again"

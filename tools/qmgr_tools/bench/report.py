@@ -61,7 +61,8 @@ def _ratio(ours: Entry, peers: Sequence[Entry], factor: Factor) -> float | None:
         return beside
     for peer in peers:
         if factor.of in (BEST, peer["server"]):
-            return float(ours["messages_per_second"] / peer["messages_per_second"])
+            ratio: float | None = peer.get("ratio")
+            return ratio
     return None
 
 
@@ -94,7 +95,7 @@ def overview(found: Found) -> str:
             lines.append([
                 f"{row}: {about(row)}", _cell(ours["messages_per_second"]),
                 f"{_cell(ours.get('p50_ms'))} / {_cell(ours.get('p99_ms'))}", best,
-                f"{peers[0]['ratio']:.2f}" if peers else "-", reached(judged[row]),
+                _cell(peers[0].get("ratio") if peers else None), reached(judged[row]),
             ])  # fmt: skip
     titles = ["work", "qmgrd msg/s", "p50 / p99 ms", "best peer msg/s", "ratio", REACHED]
     tables = [_table(titles, lines)] if lines else []
@@ -176,8 +177,9 @@ def markdown(found: Found, images: str) -> str:
     """Return the whole report."""
     return (
         f"{conditions(found)}\n{overview(found)}\n"
-        "*msg a flush*: messages for each cache flush that the disk counted in the runs. *(cut)*: "
-        "not done in time, the rate is that of what was done.\n\n"
+        "*p50, p99*: of puts; where nothing is put, of acks. *msg a flush*: messages for each "
+        "cache flush that the disk counted in the runs. *(cut)*: not done in time, the rate is "
+        "that of what was done. *ratio*: the median of those within each round.\n\n"
         f"{details(found, images)}"
     )
 

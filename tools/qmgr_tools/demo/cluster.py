@@ -1,19 +1,13 @@
 """Real queue managers as processes of their own, to be killed and started again."""
 
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from qmgr_tools.bench.server import free_port
+
 STOP_MAX_S = 20
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 class Node:

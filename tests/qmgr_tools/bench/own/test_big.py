@@ -1,12 +1,15 @@
+import time
 from pathlib import Path
 
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host
+from qmgr_tools.bench.own import big as module
 from qmgr_tools.bench.own.big import (
     QUEUE,
     RATE_PER_S,
+    SIZES,
     SMALL_TO_A_BIG,
     BigOf,
     Bigs,
@@ -19,7 +22,7 @@ from qmgr_tools.bench.setting import Setting
 
 def test_turns_of_a_measurement_are_those_that_came_in_it() -> None:
     before = [[64, 5], [128, 7]]
-    assert turns_between(before, [[64, 5], [128, 9], [512, 1]]) == [[128, 2], [512, 1]]
+    assert turns_between(before, [[64, 5], [128, 9], [512, 1]]) == {128: 2, 512: 1}
 
 
 def test_bigs_are_judged_by_turn_and_by_what_others_see() -> None:
@@ -31,22 +34,32 @@ def test_bigs_are_judged_by_turn_and_by_what_others_see() -> None:
 
 
 @pytest.mark.process
-def test_one_in_a_hundred_is_large_and_the_pace_is_kept(tmp_path: Path) -> None:
+def test_one_in_a_hundred_is_large_and_the_pace_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smalls = 2 * SMALL_TO_A_BIG
+    monkeypatch.setattr(module, "SLICE_S", smalls / RATE_PER_S)
     with Host(tmp_path) as host:
         host.ask(m.QueueCreate, QUEUE)
-        smalls = 2 * SMALL_TO_A_BIG
-        found = mixed(host, 64 * 1024, smalls / RATE_PER_S)
-        assert (found.smalls, found.bigs) == (smalls, 2)
-        assert host.depth(QUEUE) == smalls + 2
-        assert found.turn_longest_ms > 0
-        assert sum(turns for _, turns in found.turns_below_us) > 0
-        alone = mixed(host, 0, 0.01)
-        assert (alone.smalls, alone.bigs) == (0.01 * RATE_PER_S, 0)
+        start_s = time.monotonic()
+        found = mixed(host, 2 * smalls / RATE_PER_S)
+        assert time.monotonic() - start_s > 8 * (smalls - 1) / RATE_PER_S
+        assert [(size, one.smalls.count, one.bigs) for size, one in found.items()] == [
+            (0, 2 * smalls, 0), *((size, 2 * smalls, 4) for size in SIZES)
+        ]  # fmt: skip
+        assert host.depth(QUEUE) == 8 * smalls + 12
+    for one in found.values():
+        assert 0 < one.percentile_ms(50) <= one.percentile_ms(99)
+        assert one.turn_longest_ms > 0
+        assert one.turns_below_us.total() > 0
 
 
 @pytest.mark.process
-def test_large_ones_of_each_size_are_measured(tmp_path: Path) -> None:
+def test_none_is_what_the_others_are_held_against(tmp_path: Path) -> None:
     found = big(Setting(tmp_path, SMALL_TO_A_BIG / RATE_PER_S, 1))
-    assert [point.size_bytes for point in found.series] == [0, 65_536, 1 << 20, 4 << 20]
+    assert [point.size_bytes for point in found.series] == [0, *SIZES]
     assert [point.bigs for point in found.series] == [0, 1, 1, 1]
-    assert all(point.p99_ratio > 0 for point in found.series)
+    without = found.series[0].p99_ms
+    assert [point.p99_ratio for point in found.series] == [
+        round(point.p99_ms / without, 4) for point in found.series
+    ]

@@ -9,7 +9,7 @@ from qmgr_tools.bench.setting import Setting
 
 MILLIONS = Millions(
     10_000_000, 90_000, 5 << 30, 900, 700, 1_100, 150_000_000, 90_000_000, 2 << 30,
-    80_000, 90_000, 0.9, 1.1, 1.3, 70_000, 80_000, 0.8, 1.2, 1.4,
+    80_000, 90_000, 0.9, 1.1, 1.3, 50_000, 70_000, 80_000, 0.8, 1.2, 1.4,
 )  # fmt: skip
 
 
@@ -30,6 +30,9 @@ def test_millions_are_measured_on_one_daemon(tmp_path: Path) -> None:
     assert found.depth == 1_000
     assert found.anonymous_bytes >= 1 << 20
     assert min(found.start_ms, found.start_warm_ms, found.start_killed_ms) > 0
+    assert found.get_per_s_cold > 0
+    assert found.put_ratio == round(found.put_per_s / found.put_per_s_empty, 4)
+    assert found.get_ratio == round(found.get_per_s / found.get_per_s_empty, 4)
     assert min(found.put_ratio, found.get_ratio, found.put_p50_ratio, found.ack_p50_ratio) > 0
 
 
@@ -38,4 +41,5 @@ def test_starts_are_measured_at_each_depth(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(depth, "START_DEPTHS", (0, 100_000))
     found = start(Setting(tmp_path, 0.1, 1, 0.001))
     assert [point.depth for point in found.series] == [0, 100]
-    assert all(point.start_ms > 0 for point in found.series)
+    shallow, deep = (point.start_ms for point in found.series)
+    assert found.growth == pytest.approx(deep / shallow, abs=0.001)

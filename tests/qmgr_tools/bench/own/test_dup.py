@@ -11,10 +11,12 @@ from qmgr_tools.bench.own.dup import (
     BURST,
     BURSTS_MIN,
     AtDepth,
+    Burst,
     Duplicates,
     SearchedQueue,
     UidSender,
     dup,
+    growth,
     search_us,
     trailer_of,
 )
@@ -29,6 +31,12 @@ def test_growth_lookups_and_duplicates_are_judged() -> None:
     bad = Duplicates(series, 1_799, 1, 39, 40, 1.21)
     assert [target.reached for target in bad.targets()] == [False] * 3
     assert bad.targets()[1].what == "a put at depth 1,000,000, to one at 10"
+
+
+def test_growth_is_that_within_each_turn() -> None:
+    """The disk slowed down tenfold between the turns: the growth does not see it."""
+    times = {100: [Burst(3, 1)] * 3, 10: [Burst(us, 1) for us in (10, 100, 100)]}
+    assert growth(times | {1_000: [Burst(us, 1) for us in (12, 120, 90)]}) == 1.2
 
 
 def test_searched_queue_refuses_what_is_there_and_takes_what_comes_late() -> None:

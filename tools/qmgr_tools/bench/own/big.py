@@ -3,21 +3,28 @@
 Twenty connections put small messages at an even pace, answered or not; another one puts a large
 message for each ninety-nine small ones, from a thread of its own. The pace is kept, so a daemon
 that is held up finds what came meanwhile, as in life, and does not slow its own load down.
+
+p99 of a thousand puts a second is made by a few stalls, and the disk has its own. So the sizes take
+turns every half second, there and back: what a round saw of each is pooled and compared within the
+round, and "none" never comes right behind the largest.
+
+    none  64 KiB  1 MiB  4 MiB  4 MiB  1 MiB  64 KiB  none  none  64 KiB ...
 """
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host
-from qmgr_tools.bench.load import Load, Plan
+from qmgr_tools.bench.load import Latency, Load, Plan
 from qmgr_tools.bench.median import median, median_ratio
+from qmgr_tools.bench.own.lean import LeanSender
 from qmgr_tools.bench.own.traffic import FOREVER_S, sender_on
-from qmgr_tools.bench.pulse import Pulse
-from qmgr_tools.bench.qmgr import Wire
+from qmgr_tools.bench.qmgr import QmgrSender, Wire, bodies, records
 from qmgr_tools.bench.setting import Setting
 from qmgr_tools.bench.target import Bars, Target, at_most
 
@@ -28,7 +35,7 @@ CONNECTIONS = 20
 RATE_PER_S = 1_000  # small messages, of all connections together
 SMALL_TO_A_BIG = 99
 SMALL_INFLIGHT = 1_000  # of a connection: more than come in any wait that is bearable
-BIG_BYTES_IN_FLIGHT_MAX = 12 << 20  # within the 16 MiB that a daemon grants
+SLICE_S = 0.5
 TURN_MAX_MS = 50
 QUEUE = "MIXED"
 
@@ -43,7 +50,7 @@ class BigOf:
     p50_ms: float  # of everybody else
     p99_ms: float
     p99_ratio: float  # to that without large messages
-    turns_below_us: list[list[int]]  # [below so many us, turns] of the last round
+    turns_below_us: list[list[int]]  # [below so many us, turns] of all rounds
 
     @property
     def name(self) -> str:
@@ -77,72 +84,88 @@ class Bigs:
 
 def big(setting: Setting) -> Bigs:
     """Measure with large messages of each size, and without, in turns."""
-    kinds = (0, *SIZES)
-    runs: dict[int, list[Mixed]] = {size_bytes: [] for size_bytes in kinds}
+    rounds = []
     with Host(setting.directory / "big") as host:
         host.ask(m.QueueCreate, QUEUE)
         for number in range(setting.rounds):
             setting.say(f"BIG: round {number + 1} of {setting.rounds}")
-            for size_bytes in kinds if number % 2 else reversed(kinds):
-                os.sync()  # What was written before is not to be flushed in the run.
-                runs[size_bytes].append(mixed(host, size_bytes, setting.seconds))
-                host.ask(m.QueuePurge, QUEUE)
-                host.wait_for_jobs()
-    without = [run.p99_ms for run in runs[0]]
-    return Bigs([
-        BigOf(
-            size_bytes, sum(run.bigs for run in found),
-            max(run.turn_longest_ms for run in found), median([run.p50_ms for run in found]),
-            median([run.p99_ms for run in found]),
-            median_ratio([run.p99_ms for run in found], without), found[-1].turns_below_us,
-        )
-        for size_bytes, found in runs.items()
-    ])  # fmt: skip
+            os.sync()  # What was written before is not to be flushed in the round.
+            rounds.append(mixed(host, setting.seconds))
+            host.ask(m.QueuePurge, QUEUE)
+            host.wait_for_jobs()
+    without = [found[0].percentile_ms(99) for found in rounds]
+    return Bigs([_pooled([found[size] for found in rounds], size, without) for size in rounds[0]])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mixed:
-    """One measurement."""
+    """What one round saw with large messages of one size."""
 
-    smalls: int
-    bigs: int
-    p50_ms: float
-    p99_ms: float
-    turn_longest_ms: float
-    turns_below_us: list[list[int]]
+    smalls: Latency = field(default_factory=Latency)
+    bigs: int = 0
+    turn_longest_ms: float = 0.0
+    turns_below_us: Counter[int] = field(default_factory=Counter)
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the time that *percent* of the small messages stayed within."""
+        return self.smalls.percentile_ms(percent) or 0.0
 
 
-def mixed(host: Host, big_bytes: int, seconds: float) -> Mixed:
-    """Put small messages for so many *seconds*, with large ones among them unless they are of 0."""
-    count = max(int(seconds * RATE_PER_S), 1)
-    bigs = count // SMALL_TO_A_BIG if big_bytes else 0
-    loads = []
-    with ExitStack() as stack, ThreadPoolExecutor() as pool:
-        smalls = [
-            sender_on(stack.enter_context(Wire(host.address, f"bench.small.{number}")), QUEUE)
-            for number in range(CONNECTIONS)
-        ]
-        loads.append(Load(Plan(SMALL_INFLIGHT, FOREVER_S, count, RATE_PER_S), smalls))
-        if bigs:
-            wire = stack.enter_context(Wire(host.address, "bench.big"))
-            sender = sender_on(wire, QUEUE, big_bytes - RECORD_HEAD_BYTES)
-            inflight, rate = BIG_BYTES_IN_FLIGHT_MAX // big_bytes, RATE_PER_S / SMALL_TO_A_BIG
-            loads.append(Load(Plan(inflight, FOREVER_S, bigs, rate), [sender]))
-        before = host.ask(m.Status)
-        outcomes = [run.result() for run in [pool.submit(load.run) for load in loads]]
-        after = host.ask(m.Status)
-    pulse = Pulse.of(outcomes[0], 0)
-    return Mixed(
-        pulse.messages, sum(outcome.messages for outcome in outcomes[1:]), pulse.p50_ms,
-        pulse.p99_ms, after["turn_longest_us"] / 1000,
-        turns_between(before["turn_times_us"], after["turn_times_us"]),
+def _pooled(found: Sequence[Mixed], size_bytes: int, without: Sequence[float]) -> BigOf:
+    """Return one size's figures of all rounds; *without* large ones p99 was so many ms."""
+    p99 = [mixed.percentile_ms(99) for mixed in found]
+    turns = sum((mixed.turns_below_us for mixed in found), Counter())
+    return BigOf(
+        size_bytes, sum(mixed.bigs for mixed in found),
+        max(mixed.turn_longest_ms for mixed in found),
+        median([mixed.percentile_ms(50) for mixed in found]), median(p99),
+        median_ratio(p99, without), [[*pair] for pair in sorted(turns.items())],
     )  # fmt: skip
+
+
+def mixed(host: Host, seconds: float) -> dict[int, Mixed]:
+    """Return what was seen with each size, measured for so many *seconds* in slices."""
+    slices = max(round(seconds / SLICE_S), 1)
+    found = {size_bytes: Mixed() for size_bytes in (0, *SIZES)}
+    with ExitStack() as stack:
+
+        def wire(role: str) -> Wire:
+            return stack.enter_context(Wire(host.address, f"bench.{role}"))
+
+        smalls = [sender_on(wire(f"small.{number}"), QUEUE) for number in range(CONNECTIONS)]
+        bigs = {size: LeanSender(wire("big"), QUEUE, _record(size)) for size in SIZES}
+        for number in range(slices):
+            for size_bytes in reversed(found) if number % 2 else found:
+                _slice(host, seconds / slices, smalls, bigs.get(size_bytes), found[size_bytes])
+    return found
+
+
+def _record(size_bytes: int) -> bytes:
+    return records(bodies(size_bytes - RECORD_HEAD_BYTES, vary=False)[:1])[0]
+
+
+def _slice(
+    host: Host, seconds: float, smalls: Sequence[QmgrSender], large: LeanSender | None, seen: Mixed
+) -> None:
+    """Put small messages for so many *seconds*, with *large* ones beside them; add to *seen*."""
+    count = max(int(seconds * RATE_PER_S), 1)
+    loads = [Load(Plan(SMALL_INFLIGHT, FOREVER_S, count, RATE_PER_S), smalls)]
+    if large is not None and (bigs := count // SMALL_TO_A_BIG):
+        loads.append(Load(Plan(1, FOREVER_S, bigs, RATE_PER_S / SMALL_TO_A_BIG), [large]))
+    before = host.ask(m.Status)
+    with ThreadPoolExecutor() as pool:
+        outcomes = [run.result() for run in [pool.submit(load.run) for load in loads]]
+    after = host.ask(m.Status)
+    seen.smalls.pool(outcomes[0].put)
+    seen.bigs += sum(outcome.messages for outcome in outcomes[1:])
+    seen.turn_longest_ms = max(seen.turn_longest_ms, after["turn_longest_us"] / 1000)
+    seen.turns_below_us.update(turns_between(before["turn_times_us"], after["turn_times_us"]))
 
 
 def turns_between(
     before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
-) -> list[list[int]]:
+) -> dict[int, int]:
     """Return the turns of each class that came between two answers of a daemon."""
     known = {pair[0]: pair[1] for pair in before}
-    found = [[below_us, turns - known.get(below_us, 0)] for below_us, turns in after]
-    return [pair for pair in found if pair[1]]
+    found = {below_us: turns - known.get(below_us, 0) for below_us, turns in after}
+    return {below_us: turns for below_us, turns in found.items() if turns}

@@ -18,6 +18,7 @@ from qmgr_tools.bench.target import Bars, Target, at_least, at_most
 
 TEN_MILLION = 10_000_000
 START_DEPTHS = (0, 10_000, 100_000, 1_000_000)
+COLD_GETS = 200_000
 DEEP, EMPTY = "DEEP", "EMPTY"
 START_MAX_MS, MEMORY_MAX_MB = 1_000, 200
 MB = 1_000_000
@@ -41,6 +42,7 @@ class Millions:
     put_ratio: float
     put_p50_ratio: float
     put_p99_ratio: float
+    get_per_s_cold: float  # right after a start, the store not in memory; the rest has it there
     get_per_s: float
     get_per_s_empty: float
     get_ratio: float
@@ -92,7 +94,9 @@ def ten_million(setting: Setting) -> Millions:
             killed.append(host.start_cold(DEEP))
             at_start = host.memory()
             host.stop()
-        host.start(DEEP)
+        host.start_cold(DEEP)
+        cold_gets = get(host, DEEP, min(setting.scaled(COLD_GETS), depth // 2))
+        host.read_store()  # An empty queue gives what was just put: from memory.
         pulses = [_round(host, setting, number) for number in range(setting.rounds)]
         memory = host.memory()
     deep_puts, empty_puts, deep_gets, empty_gets = zip(*pulses, strict=True)
@@ -100,7 +104,8 @@ def ten_million(setting: Setting) -> Millions:
         depth, fill_per_s, data_bytes, median(cold), median(warm), median(killed),
         memory.anonymous_bytes, at_start.anonymous_bytes, memory.file_bytes,
         median(rates(deep_puts)), median(rates(empty_puts)), *_ratios(deep_puts, empty_puts),
-        median(rates(deep_gets)), median(rates(empty_gets)), *_ratios(deep_gets, empty_gets),
+        cold_gets.messages_per_second, median(rates(deep_gets)), median(rates(empty_gets)),
+        *_ratios(deep_gets, empty_gets),
     )  # fmt: skip
 
 
@@ -111,6 +116,8 @@ def _round(host: Host, setting: Setting, number: int) -> tuple[Pulse, Pulse, Pul
     puts = {queue: put(host, queue, setting.seconds) for queue in order}
     count = min(pulse.messages for pulse in puts.values())
     gets = {queue: get(host, queue, count) for queue in order}
+    host.ask(m.QueuePurge, EMPTY)
+    host.wait_for_jobs()
     return puts[DEEP], puts[EMPTY], gets[DEEP], gets[EMPTY]
 
 

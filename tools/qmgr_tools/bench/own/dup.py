@@ -10,7 +10,7 @@ is searched in its store.
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -94,11 +94,16 @@ def dup(setting: Setting) -> Duplicates:
         now_fast, now_lookups = _counted(host, depths)
         refused = sum(_put_again(host, depth) for depth in depths)
     series = [_point(depth, times[depth], median(searches[depth])) for depth in depths]
-    first, last = ([burst.put_us for burst in times[depth]] for depth in (depths[0], depths[-1]))
     return Duplicates(
         series, now_fast - fast, now_lookups - lookups, refused, BURST * len(depths),
-        median_ratio(last, first),
+        growth(times),
     )  # fmt: skip
+
+
+def growth(times: Mapping[int, Sequence["Burst"]]) -> float:
+    """Return what a put at the greatest depth takes, to one at the least in the same turn."""
+    low, high = ([burst.put_us for burst in times[depth]] for depth in (min(times), max(times)))
+    return median_ratio(high, low)
 
 
 def _point(depth: int, bursts: Sequence["Burst"], walk_us: float) -> AtDepth:

@@ -1,23 +1,17 @@
 """C1000: a thousand connections with one message in flight each, beside W1b and W1b-1.
 
-The generator must not be what is measured. So each connection has its put as bytes beforehand, of
-which only the id is exchanged, and an answer is read with one look at its array.
+The generator must not be what is measured: each connection has a lean sender.
 """
 
-import os
 import resource
-import struct
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.codec import unpack
-from qmgr_protocol.frame import LENGTH
-from qmgr_protocol.layout import to_array
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import Load, LoadFailed, Plan
 from qmgr_tools.bench.median import median, median_ratio
+from qmgr_tools.bench.own.lean import LeanSender
 from qmgr_tools.bench.own.traffic import SIZE_BYTES, pool_of, put, rates
 from qmgr_tools.bench.pulse import Pulse
 from qmgr_tools.bench.qmgr import Wire
@@ -27,9 +21,6 @@ from qmgr_tools.bench.target import Bars, Target, at_least, at_most
 CONNECTIONS = 1_000
 FILES_SPARE = 200
 QUEUE = "WIDE"
-COMMITTED = to_array(m.Committed(1, 1))[0]
-ID = struct.Struct(">Q")
-ID_MARK = 0x5A5A_5A5A_5A5A_5A5A  # takes the nine bytes of any id that is written in full
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,51 +98,6 @@ def put_wide(host: Host, connections: int, seconds: float) -> Pulse:
         before_s = host.cpu_s()
         outcome = Load(Plan(1, seconds), senders).run()
         return Pulse.of(outcome, host.cpu_s() - before_s)
-
-
-class LeanSender:
-    """A producer that always puts the same record, one at a time, from bytes made beforehand."""
-
-    def __init__(self, wire: Wire, queue: str, record: bytes) -> None:
-        """Open the producer's stream."""
-        self.sock = wire.sock
-        self._wire = wire
-        stream: int = wire.ask(m.ProducerOpen, os.urandom(16))[0]
-        self._before, self._after = template(wire, stream, queue, [record])
-        self._id = 0
-
-    def put(self, count: int) -> bytes:
-        """Return the next put; *count* is 1."""
-        assert count == 1
-        self._id += 1
-        return self._before + ID.pack(self._id) + self._after
-
-    def take(self, data: bytes) -> int:
-        """Return how many puts *data* acknowledges.
-
-        Raises:
-            LoadFailed: the put was refused.
-        """
-        if not self._wire.connection.buffered_bytes and data[:4] == LENGTH.pack(
-            max(len(data) - 4, 0)
-        ):
-            operation, *fields = unpack(data[4:])
-            if operation == COMMITTED:
-                return self._answered(fields)
-        return sum(self._answered(list(message)) for message in self._wire.take(data))
-
-    def _answered(self, fields: Sequence[object]) -> int:
-        """Take the fields of a Committed."""
-        if len(fields) < 3 or fields[1] != self._id or fields[2]:
-            raise LoadFailed(f"not the answer to put {self._id}: {fields}")
-        return 1
-
-
-def template(wire: Wire, stream: int, queue: str, batch: list[bytes]) -> tuple[bytes, bytes]:
-    """Return what stands before and behind the id in a put of *batch*; an id takes eight bytes."""
-    frame = wire.connection.send(m.Put(stream, ID_MARK, 0, queue, batch))
-    before, after = frame.split(ID.pack(ID_MARK), 1)
-    return before, after
 
 
 def allow_files(files: int) -> None:
