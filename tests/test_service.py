@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,9 @@ def test_service_manager_waits_for_the_daemon_and_watches_it() -> None:
     assert unit["Type"] == ["notify"]
     assert unit["NotifyAccess"] == ["main"]
     watchdog_s = int(unit["WatchdogSec"][0].removesuffix("s"))
-    notifier = Notifier({"NOTIFY_SOCKET": "/none", "WATCHDOG_USEC": f"{watchdog_s}000000"})
-    notifier.ready("", Config().limits.liveness_ms)
+    environ = {"NOTIFY_SOCKET": "/none", "WATCHDOG_USEC": f"{watchdog_s}000000"}
+    with closing(Notifier(environ)) as notifier:
+        notifier.ready("", Config().limits.liveness_ms)
     assert notifier.watchdog_ms == watchdog_s * 1000  # Long enough for the defaults as it is.
 
 

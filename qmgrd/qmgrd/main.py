@@ -5,6 +5,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +61,19 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         log.error("cannot open the store", why=f"{error.filename}: {error.strerror}")
         return EXIT_STORE
-    try:
-        return _serve(config, store, uvloop.new_event_loop if options.loop == "uvloop" else None)
-    finally:
-        store.close()
+    loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
+    with closing(store), closing(Notifier(os.environ)) as notifier:
+        return _serve(config, store, notifier, loop_factory)
 
 
-def _serve(config: Config, store: LmdbStore, loop_factory: Any) -> int:
+def _serve(config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any) -> int:
     space = store.space()
     if space.used_bytes >= space.map_bytes:  # LMDB could not even delete.
         why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
         log.error("cannot use the store", why=why)
         return EXIT_STORE
     try:
-        daemon = Daemon(config, store, Notifier(os.environ))
+        daemon = Daemon(config, store, notifier)
     except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE

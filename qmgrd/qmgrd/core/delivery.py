@@ -99,14 +99,13 @@ class Delivery:
 
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
-        consumer.queue.consumers.append(consumer)
+        consumer.queue.consumers[consumer] = None
         self._context.awake_queues[consumer.queue.id] = consumer.queue
 
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
         session.consumers.pop(consumer.request_id, None)
-        if consumer in consumer.queue.consumers:
-            consumer.queue.consumers.remove(consumer)
+        consumer.queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
 
@@ -193,8 +192,8 @@ class Delivery:
                 return
             if moved and self._context.rows > self._rows_max:
                 break  # The others have their share in the next turn.
-            consumer = queue.consumers[0]
-            queue.consumers.rotate(-1)
+            consumer = next(iter(queue.consumers))
+            queue.consumers.move_to_end(consumer)
             if consumer.wants:
                 moved |= self._hand(queue, consumer, share)
         if moved:  # Else there is nothing to be had until something changes.

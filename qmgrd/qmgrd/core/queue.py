@@ -12,7 +12,7 @@ moves a position forward, what comes back lowers it, and a scan steps over what 
 next message is found by a seek, whatever the depth.
 """
 
-from collections import deque
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ class Queue:
         self.is_transmission = is_transmission
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
-        self.consumers: deque[Consumer] = deque()
+        self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.deleted = False
         # After a crash nobody knows what had been delivered before it.
         if unclean:

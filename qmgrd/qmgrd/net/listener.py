@@ -68,8 +68,9 @@ class Listener:
             except OSError as error:
                 if error.errno not in _NOT_NOW:
                     self._wait(error)
+                elif error.errno == errno.EAGAIN:
+                    self._refused = False  # Nobody waits any more: the shortage is over.
                 return
-            self._refused = False
             connection.setblocking(False)
             if connection.family != socket.AF_UNIX:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

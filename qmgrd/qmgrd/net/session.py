@@ -13,6 +13,7 @@ WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
 UNREAD_MAX_BYTES = 128 * 1024 * 1024  # of answers that a peer does not fetch; then it is cut off
 LINGER_S = 1.0  # for a peer to read a goodbye
+FETCH_S = 10.0  # and for one that has closed, or was, to fetch what lay in front of it
 
 
 class Host(Protocol):
@@ -41,7 +42,7 @@ class Session(asyncio.Protocol):
         self._make_peer = make_peer
         self._host = host
         self._transport: asyncio.Transport | None = None
-        self._lingering: asyncio.TimerHandle | None = None  # set once we have said goodbye
+        self._lingering: asyncio.TimerHandle | None = None  # set once one of us said goodbye
         self._why = "the peer closed the connection"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,7 +75,7 @@ class Session(asyncio.Protocol):
                 self._leave(answers)
             else:
                 self._why = f"the peer left: {self.peer.goaway.text}"
-                transport.close()
+                self._close()
         if self.peer.is_ahead and self._open_transport() is not None:
             transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)
@@ -90,6 +91,12 @@ class Session(asyncio.Protocol):
         else:
             self.peer.receive(b"", self._host.now_ms())  # What it said meanwhile is in the socket.
             transport.resume_reading()
+
+    def eof_received(self) -> None:
+        """Close as well: who sends no more is gone."""
+        if self._open_transport() is not None:
+            self._close()
+            self._host.want_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the core."""
@@ -136,7 +143,19 @@ class Session(asyncio.Protocol):
         if not transport.is_reading():
             transport.resume_reading()
         loop = asyncio.get_running_loop()
-        self._lingering = loop.call_later(LINGER_S, transport.close)
+        self._lingering = loop.call_later(LINGER_S, self._close)
+        self.peer.closed(self._why)
+
+    def _close(self) -> None:
+        """Close, and tell the core; cut off a peer that does not even fetch what is written.
+
+        Its socket and all that waits in it would stay for as long as it likes.
+        """
+        transport = self._transport
+        assert transport is not None
+        transport.close()
+        loop = asyncio.get_running_loop()
+        self._lingering = loop.call_later(FETCH_S, transport.abort)
         self.peer.closed(self._why)
 
     def _open_transport(self) -> asyncio.Transport | None:

@@ -30,6 +30,30 @@ class _Forgiving:
             self._stream.flush()
 
 
+class _Quoted:
+    """A text that the renderer shows as Python would write it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _quoted(
+    logger: object, method: str, entry: structlog.types.EventDict
+) -> structlog.types.EventDict:
+    """Return *entry* with what is not printable quoted: a peer's name may hold anything.
+
+    The renderer does that only where there is a blank; a terminal would obey the rest.
+    """
+    del logger, method
+    for key, value in entry.items():
+        if isinstance(value, str) and not value.isprintable():
+            entry[key] = _Quoted(value)
+    return entry
+
+
 def configure(log: Log, stream: TextIO = sys.stderr) -> None:
     """Send structlog's events to *stream*, as the configuration says."""
     as_json = log.format == "json" or (log.format == "auto" and not stream.isatty())
@@ -38,7 +62,7 @@ def configure(log: Log, stream: TextIO = sys.stderr) -> None:
         if as_json
         else structlog.dev.ConsoleRenderer(colors=stream.isatty())
     )
-    tail = [structlog.processors.format_exc_info, renderer] if as_json else [renderer]
+    tail = [structlog.processors.format_exc_info if as_json else _quoted, renderer]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -1,12 +1,14 @@
 """What the service manager is told: that the daemon serves, lives, stops. See sd_notify(3).
 
-Without NOTIFY_SOCKET nothing is told, and nothing that goes wrong here fails the daemon.
+Without NOTIFY_SOCKET nothing is told, and nothing that goes wrong here fails the daemon. The socket
+is opened once: who runs out of file descriptors is alive, and must be able to say so.
 """
 
 import asyncio
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 
 STATE_WAIT_S = 1.0  # for room in the service manager's queue; a sign of life waits for nothing
 
@@ -17,6 +19,10 @@ class Notifier:
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + path[1:] if path.startswith("@") else path
+        self._socket: socket.socket | None = None
+        if path:
+            with suppress(OSError):
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         mine = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         usec = environ.get("WATCHDOG_USEC", "")
         self.watchdog_ms = int(usec) // 1000 if mine and path and usec.isdecimal() else 0
@@ -24,14 +30,11 @@ class Notifier:
     def tell(self, *states: str, status: str = "", wait_s: float = STATE_WAIT_S) -> None:
         """Send *states*, as in "READY=1", and what people read in `systemctl status`."""
         lines = [*states, f"STATUS={' '.join(status.split())}"] if status else states
-        if not self._address:
+        if self._socket is None:
             return
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-                notify.settimeout(wait_s)
-                notify.sendto("\n".join(lines).encode(errors="replace"), self._address)
-        except OSError:
-            pass  # It is gone or has no room: the daemon's work goes on.
+        self._socket.settimeout(wait_s)
+        with suppress(OSError):  # It is gone or has no room: the daemon's work goes on.
+            self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
     def ready(self, status: str, stall_max_ms: int) -> None:
         """Say that the daemon serves. It may stand still for *stall_max_ms* and is not stuck.
@@ -50,3 +53,9 @@ class Notifier:
         if self.watchdog_ms:
             self.tell("WATCHDOG=1", wait_s=0)
             loop.call_later(self.watchdog_ms / 2000, self.live, loop)
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from qmgr_config.model import Config
+from qmgrd.net import listener as listeners_
 from qmgrd.net.listener import ACCEPTS_MAX, Listener, ListenFailed, listen
 from tests.qmgrd.descriptors import none_left
 
@@ -145,6 +146,27 @@ async def test_connection_without_a_descriptor_for_it_waits_and_is_told_of_once(
     assert [(entry["event"], entry["why"]) for entry in log] == [
         ("connections wait: the system accepts none", "Too many open files")
     ]
+    close([listener])
+
+
+async def test_shortage_is_told_of_once_however_many_it_keeps_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that gets in makes room for the next one to be refused: a storm would fill the log."""
+    monkeypatch.setattr(listeners_, "RETRY_S", 0.01)
+    (listener,) = await listen(config(tmp_path, "127.0.0.1:0"), Closing)
+    host, _, port = listener.name.rpartition(":")
+    loop = asyncio.get_running_loop()
+    clients = [socket.socket() for _ in range(4)]
+    with capture_logs() as log, none_left(but=1):
+        for client in clients:
+            client.setblocking(False)
+            await loop.sock_connect(client, (host, int(port)))
+        async with asyncio.timeout(20):
+            for client in clients:
+                assert await loop.sock_recv(client, 1) == b""
+                client.close()
+    assert len(log) == 1
     close([listener])
 
 

@@ -287,6 +287,31 @@ async def test_peer_that_fetches_nothing_is_cut_off(
         host.closed.put_nowait("")
 
 
+@pytest.mark.parametrize("who", ["daemon", "peer", "peer, by closing its end"])
+async def test_peer_that_fetches_nothing_keeps_no_connection_that_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """The core hears of the end at once, the socket does not outlast it by much."""
+    monkeypatch.setattr(sessions, "LINGER_S", 0.01)
+    monkeypatch.setattr(sessions, "FETCH_S", 0.01)
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        session.write(bytes(8 << 20))
+        if who == "daemon":
+            session.say_goodbye(m.Goaway(ErrorCode.CANCELLED, "closed by an operator"))
+        elif who == "peer":
+            client.send(m.Goaway(0, "done"))
+        else:
+            client.writer.write_eof()
+        await host.closed.get()
+        assert session.unwritten_bytes() == 0
+        assert [bool(x.event) for _, x in host.intake.take(9, 999)] == [True, True]
+        host.closed.put_nowait("")
+
+
 async def test_paused_session_takes_nothing_more(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):

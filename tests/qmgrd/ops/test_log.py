@@ -88,3 +88,12 @@ def test_peer_cannot_write_lines_of_its_own(stream: type[io.StringIO]) -> None:
     text = written(Log(format="console"), stream())
     assert not any(line.startswith("\x1b[31mfake") for line in text.splitlines())
     assert "app\\n" in text
+
+
+@pytest.mark.parametrize("name", ["app\x1b[2J", "\x9b2J", "a\rb", "\u202eevil"])
+def test_peer_has_no_say_over_the_terminal(name: str) -> None:
+    """Not even with an escape sequence in a name that has no blank."""
+    stream = io.StringIO()
+    configure(Log(format="console"), stream)
+    structlog.get_logger().warning("connection closed", peer=name, why=f"{name} left")
+    assert stream.getvalue().rstrip("\n").isprintable()

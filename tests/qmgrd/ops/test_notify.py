@@ -3,13 +3,18 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from qmgrd.ops.notify import Notifier
 from tests.process.daemon import PATIENCE_S, Daemon
+from tests.qmgrd.descriptors import none_left
+
+Make: TypeAlias = Callable[[dict[str, str]], Notifier]
 
 
 class ServiceManager:
@@ -43,29 +48,52 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
         yield manager
 
 
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes notifiers that end with the test."""
+    with ExitStack() as made:
+        yield lambda environ: made.enter_context(closing(Notifier(environ)))
+
+
 def environ(manager: ServiceManager, **more: str) -> dict[str, str]:
     return {"NOTIFY_SOCKET": manager.address, **more}
 
 
-def test_states_and_status_are_one_message(manager: ServiceManager) -> None:
-    Notifier(environ(manager)).tell("STOPPING=1", status="failed:\n  disk")
+def test_states_and_status_are_one_message(make: Make, manager: ServiceManager) -> None:
+    make(environ(manager)).tell("STOPPING=1", status="failed:\n  disk")
     assert manager.heard() == ["STOPPING=1", "STATUS=failed: disk"]
 
 
 @pytest.mark.parametrize("address", ["", "/none/notify", "@none", "/" + "x" * 200, "vsock:2:1"])
-def test_nobody_there_is_no_failure(address: str) -> None:
-    Notifier({"NOTIFY_SOCKET": address}).ready("serves", 1)
+def test_nobody_there_is_no_failure(make: Make, address: str) -> None:
+    make({"NOTIFY_SOCKET": address}).ready("serves", 1)
 
 
-async def test_nothing_is_told_unasked() -> None:
-    notifier = Notifier({"WATCHDOG_USEC": "1000"})
+async def test_nothing_is_told_unasked(make: Make) -> None:
+    notifier = make({"WATCHDOG_USEC": "1000"})
     notifier.live(asyncio.get_running_loop())
     assert notifier.watchdog_ms == 0
 
 
-def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(manager: ServiceManager) -> None:
+def test_who_has_no_descriptor_left_still_tells(make: Make, manager: ServiceManager) -> None:
+    """Else the service manager would kill a daemon that only has many connections."""
+    notifier = make(environ(manager))
+    with none_left():
+        notifier.tell("WATCHDOG=1")
+    assert manager.heard() == ["WATCHDOG=1"]
+
+
+def test_start_without_a_descriptor_is_no_failure(make: Make, manager: ServiceManager) -> None:
+    with none_left():
+        make(environ(manager)).ready("serves", 1)
+    assert manager.hears_nothing()
+
+
+def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(
+    make: Make, manager: ServiceManager
+) -> None:
     """It reads nothing: at some point its queue is full."""
-    notifier = Notifier(environ(manager))
+    notifier = make(environ(manager))
     for _ in range(10_000):
         notifier.tell("WATCHDOG=1", wait_s=0)
     assert manager.heard() == ["WATCHDOG=1"]
@@ -82,13 +110,13 @@ def test_sign_of_life_does_not_wait_for_a_manager_that_is_stuck(manager: Service
     ],
 )
 def test_watchdog_is_ours_or_none(
-    manager: ServiceManager, said: dict[str, str], watchdog_ms: int
+    make: Make, manager: ServiceManager, said: dict[str, str], watchdog_ms: int
 ) -> None:
-    assert Notifier(environ(manager, **said)).watchdog_ms == watchdog_ms
+    assert make(environ(manager, **said)).watchdog_ms == watchdog_ms
 
 
-def test_watchdog_outlasts_what_may_stand_still(manager: ServiceManager) -> None:
-    notifier = Notifier(environ(manager, WATCHDOG_USEC="90000000"))
+def test_watchdog_outlasts_what_may_stand_still(make: Make, manager: ServiceManager) -> None:
+    notifier = make(environ(manager, WATCHDOG_USEC="90000000"))
     notifier.ready("serves", 30_000)
     assert manager.heard() == ["READY=1", "STATUS=serves"]
     notifier.ready("serves", 40_000)
@@ -96,8 +124,8 @@ def test_watchdog_outlasts_what_may_stand_still(manager: ServiceManager) -> None
     assert notifier.watchdog_ms == 120_000
 
 
-async def test_signs_of_life_come_from_the_loop(manager: ServiceManager) -> None:
-    Notifier(environ(manager, WATCHDOG_USEC="2000")).live(asyncio.get_running_loop())
+async def test_signs_of_life_come_from_the_loop(make: Make, manager: ServiceManager) -> None:
+    make(environ(manager, WATCHDOG_USEC="2000")).live(asyncio.get_running_loop())
     assert manager.heard() == ["WATCHDOG=1"]
     assert manager.hears_nothing()  # The loop has not come round.
     loop = asyncio.get_running_loop()
