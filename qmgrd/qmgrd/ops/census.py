@@ -9,7 +9,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.verify import name_in
-from qmgrd.ops.verify_definitions import NONSENSE
+from qmgrd.ops.verify_definitions import NONSENSE, SPACES
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import (
     StoreUnreadable,
@@ -21,23 +21,6 @@ from qmgrd.store.inspect import (
 )
 from qmgrd.store.lmdb_store import ReadFailed
 from qmgrd.store.offline import at_rest
-
-KINDS = {
-    b"\x00": "of the store itself",
-    keys.SPACE_QUEUE: "definitions of queues",
-    keys.SPACE_LINK: "definitions of links",
-    keys.SPACE_PEER: "store ids of peers",
-    keys.SPACE_COUNTERS: "counters",
-    keys.SPACE_MESSAGE: "messages",
-    keys.SPACE_UID: "UID index",
-    keys.SPACE_ORIGIN: "highest timestamps",
-    keys.SPACE_PRODUCER: "windows of producers",
-    keys.SPACE_LINK_INBOX: "receiving windows",
-    keys.SPACE_LINK_OUTBOX: "sending windows",
-    keys.SPACE_BODY: "pieces of long messages",
-    keys.SPACE_JOB: "jobs",
-}
-META_PAGES = 2
 
 
 def census(directory: Path) -> dict[str, Any]:
@@ -102,7 +85,7 @@ def _identity(tx: Transaction, data: Path) -> dict[str, Any]:
 def _kinds(tx: Transaction) -> list[dict[str, Any]]:
     """Return how many rows and bytes there are of each kind."""
     found = []
-    for space, kind in KINDS.items():
+    for space, kind in SPACES.items():
         count = key_bytes = value_bytes = 0
         for key, value in tx.scan(space, keys.after(space)):
             count += 1

@@ -4,7 +4,8 @@ from pathlib import Path
 import lmdb
 
 from qmgrd.core import keys
-from qmgrd.ops.census import KINDS, census
+from qmgrd.ops.census import census
+from qmgrd.ops.verify_definitions import SPACES
 from qmgrd.store.inspect import StoreUnreadable
 from tests.qmgrd.ops import stores
 from tests.qmgrd.ops.shot import rows_of
@@ -18,7 +19,7 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     assert found["rows"] == sum(kind["rows"] for kind in found["kinds"]) == len(rows)
     size = sum(len(key) + len(value) for key, value in rows.items())
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
-    assert {kind["kind"] for kind in found["kinds"]} == set(KINDS.values())
+    assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values())
 
 
 def test_all_pages_are_accounted_for(sound: Path) -> None:
