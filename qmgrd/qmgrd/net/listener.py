@@ -51,8 +51,7 @@ class Listener:
         """The address, as a client would name it."""
         if self._socket.family == socket.AF_UNIX:
             return f"unix:{self._socket.getsockname()}"
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return str(Address(*self._socket.getsockname()[:2]))
 
     def close(self) -> None:
         """Listen no more; who was accepted stays."""
