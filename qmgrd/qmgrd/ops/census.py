@@ -8,9 +8,9 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
-from qmgrd.ops.verify import name_in
+from qmgrd.ops.verify import LEAK, name_in
 from qmgrd.ops.verify_definitions import NONSENSE, SPACES
-from qmgrd.store.image import open_image
+from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import (
     StoreUnreadable,
     Unsound,
@@ -32,6 +32,7 @@ def census(directory: Path) -> dict[str, Any]:
     """
     with at_rest(directory) as data:
         check_data_file(data)
+        _check_pages(data)
         image = open_image(data)
         try:
             found = _pages(data, image.stat())
@@ -40,12 +41,19 @@ def census(directory: Path) -> dict[str, Any]:
                 found["kinds"] = _kinds(tx)
                 found["queues"] = _queues(tx)
         except (ReadFailed, Unsound) as error:
-            why = f"its pages are damaged: {error}; see: qmctl store verify"
+            why = f"damaged: {error}; see: qmctl store verify"
             raise StoreUnreadable(data, why) from error
         finally:
             image.close()
     found["messages"] = sum(queue["depth"] for queue in found["queues"])
     return found
+
+
+def _check_pages(data: Path) -> None:
+    """Raise StoreUnreadable where LMDB might crash on the pages."""
+    faults = [fault for fault in faults_of_pages(data) if LEAK not in fault]
+    if faults:
+        raise StoreUnreadable(data, f"damaged: {faults[0]}; see: qmctl store verify")
 
 
 def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
     """
     target = Path(order.directory)
     try:
-        if b"\0" in os.fsencode(target):
+        if b"\0" in str(target).encode():
             raise WriteFailed(f"{order.directory!r} is no path: it holds a NUL")
         if os.path.lexists(target):
             raise WriteFailed(f"{target} exists: choose a new name for the snapshot")

@@ -1,11 +1,15 @@
+import random
 import shutil
 from pathlib import Path
 
 import lmdb
+import pytest
 
 from qmgrd.core import keys
 from qmgrd.ops.census import census
+from qmgrd.ops.verify import LEAK
 from qmgrd.ops.verify_definitions import SPACES
+from qmgrd.store.image import faults_of_pages
 from qmgrd.store.inspect import StoreUnreadable
 from tests.qmgrd.ops import stores
 from tests.qmgrd.ops.shot import rows_of
@@ -74,7 +78,7 @@ def test_damaged_pages_are_refused_whichever_they_are(store: Path) -> None:
         try:
             census(store)  # A page may be free, or the middle of a long value.
         except StoreUnreadable as error:
-            assert "its pages are damaged" in str(error)  # noqa: PT017 - not all are refused
+            assert ": damaged: " in str(error)  # noqa: PT017 - not all are refused
             refused += 1
     assert refused >= 2  # the roots of the free pages and of the rows
 
@@ -87,3 +91,27 @@ def test_reader_that_was_killed_is_counted(store: Path, tmp_path: Path) -> None:
         found = census(killed)
         assert (found["readers"], found["oldest_reader"]) == (1, txn.id())
     env.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pages_that_are_nonsense_are_refused_not_mapped(store: Path, seed: int) -> None:
+    data = store / "store/data.mdb"
+    pages = bytearray(data.read_bytes())
+    head = random.Random(seed).randrange(2, len(pages) // 4096) * 4096
+    pages[head : head + 4096] = bytes(4096)
+    data.write_bytes(pages)
+    if any(LEAK not in fault for fault in faults_of_pages(data)):
+        with pytest.raises(StoreUnreadable, match=r"damaged: .*see: qmctl store verify"):
+            census(store)
+    else:
+        census(store)
+
+
+def test_list_of_free_pages_that_is_nonsense_is_told(store: Path) -> None:
+    data = store / "store/data.mdb"
+    pages = bytearray(data.read_bytes())
+    for meta in (0, 4096):
+        pages[meta + 81] ^= 0x40  # the root of the list
+    data.write_bytes(pages)
+    with pytest.raises(StoreUnreadable, match="damaged"):
+        census(store)

@@ -43,3 +43,9 @@ def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     for nothing in (tmp_path, tmp_path / "none"):
         with pytest.raises(StoreUnreadable, match="no store is there"), at_rest(nothing):
             pass
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "data.mdb")
+    with pytest.raises(StoreUnreadable, match="not a file"), at_rest(tmp_path):
+        pass
