@@ -8,7 +8,7 @@ from qmgr_config.model import Config
 from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import QUEUE_LIMITS as LIMITS
+from qmgr_protocol.limits import QUEUE_LIMITS
 from qmgrd.core.queue import Bounds
 
 ADDRESSES_MAX = 16
@@ -20,7 +20,7 @@ _SAID: dict[str, tuple[str, Callable[[int], str]]] = {
     "lease_ms": ("lease", ms_text),
 }
 _KNOWN = {
-    "local": (*LIMITS, *INHIBITS),
+    "local": (*QUEUE_LIMITS, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", *INHIBITS),
     "remote": ("put_inhibit",),
 }
@@ -46,7 +46,7 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
 
 
 def _check_limit(queue: str, attribute: str, value: Any) -> None:
-    low, high = LIMITS[attribute]
+    low, high = QUEUE_LIMITS[attribute]
     if type(value) is int and low <= value <= high:
         return
     word, text = _SAID[attribute]
@@ -85,7 +85,7 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 def given_of(row: dict[str, Any]) -> list[str]:
     """Return the limits that the queue of that *row* was given; the others are the defaults."""
-    return [attribute for attribute in LIMITS if attribute in row]
+    return [attribute for attribute in QUEUE_LIMITS if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:

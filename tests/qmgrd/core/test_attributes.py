@@ -6,14 +6,14 @@ import pytest
 
 from qmgr_config.model import Config, QueueDefaults
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import QUEUE_LIMITS
 from qmgrd.core.attributes import (
-    LIMITS,
     altered,
     bounds,
     is_same,
     link_attributes,
     queue_attributes,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str
     assert caught.value.code == ErrorCode.VALUE_INVALID
 
 
-@pytest.mark.parametrize("attribute", LIMITS)
+@pytest.mark.parametrize("attribute", QUEUE_LIMITS)
 def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
     (quantity,) = QueueDefaults.model_fields[attribute].metadata
-    assert LIMITS[attribute] == (quantity.low, quantity.high)
+    assert QUEUE_LIMITS[attribute] == (quantity.low, quantity.high)
 
 
 @pytest.mark.parametrize(

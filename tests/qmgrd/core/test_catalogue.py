@@ -210,7 +210,12 @@ def test_queue_that_is_missing_may_be_another_one_meant(app: Client) -> None:
     meant = f"queue ORDER does not exist here; did you mean ORDERS? if not, create {create} ORDER"
     (refused,) = app.put_records("ORDER", record(b"x"))
     assert refused.text == meant
-    for request in ((m.Get, "ORDER"), (m.Consume, "ORDER", 1, 1), (m.QueueAlter, "ORDER", {})):
+    requests: list[tuple[Any, ...]] = [
+        (m.Get, "ORDER"),
+        (m.Consume, "ORDER", 1, 1),
+        (m.QueueAlter, "ORDER", {}),
+    ]
+    for request in requests:
         with pytest.raises(RequestError) as caught:
             app.ask(*request)
         assert caught.value.text == meant
