@@ -51,7 +51,7 @@ def test_limit_below_what_is_there_is_said(qm: Qmctl, queue: str, limit: str, sh
     ended = qm("queue", "alter", queue, limit)
     assert ended.code == 0
     assert ended.err.startswith("note: it holds 2 messages of ")
-    assert ended.err.endswith(f" B, over {shown}: puts are refused until it is drained\n")
+    assert ended.err.endswith(f", over {shown}: puts are refused until it is drained\n")
     assert qm("put", queue, "x").code == 6
 
 
