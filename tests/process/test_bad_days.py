@@ -158,7 +158,7 @@ def test_name_that_is_none_is_refused_and_the_connection_stays(
         (m.QueueShow, ("NONE",), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create NONE"),
         (m.QueueCreate, ("Q", {"depth_max": 1}), ErrorCode.QUEUE_EXISTS, "other attributes"),
         (m.QueueCreate, ("X", {"dept_max": 1}), ErrorCode.VALUE_INVALID, "did you mean depth_max"),
-        (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "depth max of queue X: -1"),
+        (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "queue X: -1 is too"),
         (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "no link to NYC"),
         (m.LinkCreate, ("QM1", {"addresses": ["h:1"]}), ErrorCode.PEER_WRONG, "itself"),
         (m.LinkCreate, ("X", {"addresses": ["h"]}), ErrorCode.VALUE_INVALID, "'h' is not host"),
