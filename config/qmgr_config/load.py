@@ -140,6 +140,14 @@ def _reason(path: str, details: ErrorDetails) -> str:
             return f"{value} is not {details['ctx']['expected']}"
         case "model_type" | "model_attributes_type":
             return f"{value} is not a table"
+        case "tuple_type":
+            return f"{value} is not a list"
+        case "string_type" | "string_unicode":
+            return f"{value} is not text"
+        case "path_type":
+            return f"{value} is not a path"
+        case kind if kind.startswith("bool_"):
+            return f"{value} is not true or false"
         case _:
             return f"{value}: {details['msg']}"
 

@@ -29,6 +29,7 @@ from qmgr_client.message import Headers, Message, Outgoing, PutResult, decode, e
 from qmgr_protocol import messages as m
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
 
 __all__ = [
@@ -55,7 +56,7 @@ def connect(
     address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "QueueManager":  # fmt: skip
-    """Return a client of the queue manager at *address*; ``async with`` connects it.
+    """Return a client of the queue manager at *address*; ``async with``, or ``open``, connects it.
 
     Args:
         address: "host:port" or "unix:/path".
@@ -69,8 +70,9 @@ def connect(
         coalesce: whether what is put in one turn of the loop is sent together.
 
     Raises:
-        ValueError: *address* names nothing, *name* is no text of UTF-8, *producer_id* is not 16
-            bytes, or a time is negative.
+        ValueError: *address* names nothing, *name* is no text of UTF-8 or over 255 characters,
+            *producer_id* is not 16 bytes, or a time is negative. Nothing else: it connects only
+            once it is opened.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
@@ -92,6 +94,8 @@ def _checked(name: str) -> str:
         str.encode(name)
     except (TypeError, UnicodeEncodeError):
         raise ValueError(f"the name {name!r} is no text of UTF-8") from None
+    if len(name) > CLIENT_NAME_MAX:
+        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
     return name
 
 

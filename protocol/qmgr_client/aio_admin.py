@@ -16,8 +16,8 @@ class Admin:
         """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
         return await self._row(m.QueueCreate, queue, dict(attributes or {}))
 
-    async def alter_queue(self, queue: str, /, **changes: int | None) -> dict[str, Any]:
-        """Change attributes of a queue for good, as in ``put_inhibit=True, depth_max=1_000``.
+    async def queue_alter(self, queue: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change attributes of a queue for good, as ``{"put_inhibit": True, "depth_max": 1_000}``.
 
         None stands for the queue manager's default. Returns the row, with what is other than before
         under "changed": attribute to [before, after]; nothing, if it was so already.
@@ -26,7 +26,7 @@ class Admin:
             RequestError: QUEUE_UNKNOWN; VALUE_INVALID: an attribute that this kind of queue has
                 not, or out of range: then none is changed.
         """
-        return await self._row(m.QueueAlter, queue, changes)
+        return await self._row(m.QueueAlter, queue, dict(attributes))
 
     async def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a queue, with *purge* also one that holds messages; tells how many.

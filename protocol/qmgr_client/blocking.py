@@ -51,7 +51,7 @@ def connect(
     address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
     wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
 ) -> "Client":  # fmt: skip
-    """Return a client of the queue manager at *address*; ``with`` connects it.
+    """Return a client of the queue manager at *address*; ``with``, or ``open``, connects it.
 
     Arguments and errors are those of :func:`qmgr_client.aio.connect`.
     """
@@ -262,9 +262,9 @@ class Client:
         """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
         return self._call(self._manager.queue_create(queue, attributes))
 
-    def alter_queue(self, queue: str, /, **changes: int | None) -> dict[str, Any]:
+    def queue_alter(self, queue: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Change attributes of a queue for good; see aio_admin."""
-        return self._call(self._manager.alter_queue(queue, **changes))
+        return self._call(self._manager.queue_alter(queue, attributes))
 
     def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a queue, with *purge* also one that holds messages; tells how many."""

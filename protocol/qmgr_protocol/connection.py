@@ -19,6 +19,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.field import blobs
 from qmgr_protocol.frame import FrameDecoder, encode
+from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.name import is_name
 from qmgr_protocol.states import Side, State, moves
 
@@ -227,6 +228,9 @@ def _check_hello(hello: m.Hello) -> None:
         raise FieldInvalid("Hello", "role", f"{hello.role[:20]!r} is not client or queue-manager")
     if hello.role == "queue-manager":
         _check_queue_manager(hello)
+    elif len(hello.name) > CLIENT_NAME_MAX:
+        why = f"a client's name of {len(hello.name)} characters, at most {CLIENT_NAME_MAX}"
+        raise FieldInvalid("Hello", "name", why)
     _check_frame_max(hello)
 
 

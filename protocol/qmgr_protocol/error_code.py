@@ -120,7 +120,7 @@ class ErrorCode(IntEnum):
     )
     CANCELLED = (
         201, _NEVER, "", "It was ended by whoever asked for it.",
-        "Nothing: it is as it was asked for.",
+        "Nothing needs doing: it is as it was asked for.",
     )
     NAME_INVALID = (
         202, _NEVER, "2152 MQRC_OBJECT_NAME_ERROR", "This can be no name.",
@@ -205,7 +205,7 @@ class ErrorCode(IntEnum):
     )
     DUPLICATE_MESSAGE = (
         403, _NEVER, "", "A message with its UID is on the queue.",
-        "Nothing: that UID is stored already.",
+        "Nothing needs doing: that UID is stored already.",
     )
     STORE_FULL = (
         404, _LATER, "2192 MQRC_STORAGE_MEDIUM_FULL",

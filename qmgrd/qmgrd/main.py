@@ -23,7 +23,7 @@ from qmgrd.net.listener import ListenFailed
 from qmgrd.ops import log as logs
 from qmgrd.ops.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import LmdbStore, StoreLocked, StoreMissing
+from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
     logs.configure(config.log, sys.stderr)
     try:
         store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
-    except (StoreLocked, StoreMissing, StoreUnreadable) as error:
+    except (StoreIsSnapshot, StoreLocked, StoreMissing, StoreUnreadable) as error:
         log.error("cannot open the store", why=str(error))
         return EXIT_STORE
     except OSError as error:

@@ -46,7 +46,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         with daemon.connect("setup") as wire:
             wire.ask(m.QueueCreate, "Q")
             wire.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
-            wire.ask(m.QueueCreate, "NARROW", {"bytes_max": 1_000})
+            wire.ask(m.QueueCreate, "NARROW", {"bytes_max": 1_024})
         yield daemon
         assert daemon.stop() == 0, daemon.said
         assert [x for x in daemon.log if x["level"] == "error"] == []
@@ -158,7 +158,7 @@ def test_name_that_is_none_is_refused_and_the_connection_stays(
         (m.QueueShow, ("NONE",), ErrorCode.QUEUE_UNKNOWN, "qmctl queue create NONE"),
         (m.QueueCreate, ("Q", {"depth_max": 1}), ErrorCode.QUEUE_EXISTS, "other attributes"),
         (m.QueueCreate, ("X", {"dept_max": 1}), ErrorCode.VALUE_INVALID, "did you mean depth_max"),
-        (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "X.depth_max: -1"),
+        (m.QueueCreate, ("X", {"depth_max": -1}), ErrorCode.VALUE_INVALID, "queue X: -1 is too"),
         (m.QueueCreate, ("X@NYC",), ErrorCode.LINK_UNKNOWN, "no link to NYC"),
         (m.LinkCreate, ("QM1", {"addresses": ["h:1"]}), ErrorCode.PEER_WRONG, "itself"),
         (m.LinkCreate, ("X", {"addresses": ["h"]}), ErrorCode.VALUE_INVALID, "'h' is not host"),
@@ -180,8 +180,8 @@ def test_request_that_cannot_be_done_is_refused_and_the_connection_stays(
     ("queue", "data", "code", "words"),
     [
         ("NONE", record(b"x"), ErrorCode.QUEUE_UNKNOWN, "queue NONE does not exist here"),
-        ("SMALL", record(b"x"), ErrorCode.QUEUE_FULL, "queue SMALL holds 1 messages, at most 1"),
-        ("NARROW", record(bytes(1_000)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1000"),
+        ("SMALL", record(b"x"), ErrorCode.QUEUE_FULL, "queue SMALL holds 1 message, at most 1"),
+        ("NARROW", record(bytes(1_024)), ErrorCode.QUEUE_BYTES_FULL, "beyond its 1024"),
         ("Q", record(bytes(4 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "at most 4194304"),
         ("Q", record(b"x")[:-1] + b"y", ErrorCode.CHECKSUM_MISMATCH, "checksum"),
         ("Q", b"short", ErrorCode.RECORD_MALFORMED, "5 bytes are no head"),

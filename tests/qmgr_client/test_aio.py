@@ -108,11 +108,12 @@ async def test_client_that_is_not_open_says_so() -> None:
         {"give_up_ms": -1},
         {"name": "\udcff"},
         {"name": 5},
+        {"name": "x" * 256},
     ],
     ids=repr,
 )
 async def test_client_that_cannot_be_is_a_value_error(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"is not 16 bytes|is negative|is no text"):
+    with pytest.raises(ValueError, match=r"is not 16 bytes|is negative|is no text|at most 255"):
         connect("127.0.0.1:1", **wrong)
 
 

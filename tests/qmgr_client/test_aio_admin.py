@@ -37,7 +37,9 @@ async def test_administration(tmp_path: Path) -> None:
 async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.queue_create("A", {"lease_ms": 5_000})
-        row = await manager.alter_queue("A", lease_ms=None, depth_max=7, put_inhibit=True)
+        row = await manager.queue_alter(
+            "A", {"lease_ms": None, "depth_max": 7, "put_inhibit": True}
+        )
         assert row["changed"] == {
             "depth_max": [100_000_000, 7], "lease_ms": [5_000, 30_000],
             "put_inhibit": [False, True],
@@ -46,8 +48,8 @@ async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as caught:
             await manager.put("A", b"x")
         assert caught.value.code == ErrorCode.PUT_INHIBITED
-        assert (await manager.alter_queue("A", put_inhibit=True))["changed"] == {}
-        await manager.alter_queue("A", put_inhibit=False)
+        assert (await manager.queue_alter("A", {"put_inhibit": True}))["changed"] == {}
+        await manager.queue_alter("A", {"put_inhibit": False})
         await manager.put("A", b"x")
 
 
@@ -62,7 +64,7 @@ async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path:
             first = asyncio.ensure_future(anext(aiter(other.consume("A"))))
             while not (await manager.queue_show("A"))["consumers"]:
                 assert not first.done()
-            await manager.alter_queue("A", get_inhibit=False)
+            await manager.queue_alter("A", {"get_inhibit": False})
             message = await first
             assert message.body == b"x"
             await other.ack(message)

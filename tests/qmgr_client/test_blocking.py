@@ -132,7 +132,7 @@ def test_administration(client: Client, tmp_path: Path) -> None:
     client.link_start("HUB")
     client.link_stop("HUB")
     client.link_show("HUB")
-    altered = client.alter_queue("B@HUB", put_inhibit=True)
+    altered = client.queue_alter("B@HUB", {"put_inhibit": True})
     assert altered["changed"] == {"put_inhibit": [False, True]}
     client.queue_delete("B@HUB")
     client.link_delete("HUB", purge=True)

@@ -92,12 +92,16 @@ def test_every_fault_is_told_with_its_path(file: Path) -> None:
         name = "a b"
         [listen]
         unix = 4
+        tcp = 5
+        insecure_listen = "maybe"
         [log]
         level = "loud"
     """)
     assert faults(file) == [
         "queue_manager.name: \"a b\" is not a name (1 to 64 letters, digits, '.', '_' and '-')",
-        "listen.unix: 4: Input should be a valid string",
+        'listen.insecure_listen: "maybe" is not true or false',
+        "listen.tcp: 5 is not a list",
+        "listen.unix: 4 is not text",
         "limits.message_max_bytes: 4 MiB is not below limits.frame_max_bytes less 64 KiB (64 KiB)",
         'limits.turn_rows: "many" is not a whole number',
         "limits.depth_max: unknown key, did you mean queue_defaults.depth_max?",

@@ -190,6 +190,7 @@ BAD_HELLOS = {
     "role": HELLO["client"]._replace(role="root"),
     "frame": HELLO["client"]._replace(frame_max_bytes=65_535),
     "name": HELLO["queue-manager"]._replace(name="x" * 65),
+    "client's name": HELLO["client"]._replace(name="x" * 256),
     "store": HELLO["queue-manager"]._replace(store_id=b"x"),
 }
 BAD_WELCOMES = {
@@ -211,6 +212,14 @@ def test_hello_that_cannot_succeed_is_refused_at_both_ends(hello: m.Hello) -> No
     with pytest.raises(LocalProtocolError):
         dialler.send(hello)
     assert dialler.state is State.IDLE
+
+
+def test_longest_name_of_a_client_is_taken_and_a_longer_one_told() -> None:
+    hello = HELLO["client"]._replace(name="x" * 255)
+    assert Connection(Side.LISTENER).receive(frame(hello), 0) == [(hello, len(frame(hello)))]
+    listener = Connection(Side.LISTENER)
+    listener.receive(frame(hello._replace(name="x" * 256)), 0)
+    assert str(listener.error) == "Hello.name: a client's name of 256 characters, at most 255"
 
 
 @pytest.mark.parametrize("welcome", BAD_WELCOMES.values(), ids=BAD_WELCOMES)

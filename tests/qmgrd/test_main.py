@@ -115,7 +115,17 @@ def test_options_beat_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["--config", str(file), "--name", "MINE", "--data-dir", str(tmp_path)]) == EXIT_OK
     assert '"name": "MINE"' in capsys.readouterr().err
     assert run(["--config", str(file), "--data-dir", str(tmp_path)]) == EXIT_STORE
-    assert "belongs to queue manager MINE" in capsys.readouterr().err
+    assert "queue manager MINE, the configuration says OTHER" in capsys.readouterr().err
+    assert run(["--data-dir", str(tmp_path)]) == EXIT_STORE
+    assert "no name is configured: give --name MINE" in capsys.readouterr().err
+
+
+def test_snapshot_is_no_data_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("data.mdb", "manifest.json"):
+        (tmp_path / name).touch()
+    assert run(options(tmp_path)) == EXIT_STORE
+    assert f"mkdir -p DIR/store && cp {tmp_path}/data.mdb DIR/store/" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.mdb", "manifest.json"]
 
 
 def test_second_daemon_on_a_directory_is_refused(

@@ -93,7 +93,7 @@ def alter(
         if dry:
             _tell(call, queue, _altered(queue, client.queue_show(queue), changes), is_dry=True)
             return
-        row = client.alter_queue(queue, **changes)
+        row = client.queue_alter(queue, changes)
     _tell(call, queue, row, is_dry=False)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue, Remote
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
@@ -15,6 +16,7 @@ from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
 
 ORIGINS_SHOWN = 1_000
+INBOUND_SHOWN = 1_000
 
 
 class Admin:
@@ -65,7 +67,7 @@ class Admin:
         if found.counters.depth and not message.purge:
             raise RequestError(
                 ErrorCode.QUEUE_NOT_EMPTY,
-                f"queue {message.queue} holds {found.counters.depth} messages; "
+                f"queue {message.queue} holds {amount(found.counters.depth, 'message')}; "
                 "get or purge them, or delete it with them",
             )
         self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
@@ -134,7 +136,7 @@ class Admin:
         if depth and not message.purge:
             raise RequestError(
                 ErrorCode.LINK_NOT_EMPTY,
-                f"{depth} messages wait on link {message.link}; let them go, or purge them too",
+                f"link {message.link} holds {amount(depth, 'message')}; let them go, or purge them",
             )
         link.stop()
         forget_peer(self._context, message.link)
@@ -145,7 +147,8 @@ class Admin:
     def link_list(self, session: Session, message: m.LinkList) -> None:
         """List the links of both directions."""
         links = [link.describe() for _, link in sorted(self._catalogue.links.items())]
-        value = {"links": links, "inbound": self._streams.inbound()}
+        inbound, count = self._streams.inbound(INBOUND_SHOWN)
+        value = {"links": links, "inbound": inbound, "inbound_count": count}
         self._ok(session, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:

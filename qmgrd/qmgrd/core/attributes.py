@@ -1,23 +1,26 @@
 """The attributes that people may give a queue or a link: their types, ranges and defaults."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 from qmgr_config.model import Config
+from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.messages import LEASE_MAX_MS
+from qmgr_protocol.limits import QUEUE_LIMITS
 from qmgrd.core.queue import Bounds
 
 ADDRESSES_MAX = 16
-LIMITS = {
-    "depth_max": (1, 2**40),  # messages
-    "bytes_max": (1, 2**50),  # bytes of records
-    "lease_ms": (100, LEASE_MAX_MS),
-}
 INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
+# Of a limit: what people call it, and how they read its values.
+_SAID: dict[str, tuple[str, Callable[[int], str]]] = {
+    "depth_max": ("depth max", "{:,}".format),
+    "bytes_max": ("bytes max", bytes_text),
+    "lease_ms": ("lease", ms_text),
+}
 _KNOWN = {
-    "local": (*LIMITS, *INHIBITS),
+    "local": (*QUEUE_LIMITS, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", *INHIBITS),
     "remote": ("put_inhibit",),
 }
@@ -38,13 +41,21 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
                     f"queues.{queue}.{attribute}: {value!r} is neither true nor false",
                 )
             continue
-        low, high = LIMITS[attribute]
-        if type(value) is not int or not low <= value <= high:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"queues.{queue}.{attribute}: {value!r} is not an integer from {low} to {high}",
-            )
+        _check_limit(queue, attribute, value)
     return dict(given)
+
+
+def _check_limit(queue: str, attribute: str, value: Any) -> None:
+    low, high = QUEUE_LIMITS[attribute]
+    if type(value) is int and low <= value <= high:
+        return
+    word, text = _SAID[attribute]
+    fault = f"{value!r} is not an integer"
+    if type(value) is int:
+        fault = f"{text(value)} is too {'small' if value < low else 'large'}"
+    raise RequestError(
+        ErrorCode.VALUE_INVALID, f"{word} of queue {queue}: {fault} ({text(low)} to {text(high)})"
+    )
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +85,7 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 def given_of(row: dict[str, Any]) -> list[str]:
     """Return the limits that the queue of that *row* was given; the others are the defaults."""
-    return [attribute for attribute in LIMITS if attribute in row]
+    return [attribute for attribute in QUEUE_LIMITS if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:

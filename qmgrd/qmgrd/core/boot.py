@@ -26,10 +26,12 @@ class Boot:
     salt: bytes  # another one at each start, also of a store that was put back
 
 
-def boot(tx: Transaction, name: str, new_id: bytes) -> Boot:
+def boot(tx: Transaction, name: str, new_id: bytes, *, is_named: bool = True) -> Boot:
     """Raise the boot number in *tx* and return how the last run ended.
 
     Args:
+        name: what this queue manager is called; by its configuration where it *is_named*, else by
+            default.
         new_id: 16 random bytes: the id of the store if it is new, the salt of this start.
 
     Raises:
@@ -40,7 +42,7 @@ def boot(tx: Transaction, name: str, new_id: bytes) -> Boot:
         if next(tx.scan(b"\0", b"\xff" * 16), None) is not None:
             raise StoreForeign("the store is not empty, yet no store of qmgrd")
         _found(tx, name, new_id)
-    store_id, number = _identify(tx, name)
+    store_id, number = _identify(tx, name, is_named=is_named)
     clock = rows.get(tx, keys.CLOCK)[: keys.CLOCK_ROW.size]
     clock_ms, wall_us, stamp_us, turn_number, producers = keys.CLOCK_ROW.unpack(clock)
     unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
@@ -59,7 +61,7 @@ def _found(tx: Transaction, name: str, store_id: bytes) -> None:
     rows.put(tx, keys.NEXT_QUEUE, (1).to_bytes(4, "big"))
 
 
-def _identify(tx: Transaction, name: str) -> tuple[bytes, int]:
+def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int]:
     """Return the store's id and its last boot number, if it is this queue manager's."""
     value = tx.get(keys.STORE) or b""
     if len(value) >= keys.STORE_ROW.size:
@@ -73,6 +75,11 @@ def _identify(tx: Transaction, name: str) -> tuple[bytes, int]:
     row = rows.unseal(keys.STORE, value)
     store_id, _, number = keys.STORE_ROW.unpack_from(row)
     owner = row[keys.STORE_ROW.size :].decode()
+    if owner != name and not is_named:
+        raise StoreForeign(
+            f"the store belongs to queue manager {owner}, and no name is configured: "
+            f"give --name {owner} (queue_manager.name), or another queue_manager.data_dir"
+        )
     if owner != name:
         raise StoreForeign(
             f"the store belongs to queue manager {owner}, the configuration says {name}: "

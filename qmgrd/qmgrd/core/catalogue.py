@@ -15,10 +15,12 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core import attributes, keys
 from qmgrd.core import row as rows
+from qmgrd.core.amount import amount
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link import Link, LinkState
+from qmgrd.core.near import LOOKED_AT_MAX, nearest
 from qmgrd.core.queue import Queue
 
 # Why a link is refused that may go on with its peer as a new stream.
@@ -96,10 +98,7 @@ class Catalogue:
         found = self.queues.get(name)
         if found is None:
             names.split(name)
-            raise RequestError(
-                ErrorCode.QUEUE_UNKNOWN,
-                f"queue {name} does not exist here; create it with: qmctl queue create {name}",
-            )
+            raise self._no_queue(name)
         return found
 
     def destination(self, name: str) -> tuple[Queue, str]:
@@ -112,7 +111,7 @@ class Catalogue:
         if isinstance(found, Remote):
             if found.put_inhibit:
                 raise attributes.put_inhibited(name)
-            queue, target = self.links[found.manager].queue, found.target
+            queue, target = self.keeper(name), found.target
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -123,6 +122,15 @@ class Catalogue:
         if queue.bounds.put_inhibit:
             raise attributes.put_inhibited(queue.name)
         return queue, target
+
+    def keeper(self, name: str) -> Queue:
+        """Return the queue that stores what is put on *name*: of a remote one its link's.
+
+        Raises:
+            RequestError: as :meth:`find`.
+        """
+        found = self.find(name)
+        return self.links[found.manager].queue if isinstance(found, Remote) else found
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Define a queue and return its row; the same definition again changes nothing.
@@ -164,7 +172,7 @@ class Catalogue:
         limit = self._context.config.limits.queues_max
         if len(self.queues) >= limit:
             raise RequestError(
-                ErrorCode.QUEUES_EXHAUSTED, f"{len(self.queues)} queues, at most {limit}"
+                ErrorCode.QUEUES_EXHAUSTED, f"{amount(len(self.queues), 'queue')}, at most {limit}"
             )
 
     def _store_queue(self, name: str, row: dict[str, Any]) -> None:
@@ -259,7 +267,7 @@ class Catalogue:
         limit = self._context.config.limits.links_max
         if len(self.links) >= limit:
             raise RequestError(
-                ErrorCode.LINKS_EXHAUSTED, f"{len(self.links)} links, at most {limit}"
+                ErrorCode.LINKS_EXHAUSTED, f"{amount(len(self.links), 'link')}, at most {limit}"
             )
         self._check_room()
         row["queue_id"] = self._next_queue_id()
@@ -322,6 +330,15 @@ class Catalogue:
         for name, found in self.queues.items():
             if isinstance(found, Remote) and found.manager == manager:
                 yield name
+
+    def _no_queue(self, name: str) -> RequestError:
+        self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+        meant = nearest(name, self.queues)
+        hint = f"did you mean {meant}? if not, create" if meant else "create"
+        return RequestError(
+            ErrorCode.QUEUE_UNKNOWN,
+            f"queue {name} does not exist here; {hint} it with: qmctl queue create {name}",
+        )
 
     def _no_link(self, name: str) -> RequestError:
         return RequestError(

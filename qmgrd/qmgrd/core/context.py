@@ -171,7 +171,7 @@ class Context:
         self.room_bytes -= size
 
     def count_read(self, count: int, size_bytes: int) -> None:
-        """Count what was read for an answer towards the turn's rows."""
+        """Count what was read, or removed, towards the turn's rows."""
         self.rows += count + size_bytes // VALUE_MAX_BYTES
 
     def touch(self, queue: Queue) -> None:

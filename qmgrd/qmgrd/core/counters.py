@@ -36,7 +36,7 @@ class Counters:
     damaged: int = 0  # failed their checksum, set aside
     delivered: int = 0  # deliveries since the counter was last written; none is written for itself
     returned: int = 0
-    refused: int = 0  # for want of space or for what was wrong with them
+    refused: int = 0  # for want of space, inhibited, or for what was wrong with them
     maybe_before: int = 0  # arrivals below may have been delivered before the last crash
 
     def encode(self) -> builtins.bytes:

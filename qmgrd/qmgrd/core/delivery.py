@@ -4,6 +4,7 @@ from collections import deque
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.amount import amount
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -46,7 +47,7 @@ class Delivery:
         if len(session.consumers) >= limit:
             raise RequestError(
                 ErrorCode.CONSUMERS_EXHAUSTED,
-                f"{len(session.consumers)} consumers on this connection, at most {limit}",
+                f"{amount(len(session.consumers), 'consumer')} on this connection, at most {limit}",
             )
         self._check_free(session, message.request_id)
         queue = self._readable(message.queue)
@@ -157,13 +158,15 @@ class Delivery:
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
             return exceptions  # Deleted, with the message; or nobody's to settle but its link's.
-        tx = self._context.tx
+        tx, held_bytes = self._context.tx, queue.counters.bytes
         if message.action == m.ACK:
             failed = queue.ack_all(tx, message.handles)
         else:
             failed = queue.release_all(tx, message.handles)
         exceptions += [[message.settle_id, first_index + index, code] for index, code in failed]
-        self._context.rows += 2 * len(message.handles) // m.HANDLE.size
+        # The body rows of long messages go one by one.
+        freed_bytes = held_bytes - queue.counters.bytes
+        self._context.count_read(2 * len(message.handles) // m.HANDLE.size, freed_bytes)
         self._context.touch(queue)
         return exceptions
 

@@ -13,6 +13,7 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core.amount import amount
 from qmgrd.core.dedup import Verdict
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.stamp import Stamper
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
 ROWS_OF_A_PUT = 2  # the entry and its UID
+RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
 # The head of a record, the four bytes from origin_length to flags in one piece.
 _HEAD = struct.Struct(">I4sQBBHI")
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
@@ -53,7 +55,8 @@ def put(
     while index < len(batch):
         record = batch[index]
         if plain_max and record[4:5] == b"\0":
-            count = _put_plain(queue, tx, now, stamper, batch[index:], plain_max, bound_for)
+            run = batch[index : index + RUN_MAX_RECORDS]
+            count = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
                 rows += ROWS_OF_A_PUT * count
@@ -206,7 +209,7 @@ def _append(
 def _full(queue: "Queue") -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,
-        f"queue {queue.name} holds {queue.counters.depth} messages, "
+        f"queue {queue.name} holds {amount(queue.counters.depth, 'message')}, "
         f"at most {queue.bounds.depth_max}",
         retry_after_ms=1_000,
     )
@@ -215,7 +218,7 @@ def _full(queue: "Queue") -> RequestError:
 def _bytes_full(queue: "Queue", size: int) -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_BYTES_FULL,
-        f"queue {queue.name} holds {queue.counters.bytes} bytes, {size} more are beyond "
+        f"queue {queue.name} holds {amount(queue.counters.bytes, 'byte')}, {size} more are beyond "
         f"its {queue.bounds.bytes_max}",
         retry_after_ms=1_000,
     )

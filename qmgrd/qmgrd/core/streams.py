@@ -175,6 +175,7 @@ class Streams:
             queue, target = self._catalogue.destination(name)
             context.reserve(batch)
         except RequestError as error:
+            self._count_refused(name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
         limit = context.config.limits.message_max_bytes
         done = queue.put(context.tx, context.now, context.stamper, batch, limit, target)
@@ -187,6 +188,13 @@ class Streams:
             for offset in range(count):  # The ids have holes, the stamps have none.
                 _add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
+
+    def _count_refused(self, name: str, error: RequestError, count: int) -> None:
+        """Count puts that are refused before their queue has seen them, though it is there."""
+        if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL):
+            queue = self._catalogue.keeper(name)
+            queue.counters.refused += count
+            self._context.dirty_queues[queue.id] = queue
 
     def _put_of_link(self, session: Session, stream: LinkInbox, put: m.Put) -> None:
         context = self._context
@@ -202,6 +210,7 @@ class Streams:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
             done = stream.receive(context, queue, put)
         except RequestError as error:
+            self._count_refused(put.queue, error, len(put.records))
             count = len(put.records)
             stream.inbox.check(put.first_id + count - 1)
             for seq_id in stream.inbox.missing(put.first_id, count)[:1]:
@@ -244,10 +253,16 @@ class Streams:
             if keys.SPACE_PRODUCER + identity not in self._dirty:
                 self._jobs.producers_in_use.pop(identity, None)
 
-    def inbound(self) -> list[dict[str, object]]:
-        """Return the links that lead here and are connected."""
+    def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
+        """Return up to *rows_max* links that lead here and are connected, and their number."""
         sessions = {session.connection: session for session in self._holders.values()}
-        return [
+        found = [
+            stream
+            for session in sessions.values()
+            for stream in session.streams.values()
+            if isinstance(stream, LinkInbox)
+        ]
+        rows: list[dict[str, object]] = [
             {
                 "peer": stream.peer,
                 "stream": stream.stream_id.hex(),
@@ -255,10 +270,9 @@ class Streams:
                 "ahead": len(stream.inbox.ahead),
                 "duplicates": stream.duplicates,
             }
-            for session in sessions.values()
-            for stream in session.streams.values()
-            if isinstance(stream, LinkInbox)
+            for stream in found[:rows_max]
         ]
+        return rows, len(found)
 
 
 def _add_stamps(runs: list[list[int]], first_id: int, timestamp: int, count: int) -> None:

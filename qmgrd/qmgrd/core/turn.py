@@ -56,7 +56,9 @@ class Turns:
         self.intake = Intake()
         tx = store.begin()
         try:
-            self.boot = boot(tx, config.queue_manager.name, new_id)
+            manager = config.queue_manager
+            is_named = "name" in manager.model_fields_set
+            self.boot = boot(tx, manager.name, new_id, is_named=is_named)
             self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts, facts_of)
         except BaseException as error:
             store.abort()

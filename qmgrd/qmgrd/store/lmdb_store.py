@@ -25,6 +25,8 @@ from qmgrd.store.inspect import StoreUnreadable, Unsound, check_data_file, freed
 
 READERS_MAX = 1024
 LOCK_FILE = "qmgrd.lock"
+DATA_FILE = "data.mdb"
+MANIFEST_FILE = "manifest.json"  # what makes a directory a snapshot
 ReadFailed = lmdb.Error  # what reading a damaged file raises
 
 
@@ -48,6 +50,17 @@ class StoreMissing(Exception):
         super().__init__(
             f"{data} is gone, and a queue manager has been here: restore the file from a snapshot, "
             f"or, to begin with an empty store, remove {' and '.join(map(str, traces))}"
+        )
+
+
+class StoreIsSnapshot(Exception):
+    """The directory is a snapshot, or has a copy of one in it: a new store beside would hide it."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"{directory} is a snapshot, no data directory: restore it into one of its own: "
+            f"mkdir -p DIR/store && cp {directory / DATA_FILE} DIR/store/, then start qmgrd with "
+            "--data-dir DIR (docs/operating.md, Backup)"
         )
 
 
@@ -107,13 +120,16 @@ class LmdbStore:
         Raises:
             StoreLocked: another daemon holds the directory, or ``qmctl store`` reads it.
             StoreMissing: it held a store, which is gone.
+            StoreIsSnapshot: it holds no store, but a snapshot.
             StoreUnreadable: what is there is foreign or damaged; it was not touched.
             OSError: the directory cannot be made or written.
         """
         self.directory = directory
         self.map_bytes = map_bytes
+        self._data = directory / "store" / DATA_FILE
+        if is_snapshot(directory) or ((directory / DATA_FILE).exists() and not self._data.exists()):
+            raise StoreIsSnapshot(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        self._data = directory / "store" / "data.mdb"
         self._lock_fd = lock_directory(directory)
         try:
             _check_missing(directory, self._data)
@@ -281,12 +297,17 @@ class Pin:
         self.released = True
 
 
+def is_snapshot(directory: Path) -> bool:
+    """Return whether *directory* was made by a snapshot, whatever came into it since."""
+    return (directory / MANIFEST_FILE).exists() and (directory / DATA_FILE).exists()
+
+
 def _open(path: Path, map_bytes: int) -> lmdb.Environment:
     if not path.exists():
         _create(path, map_bytes)
     for folder in (path, *path.absolute().parents):  # LMDB syncs its file, not what names it.
         _sync(folder)
-    check_data_file(path / "data.mdb")
+    check_data_file(path / DATA_FILE)
     return _environment(path, map_bytes)
 
 
@@ -296,7 +317,7 @@ def _create(path: Path, map_bytes: int) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(0o700)
     _environment(new, map_bytes).close()
-    _sync(new / "data.mdb")
+    _sync(new / DATA_FILE)
     _sync(new)
     new.rename(path)
 

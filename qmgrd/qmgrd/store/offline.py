@@ -2,7 +2,7 @@
 
 data directory   store/data.mdb; locked, so that no daemon starts meanwhile
 its store/       the same
-snapshot         data.mdb, manifest.json
+snapshot         data.mdb, manifest.json; that it is, even with a store/ in it
 a copy           data.mdb alone
 """
 
@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import StoreLocked, lock_directory
-
-DATA_FILE = "data.mdb"
+from qmgrd.store.lmdb_store import DATA_FILE, StoreLocked, is_snapshot, lock_directory
 
 
 class StoreInUse(Exception):
@@ -53,7 +51,8 @@ def at_rest(directory: Path) -> Iterator[Path]:
 
 def _data_in(directory: Path) -> Path:
     directory = directory.absolute()
-    for data in (directory / "store" / DATA_FILE, directory / DATA_FILE):
+    own = directory / DATA_FILE
+    for data in (own,) if is_snapshot(directory) else (directory / "store" / DATA_FILE, own):
         try:
             is_file = stat.S_ISREG(data.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError):

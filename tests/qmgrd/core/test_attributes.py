@@ -4,15 +4,22 @@ from typing import Any
 
 import pytest
 
-from qmgr_config.model import Config
+from qmgr_config.model import Config, QueueDefaults
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.attributes import altered, bounds, is_same, link_attributes, queue_attributes
+from qmgr_protocol.limits import QUEUE_LIMITS
+from qmgrd.core.attributes import (
+    altered,
+    bounds,
+    is_same,
+    link_attributes,
+    queue_attributes,
+)
 
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"depth_max": 1}, {"depth_max": 2**40, "bytes_max": 1}, {"lease_ms": 100},
-     {"put_inhibit": True, "get_inhibit": False}],
+    [{}, {"depth_max": 1}, {"depth_max": 10**12, "bytes_max": 1024}, {"lease_ms": 100},
+     {"bytes_max": 2**44}, {"put_inhibit": True, "get_inhibit": False}],
 )  # fmt: skip
 def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
     assert queue_attributes("Q", given, "local") == given
@@ -23,12 +30,13 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
     [
         ({"dept_max": 1}, "queues.Q.dept_max: not known; did you mean depth_max?"),
         ({"zzz": 1}, "queues.Q.zzz: not known; known are: depth_max, bytes_max, lease_ms"),
-        ({"depth_max": 0}, "queues.Q.depth_max: 0 is not an integer from 1 to"),
-        ({"depth_max": -1}, "queues.Q.depth_max: -1 is not"),
-        ({"depth_max": True}, "queues.Q.depth_max: True is not"),
-        ({"depth_max": "9"}, "queues.Q.depth_max: '9' is not"),
-        ({"lease_ms": 99}, "queues.Q.lease_ms: 99 is not"),
-        ({"lease_ms": 86_400_001}, "queues.Q.lease_ms"),
+        ({"depth_max": 0}, "depth max of queue Q: 0 is too small (1 to 1,000,000,000,000)"),
+        ({"depth_max": -1}, "depth max of queue Q: -1 is too small"),
+        ({"depth_max": True}, "depth max of queue Q: True is not an integer"),
+        ({"depth_max": "9"}, "depth max of queue Q: '9' is not an integer"),
+        ({"lease_ms": 99}, "lease of queue Q: 99 ms is too small (100 ms to 1 d)"),
+        ({"lease_ms": 259_200_000}, "lease of queue Q: 3 d is too large (100 ms to 1 d)"),
+        ({"bytes_max": 1}, "bytes max of queue Q: 1 B is too small (1 KiB to 16 TiB)"),
         ({"put_inhibit": 1}, "queues.Q.put_inhibit: 1 is neither true nor false"),
         ({"put_inhibit": None}, "queues.Q.put_inhibit: None is neither"),
         ({"get_inibit": True}, "queues.Q.get_inibit: not known; did you mean get_inhibit?"),
@@ -39,6 +47,12 @@ def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str
         queue_attributes("Q", given, "local")
     assert words in caught.value.text
     assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize("attribute", QUEUE_LIMITS)
+def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
+    (quantity,) = QueueDefaults.model_fields[attribute].metadata
+    assert QUEUE_LIMITS[attribute] == (quantity.low, quantity.high)
 
 
 @pytest.mark.parametrize(

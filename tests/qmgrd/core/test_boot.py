@@ -42,3 +42,12 @@ def test_store_of_something_else_is_refused_and_left_alone() -> None:
     with pytest.raises(StoreForeign, match="not empty, yet no store of qmgrd"):
         Manager(store)
     assert dict(store.rows) == {b"somebody": b"else"}
+
+
+def test_default_name_is_not_blamed_on_a_configuration() -> None:
+    tx = MemoryStore()
+    boot(tx, "NYC", b"S" * 16)
+    words = "belongs to queue manager NYC, and no name is configured: give --name NYC"
+    with pytest.raises(StoreForeign, match=words):
+        boot(tx, "QM1", b"S" * 16, is_named=False)
+    assert boot(tx, "NYC", b"S" * 16, is_named=False).number == 2

@@ -72,7 +72,7 @@ def test_alteration_survives_a_restart(store: AnyStore, app: Client) -> None:
 
 def test_alteration_that_cannot_be_changes_nothing(app: Client) -> None:
     before = app.show("Q")
-    with pytest.raises(RequestError, match=r"queues\.Q\.lease_ms: 1 is not") as caught:
+    with pytest.raises(RequestError, match="lease of queue Q: 1 ms is too small") as caught:
         app.ask(m.QueueAlter, "Q", {"depth_max": 3, "lease_ms": 1})
     assert caught.value.code == ErrorCode.VALUE_INVALID
     assert app.code_of(m.QueueAlter, "NONE", {}) is ErrorCode.QUEUE_UNKNOWN
@@ -202,3 +202,22 @@ def test_attributes_of_a_newer_version_are_kept(store: AnyStore, app: Client) ->
     manager.store.commit()
     manager.crash()
     assert manager.connect().show("Q")["colour"] == "red"
+
+
+def test_queue_that_is_missing_may_be_another_one_meant(app: Client) -> None:
+    app.ask(m.QueueCreate, "ORDERS")
+    create = "it with: qmctl queue create"
+    meant = f"queue ORDER does not exist here; did you mean ORDERS? if not, create {create} ORDER"
+    (refused,) = app.put_records("ORDER", record(b"x"))
+    assert refused.text == meant
+    requests: list[tuple[Any, ...]] = [
+        (m.Get, "ORDER"),
+        (m.Consume, "ORDER", 1, 1),
+        (m.QueueAlter, "ORDER", {}),
+    ]
+    for request in requests:
+        with pytest.raises(RequestError) as caught:
+            app.ask(*request)
+        assert caught.value.text == meant
+    (refused,) = app.put_records("FIGS", record(b"x"))
+    assert refused.text == f"queue FIGS does not exist here; create {create} FIGS"

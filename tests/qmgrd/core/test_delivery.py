@@ -378,6 +378,21 @@ def test_long_settle_is_spread_over_turns_and_answered_at_its_end() -> None:
     assert app.hear() == [m.Settled(70)]
 
 
+def test_acks_of_long_messages_count_the_rows_of_their_bodies() -> None:
+    """Each handle is two rows and what the record takes: a turn has its fill of them."""
+    app = Manager().connect()
+    app.ask(m.QueueCreate, "Q")
+    for _ in range(8):
+        app.put("Q", bytes(4_000_000))
+    leased = lease_all(app, 8)
+    for delivery in leased:
+        app.send(m.Settle(delivery.arrival, m.ACK, delivery.queue_id, delivery.handle))
+    app.manager.turn()
+    assert app.manager.queue("Q").counters.depth == 3  # 5 times 1,002 rows are over 5,000.
+    app.manager.turn()
+    assert app.manager.queue("Q").counters.depth == 0
+
+
 def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     """In a small turn one comes back at a time, but those that are over are passed by at once."""
     manager = Manager(limits={"turn_rows": 1})

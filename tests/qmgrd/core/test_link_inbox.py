@@ -292,6 +292,15 @@ def test_streams_are_apart_B24(app: Client, far: Far) -> None:
     assert app.bodies("Q") == [b"1", b"other"]
 
 
+def test_inbound_links_are_listed_up_to_a_limit_and_counted(
+    app: Client, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmgrd.core.admin.INBOUND_SHOWN", 1)
+    far.client.ask(m.LinkOpen, FAR_STORE + (2).to_bytes(8, "big"), 1, 1)
+    found = app.ask(m.LinkList)
+    assert (len(found["inbound"]), found["inbound_count"]) == (1, 2)
+
+
 def test_inbound_links_are_listed_once(app: Client, far: Far) -> None:
     far.client.ask(m.LinkOpen, FAR_STORE + (2).to_bytes(8, "big"), 1, 1)
     inbound = app.ask(m.LinkList)["inbound"]

@@ -126,7 +126,7 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
 @pytest.mark.parametrize(
     ("bounds", "code", "text"),
     [
-        ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q holds 1 messages, at most 1"),
+        ((1, 10**6), ErrorCode.QUEUE_FULL, "queue Q holds 1 message, at most 1"),
         (
             (10, 60),
             ErrorCode.QUEUE_BYTES_FULL,
@@ -185,3 +185,20 @@ def test_rows_that_are_written_are_counted(size: int) -> None:
     )
     written = {keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_BODY}
     assert said[0][2] == sum(key[:1] in written for key in rows)
+
+
+def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is left, copied behind each record that is not plain, would be quadratic."""
+    copied: list[int] = []
+    put_plain = puts._put_plain
+
+    def counting(queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any) -> int:
+        copied.append(len(batch))
+        return put_plain(queue, tx, now, stamper, batch, *rest)
+
+    monkeypatch.setattr(puts, "_put_plain", counting)
+    plain, other = records.encode(Fields(b"x")), records.encode(Fields(b"x", uid=Uid("B", 1)))
+    queue = Queue(1, "Q", Bounds(10**4, 10**9, 1_000, 100), Counters(), Ids(1, b""))
+    done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
+    assert (sum(count for _, _, count in done.stamped), done.refused) == (701, [])
+    assert max(copied) == puts.RUN_MAX_RECORDS

@@ -253,11 +253,11 @@ def test_leased_messages_count_as_depth(app: Client) -> None:
 
 
 def test_queue_full_of_bytes_refuses_what_does_not_fit(app: Client) -> None:
-    app.ask(m.QueueCreate, "SMALL", {"bytes_max": 500})
-    app.put("SMALL", bytes(300))
-    (refused,) = app.put_records("SMALL", record(bytes(300)))
+    app.ask(m.QueueCreate, "SMALL", {"bytes_max": 1_024})
+    app.put("SMALL", bytes(600))
+    (refused,) = app.put_records("SMALL", record(bytes(600)))
     assert refused.code is ErrorCode.QUEUE_BYTES_FULL
-    assert "are beyond its 500" in refused.text
+    assert "are beyond its 1024" in refused.text
     app.put("SMALL", b"a small one fits")
 
 

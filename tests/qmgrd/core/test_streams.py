@@ -463,3 +463,31 @@ def test_row_that_rotted_outlives_retention(store: AnyStore, app: Client) -> Non
     app.manager.turn(31 * DAY_MS)
     app.manager.rest()
     assert [key for key, _ in app.manager.scan(keys.SPACE_PRODUCER)] == [keys.SPACE_PRODUCER + ID]
+
+
+# -- counted
+
+
+def test_puts_that_are_inhibited_count_as_refused_over_a_restart(
+    store: AnyStore, app: Client
+) -> None:
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    refused = app.put_records("Q", record(b"1"), record(b"2"))
+    assert [error.code for error in refused] == [ErrorCode.PUT_INHIBITED] * 2
+    assert app.show("Q")["refused"] == 2
+    app.manager.restart()
+    assert app.manager.connect("app").show("Q")["refused"] == 2
+
+
+def test_remote_queue_counts_what_it_refuses_at_its_link(app: Client) -> None:
+    app.ask(m.LinkCreate, "B", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "Q@B")
+    app.ask(m.QueueAlter, "Q@B", {"put_inhibit": True})
+    assert app.put_records("Q@B", record(b"1"))[0].code is ErrorCode.PUT_INHIBITED
+    assert app.show("@B")["refused"] == 1
+
+
+def test_put_to_no_queue_is_counted_nowhere(app: Client) -> None:
+    app.put_records("NONE", record(b"1"))
+    app.put_records("@B", record(b"1"))
+    assert app.show("Q")["refused"] == 0

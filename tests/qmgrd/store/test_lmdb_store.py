@@ -17,7 +17,14 @@ import pytest
 from qmgrd.core.kv import StoreFailed
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable
-from qmgrd.store.lmdb_store import CopyFailed, LmdbStore, StoreLocked, StoreMissing, StoreReplaced
+from qmgrd.store.lmdb_store import (
+    CopyFailed,
+    LmdbStore,
+    StoreIsSnapshot,
+    StoreLocked,
+    StoreMissing,
+    StoreReplaced,
+)
 from tests.qmgrd.descriptors import none_left
 
 MAP_BYTES = 1 << 30
@@ -388,3 +395,26 @@ def test_full_map_is_the_failure_of_the_store(store: LmdbStore) -> None:
     )
     assert store.failure(lmdb.BadValsizeError("mdb_put")) is None
     assert store.failure(ZeroDivisionError()) is None
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_snapshot_is_not_begun_anew_nor_gone_on_with(tmp_path: Path, begun: bool) -> None:
+    if begun:
+        LmdbStore(tmp_path, MAP_BYTES).close()
+    (tmp_path / "manifest.json").touch()
+    (tmp_path / "data.mdb").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreIsSnapshot, match="is a snapshot, no data directory: restore it into"):
+        LmdbStore(tmp_path, MAP_BYTES)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_copy_in_the_wrong_place_is_not_passed_over(tmp_path: Path) -> None:
+    """Beside a store it is in nobody's way."""
+    (tmp_path / "data.mdb").touch()
+    with pytest.raises(StoreIsSnapshot):
+        LmdbStore(tmp_path, MAP_BYTES)
+    (tmp_path / "data.mdb").unlink()
+    LmdbStore(tmp_path, MAP_BYTES).close()
+    (tmp_path / "data.mdb").touch()
+    LmdbStore(tmp_path, MAP_BYTES).close()

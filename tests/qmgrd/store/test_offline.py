@@ -40,6 +40,16 @@ def test_snapshot_needs_no_lock(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data.mdb"]
 
 
+def test_snapshot_is_one_whatever_came_into_it(tmp_path: Path) -> None:
+    """As Spark has it. Once a store was begun in it, that is found in its own directory."""
+    LmdbStore(tmp_path, MAP_BYTES).close()
+    (tmp_path / "data.mdb").touch()
+    (tmp_path / "manifest.json").touch()
+    for directory, data in ((tmp_path, "data.mdb"), (tmp_path / "store", "store/data.mdb")):
+        with at_rest(directory) as found:
+            assert found == tmp_path / data
+
+
 def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     for nothing in (tmp_path, tmp_path / "none"):
         with pytest.raises(StoreUnreadable, match="no store is there"), at_rest(nothing):
