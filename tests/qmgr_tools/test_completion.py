@@ -156,7 +156,7 @@ def test_daemon_of_the_command_line_is_asked(
 def test_contexts_are_offered_with_their_addresses(tab: Tab, home: dict[str, str]) -> None:
     with context_file.change(home) as contexts:
         contexts.addresses = {"nyc": "h:1", "ewr": "h:2"}
-    for words in (["--context"], ["status", "--context"], ["context", "use"], ["context", "rm"]):
+    for words in (["--context"], ["status", "--context"], ["context", "use"], ["context", "delete"]):
         assert tab(*words, "") == ["ewr", "nyc"]
     assert tab("--context", "=") == ["ewr", "nyc"]
     assert tab("--context", "=", "n") == ["nyc"]

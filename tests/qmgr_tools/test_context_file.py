@@ -135,7 +135,7 @@ def test_current_one_that_is_gone_is_none(environment: dict[str, str], file: Pat
 
 
 def test_no_context_at_all_says_how_to_make_one() -> None:
-    with pytest.raises(Failure, match="none is defined yet -- make it with: qmctl context add nyc"):
+    with pytest.raises(Failure, match="none is defined yet -- make it with: qmctl context create nyc"):
         Contexts().address("nyc")
 
 

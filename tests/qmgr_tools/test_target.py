@@ -84,7 +84,7 @@ def test_data_dir_of_no_daemon_says_how_to_start_one(tmp_path: Path) -> None:
     assert found.exit_code is Exit.UNAVAILABLE
     assert str(found) == (
         f"cannot tell where the daemon of {tmp_path} listens -- there is no {tmp_path}"
-        f"/listening.json -- start it with: qmgrd --data-dir {tmp_path}"
+        f"/listening.json -- start it with: qmgrd --name NAME --data-dir {tmp_path}"
     )
 
 

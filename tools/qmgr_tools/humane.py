@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from qmgr_config.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BINARY_BYTES = {unit: 1024**power for power, unit in enumerate(_BINARY)}
+_DECIMAL_BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _STEPS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 US_PER_S = 1_000_000
 
@@ -16,6 +18,15 @@ def size(size_bytes: int) -> str:
         amount, unit = amount / 1024, unit + 1
     text = f"{amount:.1f}".removesuffix(".0")
     return f"{text} {_BINARY[unit]}"
+
+
+def exact_size(size_bytes: int) -> str:
+    """Return a size exactly, in the unit that makes the shortest number: "64 MB", "1 GiB"."""
+    units = _BINARY_BYTES | _DECIMAL_BYTES if size_bytes else {"B": 1}
+    unit = min(
+        (u for u in units if size_bytes % units[u] == 0), key=lambda u: size_bytes // units[u]
+    )
+    return f"{size_bytes // units[unit]:,} {unit}"
 
 
 def duration(time_ms: int) -> str:

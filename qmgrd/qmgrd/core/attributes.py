@@ -6,15 +6,10 @@ from typing import Any
 from qmgr_config.model import Config
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.messages import LEASE_MAX_MS
+from qmgr_protocol.limits import QUEUE_LIMITS as LIMITS
 from qmgrd.core.queue import Bounds
 
 ADDRESSES_MAX = 16
-LIMITS = {
-    "depth_max": (1, 2**40),  # messages
-    "bytes_max": (1, 2**50),  # bytes of records
-    "lease_ms": (100, LEASE_MAX_MS),
-}
 INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
 _KNOWN = {
     "local": (*LIMITS, *INHIBITS),

@@ -33,7 +33,11 @@ Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The b
 Seconds = Annotated[
     float,
     typer.Option(
-        metavar="TIME", parser=option.seconds, help="Stop after so long.", show_default="5s"
+        "--duration",
+        metavar="TIME",
+        parser=option.seconds,
+        show_default="5s",
+        help='Stop after so long, as in "5s".',
     ),
 ]
 Size = Annotated[
@@ -102,7 +106,7 @@ def put(
     """Measure puts: each producer keeps its window full, or all keep to a rate.
 
     Examples:
-      qmctl bench put --seconds 10s --producers 16 --inflight 64
+      qmctl bench put --duration 10s --producers 16 --inflight 64
       qmctl bench put --rate 5000 --size 1KiB -o json
     """
     _measure(
@@ -140,7 +144,7 @@ def putget(
     """Measure puts and, at the same time, consumers that acknowledge each message.
 
     Examples:
-      qmctl bench putget --seconds 10s
+      qmctl bench putget --duration 10s
       qmctl bench putget --rate 2000 --consumers 2 -o json
     """
     _measure(

@@ -1,0 +1,10 @@
+from qmgr_protocol.limits import QUEUE_LIMITS
+from qmgr_protocol.messages import LEASE_MAX_MS
+
+
+def test_limits_are_spans() -> None:
+    assert all(0 < low < high for low, high in QUEUE_LIMITS.values())
+
+
+def test_queue_leases_no_longer_than_a_get_may_ask_for() -> None:
+    assert QUEUE_LIMITS["lease_ms"][1] == LEASE_MAX_MS
