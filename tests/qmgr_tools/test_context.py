@@ -60,7 +60,8 @@ def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [["context", "use", "jfk"], ["context", "delete", "jfk"], ["context", "delete", "jfk", "--dry-run"],
+    [["context", "use", "jfk"], ["context", "delete", "jfk"],
+     ["context", "delete", "jfk", "--dry-run"],
      ["context", "show", "--context", "jfk"], ["--context", "jfk", "status"]],
     ids=" ".join,
 )  # fmt: skip

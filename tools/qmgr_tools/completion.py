@@ -38,6 +38,7 @@ BASH = """
 
 complete -F %(complete_func)s %(prog_name)s
 """.replace("@FILES@", FILES.replace("%", "%%"))
+FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
 # Bash makes words of their own of these, wherever they stand.
@@ -173,20 +174,23 @@ def answer(run: Callable[[], int]) -> int:
     """Print what *run* offers, as the shell takes it; return the exit code. No error is shown."""
     said = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
     offered = StringIO()
+    is_whether = os.environ.get(FISH_ASKS) == "is-args"
+    if is_whether:
+        os.environ[FISH_ASKS] = "get-args"  # What there is says whether there is.
     try:
         with redirect_stdout(offered), redirect_stderr(StringIO()):
             code = run()
     except SystemExit as end:
         code = int(end.code or 0)
-    return _told(offered.getvalue(), said, code)
+    return _told(offered.getvalue(), said, code, is_whether=is_whether)
 
 
-def _told(offered: str, said: str, code: int) -> int:
+def _told(offered: str, said: str, code: int, *, is_whether: bool) -> int:
     """Print what is *offered*, and files only where these are meant; return the exit code."""
     shell = os.environ[VARIABLE].removeprefix("complete_")
     is_of_files = FILES in offered
-    if shell == "fish" and os.environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
-        return int(is_of_files)  # "No arguments" has it offer files.
+    if is_whether:
+        return int(is_of_files)  # Where fish is told of no arguments, it offers files.
     if is_of_files:
         offered = {"bash": FILES, "zsh": "_files"}.get(shell, "")
     elif offered.strip() == "_files":  # Typer's word to zsh where nothing is known.

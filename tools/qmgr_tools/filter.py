@@ -100,8 +100,7 @@ def _column(name: str, known: Sequence[Column]) -> Column:
 
     names = [column.key for column in known]
     near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    remedy = f"{hint}There are {', '.join(names)}"
+    remedy = f"did you mean {near[0]}?" if near else f"take {', '.join(names)}"
     raise usage(f"there is no column {name!r}", "columns are called as in JSON", remedy)
 
 
@@ -146,7 +145,7 @@ def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
 
 
 def _number(text: str, column: Column, sign: str, said: str) -> int:
-    if said[:1] in _COMPARE:  # "=>0" is read as "=", then ">0".
+    if said.startswith(("=", "<", ">", "!")):  # "=>0" is read as "=", then ">0".
         meant = f"did you mean {said[0]}{sign}? " if f"{said[0]}{sign}" in _COMPARE else ""
         raise _no_condition(text, f"{sign}{said[0]} is no operator", f"{meant}{_OPERATORS}")
     try:

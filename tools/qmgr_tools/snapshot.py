@@ -33,7 +33,9 @@ def snapshot(
     directory: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", show_default=False, help="A new directory.",
+            metavar="DIR",
+            show_default=False,
+            help="A new directory.",
             autocompletion=completion.files,
         ),
     ],
