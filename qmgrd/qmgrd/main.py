@@ -33,7 +33,9 @@ It serves until SIGTERM or SIGINT; its log goes to stderr.
 
 An option here goes over the environment, that over the file. Of the
 environment QMGRD_STORE__MAP_BYTES="8 GiB" is map_bytes of [store], and so on.
-Defaults stand in parentheses."""
+Defaults stand in parentheses. All options, with units and limits, are in
+share/qmgrd/qmgrd.toml where this is installed, config/qmgrd.toml in the
+source tree."""
 _EPILOG = f"""\
 exit codes:
   {EXIT_OK}  stopped as asked, or the configuration is sound
@@ -46,10 +48,7 @@ examples:
   qmgrd --name NYC --data-dir /tmp/nyc 2>/tmp/nyc.log &
   qmgrd --name EWR --data-dir /tmp/ewr --tcp 127.0.0.1:7471
   qmgrd --config /etc/qmgrd/qmgrd.toml --check
-  QMGRD_STORE__MAP_BYTES="8 GiB" qmgrd --config /etc/qmgrd/qmgrd.toml
-
-Every option of the file, with unit and limits: share/qmgrd/qmgrd.toml where
-this is installed, config/qmgrd.toml in the source tree. Then: qmctl --help"""
+  QMGRD_STORE__MAP_BYTES="8 GiB" qmgrd --config /etc/qmgrd/qmgrd.toml"""
 
 log = structlog.get_logger()
 

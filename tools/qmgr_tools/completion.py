@@ -202,9 +202,10 @@ def _told(offered: str, said: str, code: int, *, is_whether: bool) -> int:
 
 def install() -> None:
     """Have the script for bash that is installed or shown be the one that is here."""
-    from typer import _completion_shared as shared
+    with suppress(ImportError, AttributeError):  # A Typer that keeps it elsewhere has its own.
+        from typer import _completion_shared as shared
 
-    shared._completion_scripts["bash"] = BASH
+        shared._completion_scripts["bash"] = BASH
 
 
 def joined(environment: MutableMapping[str, str]) -> str:

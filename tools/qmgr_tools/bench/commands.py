@@ -16,6 +16,7 @@ from qmgr_tools.failure import Exit, Failure, refused
 
 QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
+OWN = "Each has its own connection"
 BAR_WIDTH = 40
 SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
 
@@ -45,13 +46,15 @@ Size = Annotated[
     typer.Option(metavar="SIZE", parser=option.size, help="Of each body.", show_default="256 B"),
 ]
 Producers = Annotated[
-    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
 ]
 Inflight = Annotated[
     int, typer.Option(metavar="N", min=1, help="Puts of a producer without an answer, at most.")
 ]
 Consumers = Annotated[
-    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
 ]
 Rate = Annotated[
     float | None,
@@ -70,7 +73,9 @@ OneAFrame = Annotated[
     ),
 ]
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
-Priority = Annotated[int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX)]
+Priority = Annotated[
+    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
+]
 
 TIMES = {
     "put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk",
