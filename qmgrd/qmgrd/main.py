@@ -13,7 +13,7 @@ import structlog
 import uvloop
 
 from qmgr_config.load import ConfigError, load
-from qmgr_config.model import Config
+from qmgr_config.model import Config, Listen, QueueManager
 from qmgrd.core.boot import StoreForeign
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.row import RowDamaged
@@ -26,6 +26,29 @@ from qmgrd.store.inspect import StoreUnreadable
 from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, StoreMissing
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
+
+_DESCRIPTION = """\
+A queue manager: keeps messages in queues on disk until somebody gets them.
+It serves until SIGTERM or SIGINT; its log goes to stderr.
+
+An option here goes over the environment, that over the file. Of the
+environment QMGRD_STORE__MAP_BYTES="8 GiB" is map_bytes of [store], and so on.
+Defaults stand in parentheses. All options, with units and limits, are in
+share/qmgrd/qmgrd.toml where this is installed, config/qmgrd.toml in the
+source tree."""
+_EPILOG = f"""\
+exit codes:
+  {EXIT_OK}  stopped as asked, or the configuration is sound
+  {EXIT_FAILED}  failed: the log says why; start it again
+  {EXIT_CONFIG}  wrong usage or configuration
+  {EXIT_STORE}  the store cannot be used: in use, damaged, full, of another name
+  {EXIT_LISTEN}  cannot listen: an address is taken, or not of this machine
+
+examples:
+  qmgrd --name NYC --data-dir /tmp/nyc 2>/tmp/nyc.log &
+  qmgrd --name EWR --data-dir /tmp/ewr --tcp 127.0.0.1:7471
+  qmgrd --config /etc/qmgrd/qmgrd.toml --check
+  QMGRD_STORE__MAP_BYTES="8 GiB" qmgrd --config /etc/qmgrd/qmgrd.toml"""
 
 log = structlog.get_logger()
 
@@ -115,16 +138,19 @@ async def _until_signal(daemon: Daemon) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="qmgrd", description="A queue manager daemon.",
-        epilog="Every option of the file: config/qmgrd.toml",
+        prog="qmgrd", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--config", type=Path, help="configuration file (TOML)")
-    parser.add_argument("--name", help="queue_manager.name")
-    parser.add_argument("--data-dir", help="queue_manager.data_dir")
-    parser.add_argument("--tcp", action="append", metavar="HOST:PORT", help="listen.tcp")
-    parser.add_argument("--check", action="store_true", help="check the configuration and exit")
-    parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop")
-    parser.add_argument("--version", action="version", version=SOFTWARE)
+    add, manager = parser.add_argument, QueueManager()
+    add("--config", type=Path, metavar="FILE", help="the configuration (TOML)")
+    add("--name", help=f"queue_manager.name: stays for good with the data ({manager.name})")
+    add("--data-dir", metavar="DIR", help=f"queue_manager.data_dir ({manager.data_dir})")
+    add("--tcp", action="append", metavar="HOST:PORT",
+        help=f"listen.tcp; repeatable ({', '.join(Listen().tcp)})")  # fmt: skip
+    add("--check", action="store_true", help="check the configuration and exit")
+    add("--loop", choices=("uvloop", "asyncio"), default="uvloop",
+        help="the event loop: asyncio is Python's own, and slower (uvloop)")  # fmt: skip
+    add("--version", action="version", version=SOFTWARE, help="show the version and exit")
     return parser
 
 

@@ -198,7 +198,7 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
     for step in session:
         script.append(placed(step.command, here, ports))
         script += ["code=$?"]
-        if step.command.startswith("qmctl context add"):
+        if step.command.startswith("qmctl context create"):
             script.append("unset QMCTL_CONNECT")
         for port in step.waits_for:
             script.append(f"until (: < /dev/tcp/127.0.0.1/{ports[port]}) 2> /dev/null; do :; done")

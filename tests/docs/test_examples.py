@@ -85,7 +85,7 @@ def test_what_a_page_leaves_out_stays_out_when_it_is_rewritten() -> None:
 
 
 def test_context_of_a_page_goes_over_the_environment() -> None:
-    page = fenced("console", "$ qmctl context add here 127.0.0.1:7471 --use > /tmp/log")
+    page = fenced("console", "$ qmctl context create here 127.0.0.1:7471 --use > /tmp/log")
     assert not run(page + fenced("console", "$ qmctl context show | grep -c 'context use'\n1"))
 
 

@@ -26,9 +26,9 @@ def test_held_call_keeps_its_address(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("QMCTL_CONTEXT", "nyc")
-    qmctl("context", "add", "nyc", "h:1")
+    qmctl("context", "create", "nyc", "h:1")
     held = [Call().held(), Call(context="nyc").held(), Call("h:1").held()]
-    qmctl("context", "add", "nyc", "h:2", "--replace")
+    qmctl("context", "create", "nyc", "h:2", "--replace")
     assert [call.address() for call in held] == ["h:1", "h:1", "h:1"]
     assert Call(data_dir=tmp_path).held() == Call(data_dir=tmp_path)
 

@@ -10,7 +10,7 @@ import pytest
 
 from qmgr_client.blocking import connect
 from qmgr_tools import context_file
-from qmgr_tools.completion import _names, joined
+from qmgr_tools.completion import FILES, _names, joined
 from tests.qmgr_tools.conftest import QMCTL, Daemon
 
 Tab = Callable[..., list[str]]
@@ -156,7 +156,12 @@ def test_daemon_of_the_command_line_is_asked(
 def test_contexts_are_offered_with_their_addresses(tab: Tab, home: dict[str, str]) -> None:
     with context_file.change(home) as contexts:
         contexts.addresses = {"nyc": "h:1", "ewr": "h:2"}
-    for words in (["--context"], ["status", "--context"], ["context", "use"], ["context", "rm"]):
+    for words in (
+        ["--context"],
+        ["status", "--context"],
+        ["context", "use"],
+        ["context", "delete"],
+    ):
         assert tab(*words, "") == ["ewr", "nyc"]
     assert tab("--context", "=") == ["ewr", "nyc"]
     assert tab("--context", "=", "n") == ["nyc"]
@@ -270,3 +275,58 @@ def test_script_for_the_shell_is_shown(shell: str, home: dict[str, str]) -> None
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"_QMCTL_COMPLETE=complete_{shell}" in done.stdout
+
+
+@pytest.mark.process
+def test_columns_are_offered_to_lists(tab: Tab) -> None:
+    nowhere = {"QMCTL_CONNECT": "unix:/nowhere/qmgrd.sock"}
+    assert tab("queue", "ls", "--sort", "read", **nowhere) == ["ready"]
+    assert tab("queue", "ls", "--columns", "queue,dep", **nowhere) == [
+        "queue,depth", "queue,depth_max",
+    ]  # fmt: skip
+    assert "waiting" in tab("link", "ls", "--sort", "wait", **nowhere)
+    assert tab("connection", "ls", "--sort", "soft", **nowhere) == ["software"]
+
+
+@pytest.mark.process
+def test_files_are_offered_where_one_is_meant_and_nowhere_else(
+    tab: Tab, home: dict[str, str]
+) -> None:
+    nowhere = {"QMCTL_CONNECT": "unix:/nowhere/qmgrd.sock"}
+    for words in (["store", "verify"], ["put", "Q", "--file"], ["--data-dir"], ["snapshot"]):
+        assert tab(*words, "/tm", **nowhere) == [FILES]
+        fish = {"_QMCTL_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "is-args"}
+        said = {"_TYPER_COMPLETE_ARGS": " ".join(["qmctl", *words, "/tm"])}
+        assert asked(home | fish | said).returncode == 1
+        zsh = asked(home | said | {"_QMCTL_COMPLETE": "complete_zsh"})
+        assert zsh.stdout == "_files\n"
+    for words in (["link", "show"], ["put", "Q", "--header"], ["get"]):
+        assert tab(*words, "", **nowhere) == []
+        said = nowhere | {"_TYPER_COMPLETE_ARGS": " ".join(["qmctl", *words, ""])}
+        assert asked(home | said | {"_QMCTL_COMPLETE": "complete_zsh"}).stdout == ""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash is here")
+def test_bash_is_told_to_offer_files_by_the_script_alone(home: dict[str, str]) -> None:
+    environment = os.environ | home | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    words = [*QMCTL, "--show-completion", "bash"]
+    shown = subprocess.run(words, env=environment, capture_output=True, text=True).stdout
+    script = f"""
+        {shown}
+        compopt() {{ echo compopt "$@"; }}
+        env() {{ echo "$OFFERED"; }}
+        OFFERED={FILES} ; _qmctl_completion qmctl; echo "${{#COMPREPLY[@]}}"
+        OFFERED=ready; _qmctl_completion qmctl; echo "${{COMPREPLY[0]}}"
+        complete -p qmctl
+    """
+    done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (
+        "compopt -o default\n0\nready\ncomplete -F _qmctl_completion qmctl\n", "",
+    )  # fmt: skip
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("at", ["x", "", "-1", "²"])
+def test_place_that_is_no_number_is_no_bug(at: str, tab: Tab) -> None:
+    tab("que", COMP_CWORD=at)  # which holds that nothing is wrong

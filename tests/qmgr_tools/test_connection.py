@@ -68,3 +68,15 @@ def test_connection_that_is_not_there_is_refused(
     ended = qm("connection", "close", number, "--yes")
     assert (ended.code, ended.out) == (code, "")
     assert why in ended.err
+
+
+def test_name_of_any_length_takes_a_part_of_a_line(qm: Qmctl, daemon: Daemon) -> None:
+    name = "long." + "x" * 200
+    with connect(daemon.unix, name=name) as client:
+        client.status()
+        for words in (["connection", "ls"], ["top", "-b", "-d", "100ms"]):
+            out = qm(*words).out
+            assert f"\t{name[:63]}…\t" in out
+            assert name not in out
+        rows = qm("connection", "ls", "--where", f"name={name}", "-o", "json").json
+        assert [row["name"] for row in rows] == [name]

@@ -8,8 +8,8 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 @pytest.fixture
 def two(qmctl: Qmctl) -> Qmctl:
     """Runs qmctl where the contexts ewr and nyc are known, and nyc is the current one."""
-    qmctl("context", "add", "nyc", "nyc.example:7470", "--use")
-    qmctl("context", "add", "ewr", "unix:/run/ewr.sock")
+    qmctl("context", "create", "nyc", "nyc.example:7470", "--use")
+    qmctl("context", "create", "ewr", "unix:/run/ewr.sock")
     return qmctl
 
 
@@ -60,7 +60,8 @@ def test_option_before_the_command_goes_over_the_current_one(two: Qmctl) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [["context", "use", "jfk"], ["context", "rm", "jfk"], ["context", "rm", "jfk", "--dry-run"],
+    [["context", "use", "jfk"], ["context", "delete", "jfk"],
+     ["context", "delete", "jfk", "--dry-run"],
      ["context", "show", "--context", "jfk"], ["--context", "jfk", "status"]],
     ids=" ".join,
 )  # fmt: skip
@@ -71,31 +72,31 @@ def test_unknown_one_is_told_with_the_known(words: list[str], two: Qmctl) -> Non
 
 
 def test_other_address_is_refused_unless_it_is_to_replace(two: Qmctl) -> None:
-    ended = two("context", "add", "nyc", "h:1")
+    ended = two("context", "create", "nyc", "h:1")
     assert (ended.code, ended.out) == (6, "")
     assert ended.err == (
-        "error: cannot add context nyc -- it exists, as nyc.example:7470 -- "
+        "error: cannot create context nyc -- it exists, as nyc.example:7470 -- "
         "say --replace, or take another name\n"
     )
-    assert two("context", "add", "nyc", "nyc.example:7470").code == 0
-    assert two("context", "add", "nyc", "h:1", "--replace", "-o", "json").json == {
+    assert two("context", "create", "nyc", "nyc.example:7470").code == 0
+    assert two("context", "create", "nyc", "h:1", "--replace", "-o", "json").json == {
         "context": "nyc", "address": "h:1", "current": True,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "address"), [("a b", "h:1"), ("", "h:1"), ("a", "h")])
 def test_what_cannot_be_is_wrong_usage(name: str, address: str, qmctl: Qmctl) -> None:
-    assert qmctl("context", "add", name, address).code == 2
+    assert qmctl("context", "create", name, address).code == 2
     assert qmctl("context", "ls", "-o", "json").json == []
 
 
 def test_removed_one_is_gone(two: Qmctl) -> None:
-    tried = two("context", "rm", "nyc", "--dry-run")
+    tried = two("context", "delete", "nyc", "--dry-run")
     assert (tried.code, tried.out) == (
-        0, "would remove context nyc, which is nyc.example:7470; nothing is changed\n",
+        0, "would delete context nyc, which is nyc.example:7470; nothing is changed\n",
     )  # fmt: skip
-    assert two("context", "rm", "nyc").out == (
-        "removed context nyc, which was nyc.example:7470; no context is current now\n"
+    assert two("context", "delete", "nyc").out == (
+        "deleted context nyc, which was nyc.example:7470; no context is current now\n"
     )
     assert [row["context"] for row in two("context", "ls", "-o", "json").json] == ["ewr"]
 
@@ -104,7 +105,7 @@ def test_damaged_file_is_told_and_kept(qmctl: Qmctl, tmp_path: Path) -> None:
     file = tmp_path / "config" / "qmctl" / "contexts.json"
     file.parent.mkdir(parents=True)
     file.write_text("{")
-    for words in (["context", "ls"], ["context", "add", "a", "h:1"], ["status"]):
+    for words in (["context", "ls"], ["context", "create", "a", "h:1"], ["status"]):
         ended = qmctl(*words)
         assert (ended.code, ended.out) == (1, "")
         assert ended.err.startswith(f"error: cannot read the contexts -- {file}: ")
@@ -113,7 +114,7 @@ def test_damaged_file_is_told_and_kept(qmctl: Qmctl, tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_status_says_by_which_context_it_came(qmctl: Qmctl, daemon: Daemon) -> None:
-    qmctl("context", "add", "here", daemon.unix, "--use")
+    qmctl("context", "create", "here", daemon.unix, "--use")
     ended = qmctl("status")
     assert ended.out.startswith(f"context\there\naddress\t{daemon.unix}\nqueue manager\tQM\n")
     found = qmctl("status", "-o", "json").json
@@ -122,7 +123,7 @@ def test_status_says_by_which_context_it_came(qmctl: Qmctl, daemon: Daemon) -> N
 
 
 def test_context_that_leads_nowhere_is_named(qmctl: Qmctl) -> None:
-    qmctl("context", "add", "gone", "unix:/nowhere/qmgrd.sock", "--use")
+    qmctl("context", "create", "gone", "unix:/nowhere/qmgrd.sock", "--use")
     ended = qmctl("status")
     assert ended.code == 5
     assert "is qmgrd running there? that is context gone; --connect says where else" in ended.err

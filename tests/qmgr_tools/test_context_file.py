@@ -1,4 +1,5 @@
 import multiprocessing
+import os
 import stat
 from pathlib import Path
 
@@ -135,7 +136,9 @@ def test_current_one_that_is_gone_is_none(environment: dict[str, str], file: Pat
 
 
 def test_no_context_at_all_says_how_to_make_one() -> None:
-    with pytest.raises(Failure, match="none is defined yet -- make it with: qmctl context add nyc"):
+    with pytest.raises(
+        Failure, match="none is defined yet -- make it with: qmctl context create nyc"
+    ):
         Contexts().address("nyc")
 
 
@@ -143,5 +146,21 @@ def test_file_of_a_thousand_brackets_is_told(environment: dict[str, str], file: 
     file.parent.mkdir()
     file.write_text("[" * 100_000)
     with pytest.raises(Failure, match="cannot read the contexts") as refusal:
+        load(environment)
+    assert refusal.value.exit_code is Exit.FAILED
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "huge"])
+def test_what_is_no_file_of_ours_is_not_read_for_good(
+    kind: str, environment: dict[str, str], file: Path
+) -> None:
+    file.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "endless":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(Failure, match=r"json: it is (no file|over 1048576 bytes long)") as refusal:
         load(environment)
     assert refusal.value.exit_code is Exit.FAILED

@@ -164,3 +164,10 @@ def test_what_is_too_long_to_read_loses_its_middle() -> None:
     failure = Failure(Exit.USAGE, "x" * 100_000, f"{'y' * 100_000} is no name")
     assert [len(part) < 700 for part in failure.parts] == [True, True]
     assert failure.parts[1].endswith("yy is no name")
+
+
+def test_name_that_is_none_is_explained_once() -> None:
+    error = RequestError(ErrorCode.NAME_INVALID, "'a b' is not a name: 1 to 64 of A-Z")
+    assert str(refused("create queue a b", error)) == (
+        "cannot create queue a b -- 'a b' is not a name: 1 to 64 of A-Z (NAME_INVALID)"
+    )

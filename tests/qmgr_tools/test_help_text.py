@@ -73,6 +73,14 @@ def test_each_example_is_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None
             assert called(words, monkeypatch) == [path]
 
 
+@pytest.mark.parametrize("path", GROUPS[1:], ids=" ".join)
+def test_group_has_an_example_of_each_of_its_commands(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = [called(words, monkeypatch) for words in examples(find(*path).epilog)]
+    assert own == [[(*path, name)] for name in find(*path).commands]
+
+
 @pytest.mark.parametrize("words", examples(ROOT.epilog), ids=" ".join)
 def test_first_session_parses(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(called(words, monkeypatch)) == 1

@@ -21,8 +21,7 @@ def test_size_and_times_have_units() -> None:
     assert option.wait("0") == option.wait(0) == 0
     assert option.lease("1.5 s") == 1_500
     assert option.size("30") == 30
-    assert option.seconds("2") == 2.0
-    assert option.seconds("0.5") == 0.5
+    assert option.seconds("2s") == 2.0
     assert option.seconds("250 ms") == 0.25
     assert option.seconds(5.0) == 5.0
 
@@ -38,13 +37,17 @@ def test_size_and_times_have_units() -> None:
         (option.seconds, "99999999999999d", "is too long, at most 7 d"),
         (option.wait, "-5s", "-5s is negative"),
         (option.wait, "8 d", "8 d is too long, at most 7 d"),
-        (option.lease, "25 h", "1 d 1 h is too long, at most 1 d"),
+        (option.lease, "25 h", "25 h is too long, at most 1 d"),
         (option.wait, "%s", '"%s" is not a time, as in 30s or 500ms'),
         (option.wait, "", '"" is not a time, as in 30s or 500ms'),
         (option.wait, "5", "5 has no unit, as in 30s or 500ms"),
         (option.lease, "-0.5", "-0.5 has no unit, as in 30s or 500ms"),
         (option.lease, "30 m", 'unknown unit "m"'),
         (option.seconds, "nan", '"nan" is not a time, as in 30s or 500ms'),
+        (option.seconds, "2", "2 has no unit, as in 30s or 500ms"),
+        (option.depth_max, "9999999999999", r"is too large \(1 to 1,099,511,627,776\)"),
+        (option.bytes_max, "0", r"0 B is too small \(1 B to 1024 TiB\)"),
+        (option.lease_of_queue, "99ms", r"99 ms is too small \(100 ms to 1 d\)"),
         (option.seconds, "0", "0 is no time to work in"),
     ],
 )

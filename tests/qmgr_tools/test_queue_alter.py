@@ -14,7 +14,10 @@ def test_alteration_tells_from_what_to_what(qm: Qmctl, queue: str) -> None:
         "",
     )
     again = qm("queue", "alter", queue, "--put-inhibit", "--depth-max", "5")
-    assert (again.code, again.out) == (0, f"queue {queue} is so already\n")
+    assert (again.code, again.out) == (
+        0,
+        f"nothing to change on queue {queue}: depth max is 5 already, put inhibit is yes already\n",
+    )
     back = qm("queue", "alter", queue, "--depth-max", "default", "--no-put-inhibit")
     assert back.out == (f"altered queue {queue}: depth max 5 -> 100000000; put inhibit yes -> no\n")
 
@@ -116,7 +119,10 @@ def test_dry_run_says_what_would_change_and_changes_nothing(qm: Qmctl, queue: st
     done = qm("queue", "alter", queue, *words, "-o", "json").json
     assert done["changed"] == found["changed"]
     again = qm("queue", "alter", queue, *words, "--dry-run")
-    assert again.out == f"queue {queue} is so already\n"
+    assert again.out == (
+        f"nothing to change on queue {queue}: depth max is 1 already, bytes max is 1 TiB by "
+        "default already, put inhibit is yes already\n"
+    )
 
 
 def test_dry_run_names_a_default_that_it_does_not_know(qm: Qmctl, queue: str) -> None:
@@ -136,3 +142,12 @@ def test_dry_run_is_refused_as_the_change_would_be(
     tried, done = qm(*words, "--dry-run"), qm(*words)
     assert (tried.code, tried.err) == (done.code, done.err)
     assert tried.code == 2
+
+
+def test_limits_are_told_as_they_were_given(qm: Qmctl, queue: str) -> None:
+    done = qm("queue", "alter", queue, "--bytes-max", "64MB", "--lease", "90500ms")
+    assert done.out == (
+        f"altered queue {queue}: bytes max 1 TiB -> 64 MB; lease 30 s -> 90500 ms\n"
+    )
+    facts = dict(line.split("\t") for line in qm("queue", "show", queue).out.splitlines())
+    assert (facts["bytes max"], facts["lease"]) == ("64 MB", "90500 ms")

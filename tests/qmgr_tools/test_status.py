@@ -1,6 +1,9 @@
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from tests.qmgr_tools.conftest import Daemon, Qmctl
+from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
@@ -28,3 +31,25 @@ def test_people_read_units(qm: Qmctl) -> None:
     assert facts["listening"].count(", ") == 1
     assert facts["longest turn since asked"].endswith(" ms")
     assert "puts refused" not in facts
+
+
+def test_daemon_that_starts_is_waited_for(qmctl: Qmctl, tmp_path: Path) -> None:
+    """By its directory, in which nothing is until it listens."""
+    starting = Daemon("LATER", tmp_path / "later")
+    starting.data_dir.mkdir()
+    words = [*QMCTL, "status", "--wait", "30s", "--data-dir", str(starting.data_dir)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as asks:
+        try:
+            starting.start()
+            out, _ = asks.communicate(timeout=40)
+            assert asks.returncode == 0
+            assert "queue manager\tLATER\n" in out
+            assert qmctl("status", "--wait", "30s", "-c", starting.tcp).code == 0
+        finally:
+            starting.program.stop()
+
+
+def test_wait_ends(qmctl: Qmctl) -> None:
+    ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status", "--wait", "250ms")
+    assert (ended.code, ended.out) == (5, "")
+    assert "cannot ask for the status -- cannot connect to unix:/nowhere/qmgrd.sock" in ended.err

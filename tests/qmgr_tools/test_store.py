@@ -80,6 +80,8 @@ def test_stat_tells_what_fills_the_store(qmctl: Qmctl, sound: Path) -> None:
     assert "messages\t9\t" in kinds
     assert queues.splitlines()[1].startswith("Q\tlocal\t7\t")
     assert queues.splitlines()[1].endswith("\t4:5 0:2")
+    assert queues.splitlines()[2].startswith("@NYC\ttransmission\t")
+    assert queues.splitlines()[2].endswith("\t")  # Its priorities say nothing of its order.
     ended = qmctl("store", "stat", str(sound), "--top", "1")
     assert "2 more queues: --top shows more" in ended.err
 

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_data_dir_of_no_daemon_says_how_to_start_one(tmp_path: Path) -> None:
     assert found.exit_code is Exit.UNAVAILABLE
     assert str(found) == (
         f"cannot tell where the daemon of {tmp_path} listens -- there is no {tmp_path}"
-        f"/listening.json -- start it with: qmgrd --data-dir {tmp_path}"
+        f"/listening.json -- start it with: qmgrd --name NAME --data-dir {tmp_path}"
     )
 
 
@@ -116,6 +117,20 @@ def test_order_is_option_then_address_then_context_of_the_environment(
     assert find(None, None, "nyc", both) == Target("nyc:1", "--context", "nyc")
     assert find("h:4", None, None, both) == Target("h:4", "--connect")
     assert find(None, tmp_path, None, both) == Target("unix:/s", "--data-dir")
+
+
+@pytest.mark.parametrize(
+    ("connect", "environment", "remedy"),
+    [("nyc", {}, "a context? --context nyc"),
+     (None, {ENVIRONMENT: "nyc"}, "a context? --context nyc"),
+     ("jfk", {}, "say HOST:PORT or unix:/PATH")],
+)  # fmt: skip
+def test_context_given_as_an_address_is_known(
+    connect: str | None, environment: dict[str, str], remedy: str, known: dict[str, str]
+) -> None:
+    with pytest.raises(Failure, match=f" is not host:port -- {re.escape(remedy)}$") as refusal:
+        find(connect, None, None, known | environment)
+    assert refusal.value.exit_code is Exit.USAGE
 
 
 def test_unknown_context_is_told_with_the_known_ones(known: dict[str, str]) -> None:

@@ -50,7 +50,7 @@ def test_context_is_honoured_and_told(
     qmctl: Qmctl, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QMCTL_CONNECT", "unix:/nowhere/s")
-    qmctl("context", "add", "nyc", daemon.unix)
+    qmctl("context", "create", "nyc", daemon.unix)
     ended = qmctl("--context", "nyc", "top", "--batch", "-d", "100ms", "-o", "json")
     head = ended.json["head"]
     assert (head["name"], head["context"], head["address"]) == ("QM", "nyc", daemon.unix)

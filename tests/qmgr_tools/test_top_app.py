@@ -168,7 +168,7 @@ async def test_filter_is_dropped_while_it_is_typed() -> None:
 async def test_condition_that_is_none_is_told_and_can_be_mended() -> None:
     async with running() as top:
         await top.press("slash", *"ready>x", "enter")
-        assert "is not bytes" in "".join(note.message for note in top.app._notifications)
+        assert "is not a whole number" in "".join(note.message for note in top.app._notifications)
         await top.press("backspace", "4", "enter")
         assert top.names == ["large", "middle"]
 

@@ -116,7 +116,12 @@ def test_filter_is_a_part_of_a_text_or_a_condition(said: str, found: list[str]) 
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [("ready>0", ""), ("ord", ""), ("ready>x", '"x" is not bytes'), ("colour=red", "columns are")],
+    [
+        ("ready>0", ""),
+        ("ord", ""),
+        ("ready>x", '"x" is not a whole number'),
+        ("colour=red", "columns are"),
+    ],
 )
 def test_fault_of_a_filter_is_told(said: str, why: str) -> None:
     fault = fault_of(said, QUEUES)

@@ -36,13 +36,13 @@ def line_of(process: subprocess.Popen[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--watch"], ["--watch=2"]),
+        (["--watch"], ["--watch=2s"]),
         (["--watch", "5"], ["--watch", "5"]),
         (["--watch", "500 ms"], ["--watch", "500 ms"]),
         (["--watch=5s"], ["--watch=5s"]),
-        (["--watch", "ORDERS"], ["--watch=2", "ORDERS"]),
-        (["ORDERS", "--watch", "-o", "json"], ["ORDERS", "--watch=2", "-o", "json"]),
-        (["--watch", "4711.dead"], ["--watch=2", "4711.dead"]),
+        (["--watch", "ORDERS"], ["--watch=2s", "ORDERS"]),
+        (["ORDERS", "--watch", "-o", "json"], ["ORDERS", "--watch=2s", "-o", "json"]),
+        (["--watch", "4711.dead"], ["--watch=2s", "4711.dead"]),
         (["--", "--watch"], ["--", "--watch"]),
     ],
 )

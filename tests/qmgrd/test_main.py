@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from qmgr_config.model import Config
 from qmgrd import daemon as daemons
 from qmgrd import main as command
 from qmgrd.core.kv import StoreFailed
@@ -212,3 +213,26 @@ def test_damage_that_only_the_start_meets_is_told(
     monkeypatch.setattr(command, "Daemon", fail)
     assert run(options(tmp_path)) == EXIT_STORE
     assert "is it damaged?" in capsys.readouterr().err
+
+
+def test_help_tells_what_one_has_to_know(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        run(["--help"])
+    assert end.value.code == EXIT_OK
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in said.splitlines())
+    defaults = Config()
+    for words in (
+        "examples:", "exit codes:", "QMGRD_STORE__MAP_BYTES", f"({defaults.queue_manager.name})",
+        f"({defaults.queue_manager.data_dir})", f"({defaults.listen.tcp[0]})",
+    ):  # fmt: skip
+        assert words in said
+    for code in (EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN):
+        assert f"\n  {code}  " in said
+
+
+def test_option_is_not_abbreviated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as end:
+        run(["--nam", "NYC", "--data-dir", str(tmp_path), "--check"])
+    assert end.value.code == EXIT_CONFIG
+    assert "unrecognized arguments: --nam NYC" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ Connect = Annotated[
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", metavar="DIR", show_default=False,
+        "--data-dir", metavar="DIR", show_default=False, autocompletion=completion.files,
         help="Or the data directory of a local daemon.",
     ),
 ]  # fmt: skip
@@ -63,6 +64,7 @@ Version = Annotated[
 ]
 
 WHERE = {"connect", "data_dir", "context"}
+ASK_AGAIN_S = 0.1  # of a daemon that is starting
 GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
 
 
@@ -144,10 +146,21 @@ class Call:
                 better = look_for(known, _queues(client)) if is_missed else ""
                 raise refused(doing, error, better) from error
 
-    def check(self, doing: str) -> None:
-        """Raise a Failure where nobody answers: at the start that is one, as for all commands."""
-        with self.client(doing):
-            pass
+    def check(self, doing: str, wait_ms: int = 0) -> None:
+        """Raise a Failure where nobody answers within *wait_ms*, as at the start of all commands.
+
+        A daemon that is not there yet, or has not said yet where it listens, is asked again.
+        """
+        until_s = time.monotonic() + wait_ms / 1000
+        while True:
+            try:
+                with self.client(doing):
+                    return
+            except Failure as failure:
+                left_s = until_s - time.monotonic()
+                if failure.exit_code is not Exit.UNAVAILABLE or left_s <= 0:
+                    raise
+                time.sleep(min(left_s, ASK_AGAIN_S))
 
 
 def _queues(client: "Client") -> list[str]:
@@ -173,9 +186,14 @@ class Command:
     watched: bool = False
     local: bool = False
 
+    @property
+    def docstring(self) -> str:
+        """The help, and examples at its end."""
+        return inspect.getdoc(self.function) or ""
+
     def add_to(self, app: typer.Typer, name: str, section: str | None = None) -> None:
         """Make this the command *name* of *app*; the help lists it in that *section*."""
-        above, examples = help_text.parts(inspect.getdoc(self.function) or "", self.more_help)
+        above, examples = help_text.parts(self.docstring, self.more_help)
         # Click's own summary ends in the middle of a sentence.
         first = " ".join(above.partition("\n\n")[0].split())
         kind = watch.Command if self.watched else help_text.Command
@@ -221,9 +239,11 @@ def command(
 def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
     """Return *commands* as a group; its help begins with *about* and their names."""
     first = f"{about}: {', '.join(commands)}."
+    firsts = (help_text.first_example(found.docstring) for found in commands.values())
+    examples = "\n".join(["\b", "Examples:", *filter(None, firsts)])
     app = typer.Typer(
-        cls=help_text.Group, help=f"{first}\n\n{more_help}".rstrip(), short_help=first,
-        no_args_is_help=True,
+        cls=help_text.Group, help=f"{first}\n\n{more_help}".rstrip(), epilog=examples,
+        short_help=first, no_args_is_help=True,
     )  # fmt: skip
     for name, found in commands.items():
         found.add_to(app, name)

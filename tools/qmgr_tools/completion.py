@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,24 @@ from qmgr_tools import context_file, target
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+FILES = "%files%"  # stands for the names of files, in no name of ours
+# Typer's own has bash offer files wherever nothing is offered.
+BASH = """
+%(complete_func)s() {
+    local IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" \\
+                   COMP_CWORD=$COMP_CWORD \\
+                   %(autocomplete_var)s=complete_bash $1 ) )
+    if [[ "${COMPREPLY[0]}" == "@FILES@" ]]; then
+        COMPREPLY=()
+        compopt -o default
+    fi
+    return 0
+}
+
+complete -F %(complete_func)s %(prog_name)s
+""".replace("@FILES@", FILES.replace("%", "%%"))
+FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
 # Bash makes words of their own of these, wherever they stand.
@@ -79,6 +98,19 @@ def contexts(incomplete: str) -> list[tuple[str, str]]:
     with suppress(Exception):  # A file that cannot be read is told by the command itself.
         return sorted(context_file.load(os.environ).addresses.items())
     return []
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of the list that the command shows, behind those that are there."""
+    before, comma, _ = incomplete.rpartition(",")
+    group = ctx.parent.info_name if ctx.parent else ""
+    known = import_module(f"qmgr_tools.{group}").COLUMNS
+    return [f"{before}{comma}{column.key}" for column in known]
+
+
+def files(incomplete: str) -> list[str]:
+    """Return what has the shell offer files."""
+    return [incomplete + FILES]
 
 
 def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -142,14 +174,38 @@ def answer(run: Callable[[], int]) -> int:
     """Print what *run* offers, as the shell takes it; return the exit code. No error is shown."""
     said = joined(os.environ) if os.environ[VARIABLE] == "complete_bash" else ""
     offered = StringIO()
+    is_whether = os.environ.get(FISH_ASKS) == "is-args"
+    if is_whether:
+        os.environ[FISH_ASKS] = "get-args"  # What there is says whether there is.
     try:
         with redirect_stdout(offered), redirect_stderr(StringIO()):
             code = run()
     except SystemExit as end:
         code = int(end.code or 0)
-    for line in filter(None, offered.getvalue().splitlines()):
+    return _told(offered.getvalue(), said, code, is_whether=is_whether)
+
+
+def _told(offered: str, said: str, code: int, *, is_whether: bool) -> int:
+    """Print what is *offered*, and files only where these are meant; return the exit code."""
+    shell = os.environ[VARIABLE].removeprefix("complete_")
+    is_of_files = FILES in offered
+    if is_whether:
+        return int(is_of_files)  # Where fish is told of no arguments, it offers files.
+    if is_of_files:
+        offered = {"bash": FILES, "zsh": "_files"}.get(shell, "")
+    elif offered.strip() == "_files":  # Typer's word to zsh where nothing is known.
+        offered = ""
+    for line in filter(None, offered.splitlines()):
         sys.stdout.write(f"{line.removeprefix(said)}\n")
     return code
+
+
+def install() -> None:
+    """Have the script for bash that is installed or shown be the one that is here."""
+    with suppress(ImportError, AttributeError):  # A Typer that keeps it elsewhere has its own.
+        from typer import _completion_shared as shared
+
+        shared._completion_scripts["bash"] = BASH
 
 
 def joined(environment: MutableMapping[str, str]) -> str:
@@ -159,7 +215,8 @@ def joined(environment: MutableMapping[str, str]) -> str:
     stands before that is returned.
     """
     words = environment.get("COMP_WORDS", "").split("\n")
-    at = int(environment.get("COMP_CWORD") or 0)
+    said = environment.get("COMP_CWORD", "")
+    at = int(said) if re.fullmatch("[0-9]{1,9}", said) else 0
     whole: list[str] = []
     cursor, kept, is_open = 0, "", False
     for place, word in enumerate(words):

@@ -13,9 +13,9 @@ from qmgr_tools.queue import Yes
 
 COLUMNS = (
     output.count("connection", "ID"),
-    output.text("name"),
+    output.name("name"),
     output.text("kind"),
-    output.text("address"),
+    output.name("address"),
     output.duration("open_ms", "OPEN FOR"),
     output.count("consumers"),
     output.count("gets", "WAITING GETS"),
@@ -24,7 +24,7 @@ COLUMNS = (
     output.count("waiting"),
     output.size("waiting_bytes", "WAITING SIZE"),
     output.size("unsent_bytes", "UNSENT"),
-    output.text("software"),
+    output.name("software"),
 )
 LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "leased")
 

@@ -1,4 +1,4 @@
-"""qmctl context: add, ls, use, show, rm."""
+"""qmctl context: create, ls, use, show, delete."""
 
 import os
 from typing import Annotated
@@ -31,7 +31,7 @@ FACTS = (output.text("context"), output.text("address"), output.text("source", "
 
 
 @command(local=True)
-def add(
+def create(
     call: Call,
     name: Annotated[
         str,
@@ -53,18 +53,18 @@ def add(
     JSON: an object with context, address, current (true or false).
 
     Examples:
-      qmctl context add nyc 10.0.0.5:7470 --use
-      qmctl context add here unix:/var/lib/qmgrd/qmgrd.sock
+      qmctl context create nyc 10.0.0.5:7470 --use
+      qmctl context create here unix:/var/lib/qmgrd/qmgrd.sock
     """
     if not is_name(name):
         why = f"a name is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -"
-        raise usage(f"cannot add context {name[:80]!r}", why)
+        raise usage(f"cannot create context {name[:80]!r}", why)
     address = checked(address, "ADDRESS")
     with context_file.change(os.environ) as contexts:
         before = contexts.addresses.get(name, address)
         if before != address and not replace:
             raise Failure(
-                Exit.REFUSED, f"cannot add context {name}", f"it exists, as {before}",
+                Exit.REFUSED, f"cannot create context {name}", f"it exists, as {before}",
                 "say --replace, or take another name",
             )  # fmt: skip
         contexts.addresses[name] = address
@@ -147,26 +147,26 @@ def show(call: Call) -> None:
 
 
 @command(local=True)
-def rm(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
-    """Remove a context; the queue manager and what is on it stay as they are.
+def delete(call: Call, name: Name, dry: dry_run.DryRun = False) -> None:
+    """Delete a context; the queue manager and what is on it stay as they are.
 
     JSON: an object with context, address, current (whether it was that).
 
     Examples:
-      qmctl context rm nyc
-      qmctl context rm nyc --dry-run
+      qmctl context delete nyc
+      qmctl context delete nyc --dry-run
     """
     if dry:
         contexts = context_file.load(os.environ)
         row = _row(name, contexts.address(name), contexts.current)
-        dry_run.tell(call, row, f"remove context {name}, which is {row['address']}")
+        dry_run.tell(call, row, f"delete context {name}, which is {row['address']}")
         return
     with context_file.change(os.environ) as contexts:
         address = contexts.address(name)
         was_current = contexts.current == name
         del contexts.addresses[name]
         contexts.current = "" if was_current else contexts.current
-    words = f"removed context {name}, which was {address}"
+    words = f"deleted context {name}, which was {address}"
     words += "; no context is current now" if was_current else ""
     _tell(call, name, address, was_current, words)
 

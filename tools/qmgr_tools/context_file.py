@@ -9,6 +9,7 @@ beside it and renames that, so that who reads sees the old one or the new one.
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import Any
 
 from qmgr_tools.failure import Exit, Failure
 
+FILE_MAX_BYTES = 1 << 20
 FILE_MODE, DIRECTORY_MODE = 0o600, 0o700
 
 
@@ -41,7 +43,7 @@ class Contexts:
             return self.addresses[name]
         known = ", ".join(sorted(self.addresses))
         why = f"the known ones are {known}" if known else "none is defined yet"
-        remedy = "" if known else f"make it with: qmctl context add {name} HOST:PORT"
+        remedy = "" if known else f"make it with: qmctl context create {name} HOST:PORT"
         raise Failure(Exit.NOT_FOUND, f"there is no context {name}", why, remedy)
 
 
@@ -98,7 +100,7 @@ def change(environment: Mapping[str, str]) -> Iterator[Contexts]:
 
 def _read(path: Path) -> Contexts:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(_text(path))
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
@@ -109,6 +111,22 @@ def _read(path: Path) -> Contexts:
     if contexts is None:
         raise _unreadable(path, "it does not hold contexts")
     return contexts
+
+
+def _text(path: Path) -> str:
+    """Return what is in a file, which is neither a pipe nor a device, and not huge.
+
+    Raises:
+        OSError, ValueError: it is none, or cannot be read.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # A pipe would hang.
+    with open(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError("it is no file")
+        data = file.read(FILE_MAX_BYTES + 1)
+    if len(data) > FILE_MAX_BYTES:
+        raise ValueError(f"it is over {FILE_MAX_BYTES} bytes long")
+    return data.decode()
 
 
 def _decoded(found: Any) -> Contexts | None:

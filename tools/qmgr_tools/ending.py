@@ -10,7 +10,17 @@ import typer
 from qmgr_tools.failure import Exit, Failure, usage
 
 WIDTH = 80  # of a terminal that does not tell
-NO_NUMBER = re.compile(r"Input should be a valid (integer|number).*")  # as some Typers say it
+QUOTE = "'"
+PLAIN: tuple[
+    tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
+] = (  # words for what some Typers say
+    (re.compile(r"Input should be a valid (integer|number).*"), "it is no number"),
+    (re.compile(r"Input should be less than or equal to "), "at most "),
+    (re.compile(r"Input should be greater than or equal to "), "at least "),
+    (re.compile(r"Value error, "), ""),
+    (re.compile(r" \(Possible options: (--[a-z-]+)(, .*)?\)"), r"; did you mean \1?"),
+    (re.compile(r"\. Did you mean (.*)\?"), lambda m: f"; did you mean {m[1].replace(QUOTE, '')}?"),
+)
 # Typer and Click differ in where they keep it.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -67,7 +77,9 @@ def _misused(error: BaseException) -> int:
     if text.startswith("Usage:"):
         print(text, file=sys.stderr)
         return Exit.USAGE
-    what = NO_NUMBER.sub("it is no number", text[:1].lower() + text[1:].rstrip("."))
+    what = text[:1].lower() + text[1:].rstrip(".")
+    for pattern, words in PLAIN:
+        what = pattern.sub(words, what)
     path = context.command_path if context else "qmctl"
     why = " ".join(context.get_usage().split()) if context else ""
     remedy = f"see: {path} --help"

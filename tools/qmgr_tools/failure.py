@@ -130,7 +130,8 @@ def refused(doing: str, error: RequestError, better: str = "") -> Failure:
             Exit.UNAVAILABLE, f"do not know whether this was done: {doing}", why, remedy,
             error.code,
         )  # fmt: skip
-    remedy = remedy or try_of(error.code)
+    if error.code != ErrorCode.NAME_INVALID:  # Its text says what a name is, as try_of does.
+        remedy = remedy or try_of(error.code)
     return Failure(exit_of(error.code), f"cannot {doing}", why, remedy, error.code)
 
 

@@ -13,14 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_config.units import parse_bytes, parse_ms
-from qmgr_tools import output
+from qmgr_config.units import parse_bytes, parse_count, parse_ms
+from qmgr_tools import completion, output
 from qmgr_tools.failure import Failure, usage
 from qmgr_tools.output import Column, Row
 
 Columns = Annotated[
     str | None,
-    typer.Option(metavar="A,B,...", help='Which columns; "all" for all.', show_default=False),
+    typer.Option(
+        metavar="A,B,...",
+        help='Which columns; "all" for all.',
+        show_default=False,
+        autocompletion=completion.columns,
+    ),
 ]
 Where = Annotated[
     list[str] | None,
@@ -30,7 +35,12 @@ Where = Annotated[
 ]
 Sort = Annotated[
     str | None,
-    typer.Option(metavar="[-]COLUMN", help="-COLUMN: the highest first.", show_default=False),
+    typer.Option(
+        metavar="[-]COLUMN",
+        help="-COLUMN: the highest first.",
+        show_default=False,
+        autocompletion=completion.columns,
+    ),
 ]
 Limit = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="At most so many.", show_default=False)
@@ -41,6 +51,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+
+_OPERATORS = f"The operators are {' '.join(_COMPARE)}"
 
 
 class Listing:
@@ -83,8 +96,12 @@ def _column(name: str, known: Sequence[Column]) -> Column:
     for column in known:
         if column.key == name:
             return column
-    names = ", ".join(column.key for column in known)
-    raise usage(f"there is no column {name!r}", "columns are called as in JSON", f"take {names}")
+    from difflib import get_close_matches  # not for --help
+
+    names = [column.key for column in known]
+    near = get_close_matches(name.lower().replace("-", "_"), names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"take {', '.join(names)}"
+    raise usage(f"there is no column {name!r}", "columns are called as in JSON", remedy)
 
 
 def rows(
@@ -120,19 +137,29 @@ def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
     column = _column(name, known)
     compare = _COMPARE[sign]
     if column.is_number:
-        number = _number(text, column, said)
+        number = _number(text, column, sign, said)
         return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
     if sign not in ("=", "!="):
         raise _no_condition(text, f"{name} is text, which is compared by = and !=")
     return lambda row: fnmatchcase(column.cell(row), said) == (sign == "=")
 
 
-def _number(text: str, column: Column, said: str) -> int:
+def _number(text: str, column: Column, sign: str, said: str) -> int:
+    if said.startswith(("=", "<", ">", "!")):  # "=>0" is read as "=", then ">0".
+        meant = f"did you mean {said[0]}{sign}? " if f"{said[0]}{sign}" in _COMPARE else ""
+        raise _no_condition(text, f"{sign}{said[0]} is no operator", f"{meant}{_OPERATORS}")
     try:
-        return parse_ms(said) if column.key.endswith("_ms") else parse_bytes(said)
+        return _parser(column)(said)
     except ValueError as error:
         raise _no_condition(text, str(error)) from None
 
 
-def _no_condition(text: str, why: str) -> Failure:
-    return usage(f"--where {text!r} is no condition", why, "as in --where 'ready>0'")
+def _parser(column: Column) -> Callable[[object], int]:
+    """Return what reads a number of that column, by what it shows: sizes, durations, or neither."""
+    if column.key.endswith("_ms"):
+        return parse_ms
+    return parse_bytes if column.is_size else parse_count
+
+
+def _no_condition(text: str, why: str, remedy: str = "as in --where 'ready>0'") -> Failure:
+    return usage(f"--where {text!r} is no condition", why, remedy)

@@ -12,6 +12,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from qmgr_tools.ending import UsageError
 from qmgr_tools.failure import exit_codes_text
 
 REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage says so, by its braces.
@@ -29,11 +30,25 @@ Exit codes:
 \b
 A first session, with a daemon on this machine:
   qmgrd --name NYC --data-dir /tmp/nyc --tcp 127.0.0.1:7470 2>/tmp/nyc.log &
+  qmctl status --wait 10s   # once it serves
   qmctl queue create ORDERS
   qmctl put ORDERS 'one ton of apples'
   qmctl browse ORDERS       # look, and leave it there
   qmctl get ORDERS          # print it; once it is printed it is gone
   qmctl status --watch      # how all is, every 2 seconds; Ctrl-C ends it"""
+# By the verb of ours: what others call it.
+SYNONYMS = {
+    "create": ("add", "new", "define", "make", "declare"),
+    "alter": ("set", "edit", "update", "change", "modify"),
+    "ls": ("list", "l"),
+    "show": ("info", "describe", "inspect", "display"),
+    "purge": ("clear", "empty", "drain"),
+    "delete": ("rm", "remove", "del", "drop", "destroy"),
+    "close": ("kill", "disconnect"),
+    "put": ("send", "publish", "write"),
+    "get": ("receive", "consume", "read"),
+    "browse": ("peek",),
+}
 _EXAMPLES = "\n\nExamples:\n"
 
 
@@ -42,6 +57,11 @@ def parts(docstring: str, more_help: str = "") -> tuple[str, str | None]:
     text, mark, examples = docstring.replace("\b\nExamples:", "Examples:").partition(_EXAMPLES)
     above = f"{text}\n\n{more_help}".rstrip()
     return above, f"\b{mark[1:]}{examples}" if mark else None
+
+
+def first_example(docstring: str) -> str:
+    """Return the first example of a docstring, or nothing."""
+    return docstring.partition(_EXAMPLES)[2].partition("\n")[0]
 
 
 class Command(TyperCommand):
@@ -68,6 +88,23 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """Commands, of which the help tells before it tells of options."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that *args* name; where none is, say which may be meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            if meant := self._meant(args[0]):
+                error.message = f"No such command {args[0]!r}. Did you mean {', '.join(meant)}?"  # type: ignore[attr-defined]
+            raise
+
+    def _meant(self, word: str) -> list[str]:
+        """Return the commands, here or one below, that are called *word* elsewhere."""
+        verb = next((verb for verb, others in SYNONYMS.items() if word in others), word)
+        if verb in self.commands:
+            return [verb]
+        groups = {name: getattr(found, "commands", {}) for name, found in self.commands.items()}
+        return [f"{name} {verb}" for name, commands in groups.items() if verb in commands]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each in its section, then the options."""

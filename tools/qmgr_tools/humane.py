@@ -2,9 +2,13 @@
 
 from datetime import UTC, datetime
 
-from qmgr_config.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from qmgr_config.units import DAY_MS, GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIB
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_EXACT = {
+    "B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB,
+    "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
 _STEPS = ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
 US_PER_S = 1_000_000
 
@@ -16,6 +20,13 @@ def size(size_bytes: int) -> str:
         amount, unit = amount / 1024, unit + 1
     text = f"{amount:.1f}".removesuffix(".0")
     return f"{text} {_BINARY[unit]}"
+
+
+def exact_size(size_bytes: int) -> str:
+    """Return a size exactly, as one may give it, in its shortest number: "64 MB", "1 GiB"."""
+    fitting = [unit for unit, unit_bytes in _EXACT.items() if size_bytes % unit_bytes == 0]
+    unit = min(fitting, key=lambda unit: size_bytes // _EXACT[unit])
+    return f"{size_bytes // _EXACT[unit]} {unit}"
 
 
 def duration(time_ms: int) -> str:

@@ -49,8 +49,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
     },
     "This program": {
         "context": group(
-            "Names for the addresses of queue managers", context.MORE_HELP, add=context.add,
-            ls=context.ls, use=context.use, show=context.show, rm=context.rm,
+            "Names for the addresses of queue managers", context.MORE_HELP, create=context.create,
+            ls=context.ls, use=context.use, show=context.show, delete=context.delete,
         ),
         "bench": group(
             "Measure how fast a queue manager is", put=bench.put, get=bench.get, putget=bench.putget
@@ -84,6 +84,7 @@ for section, commands in TREE.items():
 def main() -> None:
     """Run the command and exit with its code."""
     streams.complete()
+    completion.install()
     if completion.is_wanted():
         sys.exit(completion.answer(lambda: run([])))
     sys.exit(run(sys.argv[1:]))

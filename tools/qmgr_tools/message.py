@@ -52,7 +52,12 @@ Body = Annotated[
 ]
 File = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The message is what FILE holds.", show_default=False),
+    typer.Option(
+        metavar="FILE",
+        help="The message is what FILE holds.",
+        show_default=False,
+        autocompletion=completion.files,
+    ),
 ]
 Stdin = Annotated[
     bool, typer.Option("--stdin", help="The message is what comes on standard input.")
@@ -61,7 +66,7 @@ Lines = Annotated[
     bool, typer.Option("--lines", help="A message for each line of FILE, or of standard input.")
 ]
 Priority = Annotated[
-    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help="9 is got first.")
+    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
 ]
 CorrelationId = Annotated[
     str,
@@ -92,13 +97,16 @@ GivenUid = Annotated[
 Count = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
 All = Annotated[bool, typer.Option("--all", help="Until the queue is empty.")]
 Wait = Annotated[
-    int, typer.Option(metavar="TIME", parser=option.wait, help='For each one: "5s", "500 ms".')
+    int,
+    typer.Option(
+        metavar="TIME", parser=option.wait, help=f'For each one, as in "5s"; {option.WAITS}.'
+    ),
 ]
 Lease = Annotated[
     int,
     typer.Option(
         metavar="TIME", parser=option.lease, show_default="the queue's",
-        help="How long it may take to print one.",
+        help=f"How long it may take to print one; {option.LEASE_MAX}.",
     ),
 ]  # fmt: skip
 Release = Annotated[
@@ -227,7 +235,7 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         rate = f", {done / passed_s:,.0f} a second" if is_rated else ""
         output.say(f"put on {queue}: {messages(done - len(refusals))}{rate}")
     if refusals:
-        raise refused(f"put {len(refusals)} of {done} messages on {queue}", refusals[0])
+        raise refused(f"put {len(refusals)} of {messages(done)} on {queue}", refusals[0])
 
 
 def _batches(source: BinaryIO) -> Iterator[list[bytes]]:

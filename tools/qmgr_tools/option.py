@@ -10,7 +10,8 @@ from typing import Any
 
 import typer
 
-from qmgr_config.units import parse_bytes, parse_ms, shown
+from qmgr_config.units import ms_text, parse_bytes, parse_ms, shown
+from qmgr_protocol.limits import QUEUE_LIMITS
 from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
@@ -19,6 +20,12 @@ from qmgr_tools.failure import usage
 
 NUMBER_MAX = 2**63 - 1  # that the protocol has
 DEFAULT = "default"  # an option that takes a value back
+# Of a queue, for the help.
+DEPTHS = "{:,} to {:,}".format(*QUEUE_LIMITS["depth_max"])
+SIZES = " to ".join(map(humane.exact_size, QUEUE_LIMITS["bytes_max"]))
+LEASES = " to ".join(map(ms_text, QUEUE_LIMITS["lease_ms"]))
+LEASE_MAX = f"at most {ms_text(LEASE_MAX_MS)}"
+WAITS = f"at most {ms_text(WAIT_MAX_MS)}"
 TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
@@ -36,6 +43,31 @@ def messages(text: str | int) -> int:
     if not re.fullmatch("[0-9]{1,19}", said) or not 1 <= int(said) <= NUMBER_MAX:
         raise typer.BadParameter(f"{shown(said)} is no number of messages, 1 or more")
     return int(said)
+
+
+def depth_max(text: str | int) -> int:
+    """Return the most messages of a queue."""
+    return _within("depth_max", messages(text), "{:,}".format)
+
+
+def bytes_max(text: str | int) -> int:
+    """Return the most bytes of a queue."""
+    return _within("bytes_max", size(text), humane.exact_size)
+
+
+def lease_of_queue(text: str | int) -> int:
+    """Return for how long messages of a queue may be held, in milliseconds."""
+    return _within("lease_ms", _time_ms(text), ms_text)
+
+
+def _within(limit: str, number: int, shown_as: Callable[[int], str]) -> int:
+    low, high = QUEUE_LIMITS[limit]
+    if low <= number <= high:
+        return number
+    fault = "small" if number < low else "large"
+    raise typer.BadParameter(
+        f"{shown_as(number)} is too {fault} ({shown_as(low)} to {shown_as(high)})"
+    )
 
 
 def or_default(parse: Callable[[str | int], int]) -> Callable[[str], int | str]:
@@ -58,9 +90,10 @@ def lease(text: str | int) -> int:
 
 
 def seconds(text: str | float) -> float:
-    """Return a duration in seconds, as in "5", "5s" or "500 ms": for an option of that name."""
-    said = f"{text} s" if str(text).replace(".", "", 1).isdigit() else str(text)
-    time_ms = _time_ms(said)
+    """Return a duration in seconds, as in "5s" or "500 ms"; a default as it is."""
+    if isinstance(text, float):
+        return text
+    time_ms = _time_ms(text)
     if not time_ms:
         raise typer.BadParameter(f"{text} is no time to work in")
     return _at_most(time_ms, WAIT_MAX_MS) / 1000
@@ -90,9 +123,7 @@ def _checked(parse: Any, text: object) -> int:
 
 def _at_most(time_ms: int, limit_ms: int) -> int:
     if time_ms > limit_ms:
-        raise typer.BadParameter(
-            f"{humane.duration(time_ms)} is too long, at most {humane.duration(limit_ms)}"
-        )
+        raise typer.BadParameter(f"{ms_text(time_ms)} is too long, at most {ms_text(limit_ms)}")
     return time_ms
 
 

@@ -1,9 +1,9 @@
 """What commands print: tables and facts for people, JSON for scripts.
 
 On a terminal tables are aligned, coloured (unless NO_COLOR is set) and held to its width: long
-columns go below their row, other text is folded, nothing is cut. Elsewhere a row is a line, its
-cells separated by tabs. JSON has the keys that the help of each command names, whole numbers of
-bytes and milliseconds, and times in RFC 3339.
+columns go below their row, other text is folded; nothing is cut but names that others gave.
+Elsewhere a row is a line, its cells separated by tabs. JSON has the keys that the help of each
+command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
 """
 
 import json
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from qmgr_config.units import ms_text
 from qmgr_tools import humane
 from qmgr_tools.failure import one_line
 
 Row = Mapping[str, Any]
 GAP = 2
 WIDTH_MIN = 8
+NAME_MAX = 64  # characters
 INDENT = 4  # of what stands below a row
 # Of states, of queues and of links.
 STYLES = {
@@ -59,6 +61,13 @@ class Column:
     text: Callable[[Any], str] = plain
     is_number: bool = False
     is_long: bool = False  # goes below its row where the table is too wide
+    is_size: bool = False  # a number of bytes
+    shown_max: int = 0  # characters in a table; 0: all
+
+    def shown(self, row: Row) -> str:
+        """Return what a table shows of the cell."""
+        cell = self.cell(row)
+        return f"{cell[: self.shown_max - 1]}…" if 0 < self.shown_max < len(cell) else cell
 
     def cell(self, row: Row) -> str:
         """Return what stands in this column for *row*."""
@@ -83,12 +92,27 @@ def count(key: str, title: str = "") -> Column:
 
 def size(key: str, title: str = "") -> Column:
     """Return a column of sizes in bytes."""
-    return Column(key, title or _title(key), humane.size, is_number=True)
+    return Column(key, title or _title(key), humane.size, is_number=True, is_size=True)
 
 
 def duration(key: str, title: str = "") -> Column:
     """Return a column of durations in milliseconds."""
     return Column(key, title or _title(key), humane.duration, is_number=True)
+
+
+def exact_size(key: str, title: str = "") -> Column:
+    """Return a column of sizes that people set: shown as exactly as that."""
+    return Column(key, title or _title(key), humane.exact_size, is_number=True, is_size=True)
+
+
+def exact_duration(key: str, title: str = "") -> Column:
+    """Return a column of durations that people set: shown as exactly as that."""
+    return Column(key, title or _title(key), ms_text, is_number=True)
+
+
+def name(key: str, title: str = "") -> Column:
+    """Return a column of names that others gave, of any length: JSON alone has more than a part."""
+    return Column(key, title or _title(key), shown_max=NAME_MAX)
 
 
 def _title(key: str) -> str:
@@ -97,7 +121,7 @@ def _title(key: str) -> str:
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print a row for each of *rows*."""
-    cells = [[column.cell(row) for column in columns] for row in rows]
+    cells = [[column.shown(row) for column in columns] for row in rows]
     if not sys.stdout.isatty():
         for line in ([column.title for column in columns], *cells):
             print("\t".join(line))

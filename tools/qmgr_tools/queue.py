@@ -50,8 +50,8 @@ COLUMNS = (
     output.count("purged"),
     output.count("damaged"),
     output.count("depth_max"),
-    output.size("bytes_max"),
-    output.duration("lease_ms"),
+    output.exact_size("bytes_max"),
+    output.exact_duration("lease_ms"),
     output.Column("given", "GIVEN", output.listed),
     output.Column("put_inhibit", "PUT INHIBIT", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
@@ -80,22 +80,24 @@ def create(
     depth_max: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="The most messages.", parser=option.messages,
+            metavar="N", help=f"The most messages: {option.DEPTHS}.", parser=option.depth_max,
             show_default="the daemon's",
         ),
     ] = None,
     bytes_max: Annotated[
         int | None,
         typer.Option(
-            metavar="SIZE", help='The most bytes: "64 MiB".', parser=option.size,
+            metavar="SIZE", help=f'The most bytes, as in "64 MiB": {option.SIZES}.',
+            parser=option.bytes_max,
             show_default="the daemon's",
         ),
     ] = None,
     lease: Annotated[
         int | None,
         typer.Option(
-            metavar="TIME", help='How long a message may be held before others get it: "30s".',
-            parser=option.lease, show_default="the daemon's",
+            metavar="TIME", parser=option.lease_of_queue,
+            help=f"How long a message may be held before others get it: {option.LEASES}.",
+            show_default="the daemon's",
         ),
     ] = None,
 ) -> None:  # fmt: skip
@@ -247,7 +249,9 @@ def delete(
     yes: Yes = False,
     dry: dry_run.DryRun = False,
 ) -> None:
-    """Delete a queue; with --purge even one that holds messages. Asks first.
+    """Delete a queue; with --purge even one that holds messages.
+
+    Asks where messages would be lost; --yes does not.
 
     \b
     JSON: an object with queue and messages, how many went with it
@@ -281,7 +285,7 @@ def delete(
 
 @command()
 def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
-    """Remove the messages that are on a queue now and not leased. Asks first.
+    """Remove the messages that are on a queue now and not leased; asks first.
 
     \b
     JSON: an object with queue and messages, how many were removed

@@ -14,22 +14,22 @@ from qmgr_tools.queue import COLUMNS, LIMITS, AnyName, with_state
 DepthMax = Annotated[
     Any,
     typer.Option(
-        metavar="N", help="The most messages.", show_default=False,
-        parser=option.or_default(option.messages),
+        metavar="N", help=f"The most messages: {option.DEPTHS}.", show_default=False,
+        parser=option.or_default(option.depth_max),
     ),
 ]  # fmt: skip
 BytesMax = Annotated[
     Any,
     typer.Option(
-        metavar="SIZE", help='The most bytes: "64 MiB".', show_default=False,
-        parser=option.or_default(option.size),
+        metavar="SIZE", help=f'The most bytes, as in "64 MiB": {option.SIZES}.', show_default=False,
+        parser=option.or_default(option.bytes_max),
     ),
 ]  # fmt: skip
 Lease = Annotated[
     Any,
     typer.Option(
-        metavar="TIME", help='How long a message may be held: "30 s".', show_default=False,
-        parser=option.or_default(option.lease),
+        metavar="TIME", help=f"How long a message may be held: {option.LEASES}.",
+        parser=option.or_default(option.lease_of_queue), show_default=False,
     ),
 ]  # fmt: skip
 PutInhibit = Annotated[
@@ -91,10 +91,16 @@ def alter(
         )  # fmt: skip
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
-            _tell(call, queue, _altered(queue, client.queue_show(queue), changes), is_dry=True)
+            _tell(
+                call,
+                queue,
+                _altered(queue, client.queue_show(queue), changes),
+                changes,
+                is_dry=True,
+            )
             return
         row = client.queue_alter(queue, changes)
-    _tell(call, queue, row, is_dry=False)
+    _tell(call, queue, row, changes, is_dry=False)
 
 
 def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -115,15 +121,18 @@ def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[s
     return row | {"changed": changed}
 
 
-def _tell(call: Call, queue: str, row: dict[str, Any], *, is_dry: bool) -> None:
+def _tell(
+    call: Call, queue: str, row: dict[str, Any], asked: dict[str, Any], *, is_dry: bool
+) -> None:
     told = "; ".join(_changes(row.get("changed", {})))
+    already = ", ".join(_already(row, asked))
     what = f"queue {queue}: {told}" if told else ""
     if is_dry and (call.is_json or told):
         dry_run.tell(call, with_state(row), f"alter {what}")
     elif call.is_json:
         output.document(with_state(row))
     else:
-        output.say(f"altered {what}" if told else f"queue {queue} is so already")
+        output.say(f"altered {what}" if told else f"nothing to change on queue {queue}: {already}")
     if not call.is_json:
         after = {key: values[1] for key, values in row.get("changed", {}).items()}
         for words in _over(row | after, "would be" if is_dry else "are"):
@@ -136,6 +145,14 @@ def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
         if column.key in changed:
             before, after = (column.cell({column.key: value}) for value in changed[column.key])
             yield f"{column.title.lower()} {before} -> {after or 'the default'}"
+
+
+def _already(row: dict[str, Any], asked: dict[str, Any]) -> Iterator[str]:
+    """Yield what is as it was *asked*, in words."""
+    for column in COLUMNS:
+        if column.key in asked:
+            is_default = " by default" * (asked[column.key] is None)
+            yield f"{column.title.lower()} is {column.cell(row)}{is_default} already"
 
 
 def _over(row: dict[str, Any], are: str) -> Iterator[str]:

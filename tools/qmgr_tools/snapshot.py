@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from qmgr_tools import output, progress
+from qmgr_tools import completion, output, progress
 from qmgr_tools.command import Call, command
 
 FACTS = (
@@ -31,7 +31,13 @@ QUEUES = (
 def snapshot(
     call: Call,
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", show_default=False, help="A new directory.")
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            show_default=False,
+            help="A new directory.",
+            autocompletion=completion.files,
+        ),
     ],
 ) -> None:
     """Write a snapshot of the store to a new directory, while the daemon works.

@@ -1,8 +1,10 @@
 """qmctl status: how the queue manager is."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from qmgr_tools import output, watch
+import typer
+
+from qmgr_tools import option, output, watch
 from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
@@ -41,9 +43,20 @@ FACTS = (
 )
 
 
+Wait = Annotated[
+    int,
+    typer.Option(
+        metavar="TIME", parser=option.wait, show_default=False,
+        help=f'Until it answers, as in "10s"; {option.WAITS}.',
+    ),
+]  # fmt: skip
+
+
 @command(watched=True)
-def status(call: Call) -> None:
+def status(call: Call, wait: Wait = 0) -> None:
     """Show how the queue manager is.
+
+    With --wait a daemon that is starting is waited for.
 
     "store used" of "store at most" is what the messages take; past its limits puts are refused,
     and "puts refused" says why.
@@ -62,13 +75,17 @@ def status(call: Call) -> None:
 
     Examples:
       qmctl status
+      qmctl status --wait 10s     # a daemon that was started just now
       qmctl status --watch 5s
       qmctl --context nyc status -o json
     """
 
+    doing = "ask for the status"
+    if wait:
+        call.check(doing, wait)
     where = call.where()
 
     def ask(client: "Client") -> dict[str, Any]:
         return where | client.status()
 
-    watch.follow(call, "ask for the status", ask, lambda row: output.facts(FACTS, row))
+    watch.follow(call, doing, ask, lambda row: output.facts(FACTS, row))

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools import humane, output, progress
+from qmgr_tools import completion, humane, output, progress
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure
 
 Directory = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", show_default=False,
+        metavar="DIR", show_default=False, autocompletion=completion.files,
         help="A data directory whose daemon is stopped, or a snapshot.",
     ),
 ]  # fmt: skip
@@ -164,7 +164,8 @@ def stat(
                                 transaction of the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth, bytes,
-                priorities (an object), oldest_us, set_aside
+                priorities (an object; none of a transmission
+                queue), oldest_us, set_aside
 
     Examples:
       qmctl store stat /var/lib/qmgrd
@@ -175,6 +176,9 @@ def stat(
 
         found: dict[str, Any] = census(directory)
     queues = found["queues"]
+    for row in queues:
+        if row["kind"] == "transmission":  # These have their turn, whatever their priority.
+            row["priorities"] = {}
     if call.is_json:
         output.document(found | {"queues": queues[:top]})
         return

@@ -5,6 +5,7 @@ holds listening.json, in which a running daemon says where it listens. A context
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,13 +52,13 @@ def find(
     if len(given) > 1:
         raise usage(f"{' and '.join(given)} are given together", "they exclude each other")
     if connect is not None:
-        return Target(checked(connect, "--connect"), "--connect")
+        return Target(_given(connect, "--connect", environment), "--connect")
     if data_dir is not None:
         return Target(of_data_dir(data_dir), "--data-dir")
     if context is not None:
         return _of_context(context, "--context", context_file.load(environment))
     if said := environment.get(ENVIRONMENT):
-        return Target(checked(said, ENVIRONMENT), ENVIRONMENT)
+        return Target(_given(said, ENVIRONMENT, environment), ENVIRONMENT)
     contexts = context_file.load(environment)
     if said := environment.get(CONTEXT_ENVIRONMENT):
         return _of_context(said, CONTEXT_ENVIRONMENT, contexts)
@@ -68,6 +69,17 @@ def find(
 
 def _of_context(name: str, source: str, contexts: context_file.Contexts) -> Target:
     return Target(checked(contexts.address(name), f"context {name}"), source, name)
+
+
+def _given(text: str, source: str, environment: Mapping[str, str]) -> str:
+    """Return *text* if it is an address; where it is the name of a context, the failure says so."""
+    try:
+        return checked(text, source)
+    except Failure as failure:
+        what, why, remedy = failure.parts
+        if text in context_file.load(environment).addresses:
+            remedy = f"a context? --context {text}"
+        raise usage(what, why, remedy) from None
 
 
 def checked(text: str, source: str) -> str:
@@ -103,7 +115,7 @@ def of_data_dir(data_dir: Path) -> str:
     try:
         addresses = json.loads(path.read_text())
     except FileNotFoundError:
-        start = f"start it with: qmgrd --data-dir {data_dir}"
+        start = f"start it with: qmgrd --name NAME --data-dir {shlex.quote(str(data_dir))}"
         raise Failure(Exit.UNAVAILABLE, what, f"there is no {path}", start) from None
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(Exit.FAILED, what, f"{path}: {error}", "say --connect") from None

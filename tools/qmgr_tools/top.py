@@ -39,7 +39,7 @@ def top(
         float,
         typer.Option(
             "--delay", "-d", metavar="TIME", parser=option.seconds,
-            help='Between two looks: "10s", "500ms".', show_default="2s",
+            help='Between two looks, as in "10s"; at least 100 ms.', show_default="2s",
         ),
     ] = 2.0,
     batch: Annotated[

@@ -108,11 +108,11 @@ LINKS = View(
 CONNECTIONS = View(
     "connections", "connection",
     (
-        output.count("connection", "ID"), output.text("name"), output.text("kind"),
-        output.text("address"), count("waiting", "WAITING"), output.size("waiting_bytes", "BYTES"),
+        output.count("connection", "ID"), output.name("name"), output.text("kind"),
+        output.name("address"), count("waiting", "WAITING"), output.size("waiting_bytes", "BYTES"),
         output.size("unsent_bytes", "UNSENT"), count("leased", "LEASED"),
         count("consumers", "CONS"), count("gets", "GETS"),
-        output.duration("open_ms", "OPEN FOR"), output.text("software"),
+        output.duration("open_ms", "OPEN FOR"), output.name("software"),
     ),
     "connection",
     ("software", "gets", "unsent_bytes", "kind", "address", "waiting_bytes", "open_ms"),

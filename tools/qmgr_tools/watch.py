@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
     from qmgr_tools.command import Call
 
-EVERY = "2"  # seconds, where --watch stands alone
+EVERY = "2s"  # where --watch stands alone
 RETRY_S = 1.0  # at most, between tries to reach a daemon that is lost
 OPTION = "--watch"
 
@@ -33,7 +33,7 @@ Watch = Annotated[
     typer.Option(
         OPTION, metavar="[TIME]", parser=option.seconds, show_default=False,
         autocompletion=completion.of_argument,
-        help=f'Again and again until Ctrl-C: every TIME ("5s"; else {EVERY} s).',
+        help=f'Again and again until Ctrl-C: every TIME ("5s"; else {EVERY}).',
     ),
 ]  # fmt: skip
 Value = TypeVar("Value")

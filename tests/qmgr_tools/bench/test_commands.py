@@ -39,7 +39,7 @@ def test_bench_in_words(qm: Qmctl) -> None:
 
 
 def test_time_ends_a_bench(qm: Qmctl) -> None:
-    assert qm("bench", "put", "--seconds", "100 ms", "-o", "json").json["messages"] > 0
+    assert qm("bench", "put", "--duration", "100 ms", "-o", "json").json["messages"] > 0
 
 
 @pytest.mark.parametrize(

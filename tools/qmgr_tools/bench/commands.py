@@ -16,6 +16,7 @@ from qmgr_tools.failure import Exit, Failure, refused
 
 QUEUE = "qmctl.bench"
 PRODUCERS_MAX = 500
+OWN = "Each has its own connection"
 BAR_WIDTH = 40
 SPAN_MIN_MS = 2.0**-10  # so that 1 ms begins a span, too
 
@@ -33,7 +34,11 @@ Backlog = Annotated[int, typer.Option("--count", metavar="N", min=1, help="The b
 Seconds = Annotated[
     float,
     typer.Option(
-        metavar="TIME", parser=option.seconds, help="Stop after so long.", show_default="5s"
+        "--duration",
+        metavar="TIME",
+        parser=option.seconds,
+        show_default="5s",
+        help='Stop after so long, as in "5s".',
     ),
 ]
 Size = Annotated[
@@ -41,13 +46,15 @@ Size = Annotated[
     typer.Option(metavar="SIZE", parser=option.size, help="Of each body.", show_default="256 B"),
 ]
 Producers = Annotated[
-    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
 ]
 Inflight = Annotated[
     int, typer.Option(metavar="N", min=1, help="Puts of a producer without an answer, at most.")
 ]
 Consumers = Annotated[
-    int, typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help="Each has its own connection.")
+    int,
+    typer.Option(metavar="N", min=1, max=PRODUCERS_MAX, help=f"{OWN}; at most {PRODUCERS_MAX}."),
 ]
 Rate = Annotated[
     float | None,
@@ -66,7 +73,9 @@ OneAFrame = Annotated[
     ),
 ]
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
-Priority = Annotated[int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX)]
+Priority = Annotated[
+    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
+]
 
 TIMES = {
     "put": "put, until on disk", "end_to_end": "put, until got", "ack": "ack, until on disk",
@@ -102,7 +111,7 @@ def put(
     """Measure puts: each producer keeps its window full, or all keep to a rate.
 
     Examples:
-      qmctl bench put --seconds 10s --producers 16 --inflight 64
+      qmctl bench put --duration 10s --producers 16 --inflight 64
       qmctl bench put --rate 5000 --size 1KiB -o json
     """
     _measure(
@@ -140,7 +149,7 @@ def putget(
     """Measure puts and, at the same time, consumers that acknowledge each message.
 
     Examples:
-      qmctl bench putget --seconds 10s
+      qmctl bench putget --duration 10s
       qmctl bench putget --rate 2000 --consumers 2 -o json
     """
     _measure(
