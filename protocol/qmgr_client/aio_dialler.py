@@ -119,7 +119,7 @@ class Dialler:
         except OSError as error:
             session.why, hint = explained(error)
             return hint
-        return "is it a qmgrd? its log says more" if session.why else ""
+        return "is it a qmgrd? what does its log say?" if session.why else ""
 
     async def _connect(self) -> None:
         host, port, path = self._address
