@@ -10,7 +10,7 @@ from qmgr_tools import completion, dry_run, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.humane import messages
+from qmgr_tools.humane import duration, messages
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
 
@@ -67,8 +67,8 @@ COLUMNS = (
     output.duration("down_ms", "DOWN FOR"),
     output.duration("redial_ms", "DIALS IN"),
     output.duration("retry_ms", "TRIES IN"),
-    output.text("blocked_queue", "BLOCKED FOR"),
     output.text("blocked_uid", "BLOCKED BY"),
+    output.text("blocked_queue", "BOUND FOR"),
     output.count("blocked_behind", "BEHIND IT"),
     output.Column("addresses", "ADDRESSES", output.listed),
     output.long_text("error"),
@@ -262,9 +262,10 @@ def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: 
     """Return what a start has done to a link, in words."""
     was, error = before.get("state"), before.get("error")
     if was == "blocked":
+        later = duration(before.get("retry_ms") or 0)
         return (
-            f"link {link} was not stopped, but is blocked: {error}; "
-            "it tries again now, and later by itself"
+            f"link {link} was not stopped: it is blocked, and tries now what it would have tried "
+            f"by itself in {later}: {error}"
         )
     if was in ON_ITS_WAY:
         return f"link {link} was not stopped: it is {row.get('state')}"
