@@ -271,6 +271,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _unix_path_fits_a_socket_address(self) -> "Config":
         path_bytes = len(bytes(self.unix_path or Path()))
+        if "\0" in self.listen.unix:
+            raise ValueError(f"listen.unix: {shown(self.listen.unix)} is not the path of a socket")
         if path_bytes > UNIX_PATH_MAX_BYTES:
             raise ValueError(
                 f"listen.unix: {self.unix_path} is {path_bytes} bytes long, "

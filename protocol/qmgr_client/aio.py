@@ -69,7 +69,8 @@ def connect(
         coalesce: whether what is put in one turn of the loop is sent together.
 
     Raises:
-        ValueError: *address* names nothing, *producer_id* is not 16 bytes, or a time is negative.
+        ValueError: *address* names nothing, *name* is no text of UTF-8, *producer_id* is not 16
+            bytes, or a time is negative.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
@@ -77,10 +78,21 @@ def connect(
     return QueueManager(
         addresses.parse(address),
         ClientCore(
-            name or client_name(), producer_id, instance=secrets.randbits(63), coalesce=coalesce
+            _checked(name) or client_name(),
+            producer_id,
+            instance=secrets.randbits(63),
+            coalesce=coalesce,
         ),
         Patience(wait_ms, give_up_ms if reconnect else 0),
     )
+
+
+def _checked(name: str) -> str:
+    try:
+        str.encode(name)
+    except (TypeError, UnicodeEncodeError):
+        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
+    return name
 
 
 class QueueManager(Admin):

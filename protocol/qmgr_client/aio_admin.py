@@ -19,8 +19,12 @@ class Admin:
     async def alter_queue(self, queue: str, /, **changes: int | None) -> dict[str, Any]:
         """Change attributes of a queue for good, as in ``put_inhibit=True, depth_max=1_000``.
 
-        None stands for the queue manager's default. Return the row, with what is other than before
+        None stands for the queue manager's default. Returns the row, with what is other than before
         under "changed": attribute to [before, after]; nothing, if it was so already.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN; VALUE_INVALID: an attribute that this kind of queue has
+                not, or out of range: then none is changed.
         """
         return await self._row(m.QueueAlter, queue, changes)
 
@@ -108,7 +112,11 @@ class Admin:
         return rows
 
     async def connection_close(self, connection: int) -> dict[str, Any]:
-        """Close another connection: its client is told to stay away. Returns its row."""
+        """Close another connection: its client is told to stay away. Returns its row.
+
+        Raises:
+            RequestError: CONNECTION_UNKNOWN; VALUE_INVALID: it is this very connection.
+        """
         return await self._row(m.ConnectionClose, connection)
 
     async def snapshot(self, directory: str) -> dict[str, Any]:

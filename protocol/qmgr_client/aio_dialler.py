@@ -119,6 +119,9 @@ class Dialler:
         except OSError as error:
             session.why, hint = explained(error)
             return hint
+        except UnicodeError as error:  # No name of a host: "a..b" has an empty label.
+            session.why = str(error)
+            return "is the name right?"
         return "is it a qmgrd? what does its log say?" if session.why else ""
 
     async def _connect(self) -> None:

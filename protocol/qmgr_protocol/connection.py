@@ -58,9 +58,9 @@ class Connection:
         """Begin.
 
         Args:
-            joined_max: puts of one stream that follow each other in what is received at once
-                become one put, of at most so many records: who puts one message a frame is
-                then served nearly as cheaply as who puts many.
+            joined_max: puts of a client that follow each other on one stream in what is received
+                at once become one put, of at most so many records: who puts one message a frame
+                is then served nearly as cheaply as who puts many.
         """
         self.side = side
         self._joined_max = joined_max
@@ -192,6 +192,8 @@ class Connection:
         if type(message) is m.Hello:
             _check_hello(message)
             self.hello = message
+            if message.role == "queue-manager":
+                self._joined_max = 0  # A link counts its puts by their answers: each needs its own.
             if self.side is Side.DIALLER:
                 self._decoder.limit_bytes = FRAME_MAX_LEAST_BYTES
         elif type(message) is m.Welcome:

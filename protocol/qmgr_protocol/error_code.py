@@ -26,10 +26,8 @@ class ErrorClass(IntEnum):
     RETRY_LATER = 1, "later", "The same request may succeed later."
     NEVER = 2, "never", "The same request fails again."
     UNKNOWN_OUTCOME = (
-        3,
-        "unknown",
-        ("It may have been done: ask, or send it again if it is idempotent."),
-    )
+        3, "unknown", "It may have been done: ask, or send it again if it is idempotent.",
+    )  # fmt: skip
 
 
 _LATER, _NEVER, _UNKNOWN = ErrorClass

@@ -18,7 +18,7 @@ LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Role: TypeAlias = Literal["client", "queue-manager"]
-Message: TypeAlias = Any  # One of the classes of this module; a union of 38 helps nobody.
+Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
 
 
 class Hello(NamedTuple):

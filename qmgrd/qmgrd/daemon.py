@@ -139,7 +139,7 @@ class Daemon:
         for address in self.config.listen.addresses:
             if not address.is_loopback:
                 log.warning("insecure listen: anybody who reaches it may do anything",
-                            address=f"{address.host}:{address.port}")  # fmt: skip
+                            address=str(address))  # fmt: skip
         gc.collect()
         gc.freeze()
         self._notifier.ready(

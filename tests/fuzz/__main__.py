@@ -18,6 +18,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="frames to send")
     parser.add_argument("--seed", type=int, default=0, help="of the first round")
     arguments = parser.parse_args()
+    if arguments.count < 1:
+        parser.error("--count is to be positive: nothing would be tried")
     start = time.monotonic()
     memory_kib = 0
     longest_s = 0.0

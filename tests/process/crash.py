@@ -181,6 +181,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--dir", type=Path, default=Path("build/crash"))
     options = parser.parse_args()
+    if options.cycles < 1:
+        parser.error("--cycles is to be positive: nothing would be tried")
     seed = random.randrange(2**32) if options.seed is None else options.seed
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)

@@ -101,11 +101,18 @@ async def test_client_that_is_not_open_says_so() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"producer_id": "x" * 16}, {"producer_id": b""}, {"wait_ms": -1}, {"give_up_ms": -1}],
-    ids=str,
+    [
+        {"producer_id": "x" * 16},
+        {"producer_id": b""},
+        {"wait_ms": -1},
+        {"give_up_ms": -1},
+        {"name": "\udcff"},
+        {"name": 5},
+    ],
+    ids=repr,
 )
 async def test_client_that_cannot_be_is_a_value_error(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"is not 16 bytes|is negative"):
+    with pytest.raises(ValueError, match=r"is not 16 bytes|is negative|is no text"):
         connect("127.0.0.1:1", **wrong)
 
 

@@ -131,3 +131,9 @@ async def test_lost_connection_is_given_up_after_a_while(tmp_path: Path) -> None
         with pytest.raises(ConnectionEnded, match="no connection to unix:"):
             await asking
         await manager.close()
+
+
+async def test_host_that_can_have_no_name_is_told() -> None:
+    with pytest.raises(ConnectFailed, match="label empty") as failure:
+        await connect("a..b:7470").open()
+    assert failure.value.hint == "is the name right?"

@@ -157,3 +157,8 @@ def test_the_path_of_the_unix_socket_fits_its_address() -> None:
     Config(queue_manager=deep, listen=Listen(unix="off"))
     with pytest.raises(ValidationError, match=r"listen.unix: /x+/qmgrd.sock is 112 bytes long"):
         Config(queue_manager=deep)
+
+
+def test_the_path_of_the_unix_socket_has_no_zero_byte() -> None:
+    with pytest.raises(ValidationError, match=r"listen\.unix: .* is not the path of a socket"):
+        Config.model_validate({"listen": {"unix": "/tmp/a\0b"}})

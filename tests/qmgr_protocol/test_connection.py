@@ -368,6 +368,14 @@ def test_puts_become_one_up_to_a_limit() -> None:
     assert joining(put(1), put(2), records_max=0) == [put(1), put(2)]
 
 
+def test_puts_of_a_link_stay_apart() -> None:
+    connection = Connection(Side.LISTENER, joined_max=10)
+    connection.receive(frame(HELLO["queue-manager"]), 0)
+    connection.send(WELCOME)
+    found = connection.receive(frame(put(1)) + frame(put(2)), 0)
+    assert [message for message, _ in found] == [put(1), put(2)]
+
+
 @pytest.mark.parametrize("at_", [1, 2, 3, 5])
 def test_put_that_is_wrong_is_told_though_it_follows_another(at_: int) -> None:
     connection = Connection(Side.LISTENER, joined_max=10)

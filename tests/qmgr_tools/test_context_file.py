@@ -137,3 +137,11 @@ def test_current_one_that_is_gone_is_none(environment: dict[str, str], file: Pat
 def test_no_context_at_all_says_how_to_make_one() -> None:
     with pytest.raises(Failure, match="none is defined yet -- make it with: qmctl context add nyc"):
         Contexts().address("nyc")
+
+
+def test_file_of_a_thousand_brackets_is_told(environment: dict[str, str], file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("[" * 100_000)
+    with pytest.raises(Failure, match="cannot read the contexts") as refusal:
+        load(environment)
+    assert refusal.value.exit_code is Exit.FAILED

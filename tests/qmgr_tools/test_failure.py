@@ -158,3 +158,9 @@ def test_wrong_usage_points_at_the_help() -> None:
 )
 def test_control_characters_reach_no_terminal(text: str, line: str) -> None:
     assert one_line(text) == line
+
+
+def test_what_is_too_long_to_read_loses_its_middle() -> None:
+    failure = Failure(Exit.USAGE, "x" * 100_000, f"{'y' * 100_000} is no name")
+    assert [len(part) < 700 for part in failure.parts] == [True, True]
+    assert failure.parts[1].endswith("yy is no name")

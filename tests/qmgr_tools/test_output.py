@@ -131,3 +131,25 @@ def test_note_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     output.note("aside")
     output.say("result")
     assert capsys.readouterr() == ("result\n", "aside\n")
+
+
+def test_facts_are_not_cut_on_the_smallest_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "5")
+    with redirect_stdout(terminal):
+        output.facts((output.text("store_used_bytes"), output.text("queue")), ROWS[0])
+        output.facts((output.text("store_used_bytes"),), {"store_used_bytes": "8 KiB"})
+    assert terminal.lines == ["queue  A", "store used bytes  8 KiB"]
+
+
+def test_json_is_ascii_where_the_encoding_lacks_a_character(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for encoding, shown in [("ascii", '"\\u20ac"'), ("utf-8", '"\u20ac"')]:
+        paper = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr("sys.stdout", paper)
+        output.line("\u20ac")
+        output.document("\u20ac")
+        paper.seek(0)
+        assert paper.read() == f"{shown}\n{shown}\n"

@@ -149,3 +149,15 @@ def test_damaged_file_matters_only_where_it_is_asked(known: dict[str, str], tmp_
     assert find(None, None, None, known | {ENVIRONMENT: "h:2"}).address == "h:2"
     with pytest.raises(Failure, match=r"^cannot read the contexts -- "):
         find(None, None, None, known)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("[" * 100_000, "recursion"), ('["h:0x"]', '"h:0x" is not host:port'), ('["h:0"]', "port 0")],
+)
+def test_damaged_listening_file_is_told(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "listening.json").write_text(text)
+    with pytest.raises(Failure, match=why) as refusal:
+        find(None, tmp_path, None, {})
+    assert refusal.value.exit_code is Exit.FAILED
+    assert refusal.value.parts[2] == "say --connect"

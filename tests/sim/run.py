@@ -111,6 +111,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
     parser.add_argument("--steps", type=int, default=STEPS, help="of each seed before it is healed")
     options = parser.parse_args()
+    if (options.seeds is not None and options.seeds < 1) or options.minutes < 0:
+        parser.error("--seeds and --minutes are to be positive: nothing would be tried")
     started = time.monotonic()
     deadline = started + options.minutes * 60 if options.minutes else float("inf")
     total = options.seeds or (None if options.minutes else 200)

@@ -66,7 +66,7 @@ def config(random: Random, name: str) -> Config:
     return Config.model_validate({
         "queue_manager": {"name": name, "downtime_max_ms": random.choice([0, 60_000, 86_400_000])},
         "limits": {
-            "put_window_messages": max(put_window, 2 * link_window),
+            "put_window_messages": max(put_window, random.choice([1, 1, 2]) * link_window),
             "turn_requests": random.choice([1, 3, 50, 4096]),
             "turn_bytes": random.choice([1024, 16 << 20]),
             "turn_rows": random.choice([1, 20, 5_000]),

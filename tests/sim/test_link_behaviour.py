@@ -339,6 +339,24 @@ def _alter(pair: Pair, host: str) -> None:
     pair.at_edge.ask(lambda i: m.LinkAlter(i, HUB, {"addresses": [f"{host}:7470"]}))
 
 
+def test_puts_that_arrive_at_once_and_are_refused_do_not_use_up_the_window() -> None:
+    """Each needs its answer: joined, all but the first would count as under way for ever."""
+    pair = Pair(hub={"limits": {"put_window_messages": 8}})
+    pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": True}))
+    wire = pair.link_wire()
+    for flow in wire.flows:
+        flow.clogged = True
+    for _ in range(8):
+        pair.put(1)
+    for flow in wire.flows:
+        flow.clogged = False
+    pair.settle()
+    assert pair.link.state is LinkState.BLOCKED
+    pair.at_hub.ask(lambda i: m.QueueAlter(i, "FLIGHTS", {"put_inhibit": False}))
+    pair.advance(5_000)
+    assert len(pair.reader.get("FLIGHTS")) == 8
+
+
 def _crash_at(node: Node, when: str, nth: int) -> list[bool]:
     """Have *node* crash at its *nth* commit from now on; the list says whether it has."""
     commits, crashed, before = count(1), list[bool](), node.store.before_commit

@@ -40,6 +40,9 @@ REGRESSIONS = (
     1_792,
     # Order was asked of a queue whose puts had been inhibited: a link goes on behind those.
     2_008,
+    # What a link sends again, a commit covers before the peer has taken it:
+    # test_commit_of_what_is_sent_again_leaves_the_put_window_of_the_peer_whole (test_link.py).
+    7_501,
 )
 
 

@@ -103,7 +103,7 @@ def _read(path: Path) -> Contexts:
         return Contexts()
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(path, str(error)) from None
     contexts = _decoded(found)
     if contexts is None:

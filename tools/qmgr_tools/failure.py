@@ -13,6 +13,7 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
 
 INDENT = "  "  # of why and what to try, on a terminal
 WIDTH_MIN = 20
+PART_MAX = 1_000  # characters: an error may name what it was given
 SENTENCE_END = re.compile(r"\. (?=[A-Z])")  # A remedy may name the characters of a name, as 9 . _
 
 
@@ -32,7 +33,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "failed: a bug, a damaged message or store, a file that cannot be read",
+    Exit.FAILED: "failed: a bug, a damaged message or store, a file or output that fails",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
     Exit.NOT_FOUND: "no such queue, link, connection or context",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
@@ -76,7 +77,7 @@ class Failure(Exception):
         self, exit_code: Exit, what: str, why: str, what_to_try: str = "", code: int = 0
     ) -> None:
         """Make one, for an error *code* of the protocol if there is one."""
-        parts = [one_line(part) for part in (what, why, what_to_try) if part]
+        parts = [_shortened(one_line(part)) for part in (what, why, what_to_try) if part]
         super().__init__(" -- ".join(parts))
         self.exit_code = exit_code
         self.parts = parts
@@ -94,6 +95,11 @@ class Failure(Exception):
         for part in rest:
             lines += _wrapped(part, width, INDENT, INDENT)
         return "\n".join(lines)
+
+
+def _shortened(part: str) -> str:
+    """Return *part* without its middle where that is too long to read."""
+    return part if len(part) <= PART_MAX else f"{part[: PART_MAX // 2]} ... {part[-100:]}"
 
 
 def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:

@@ -19,6 +19,7 @@ from qmgr_tools import (
     snapshot,
     status,
     store,
+    streams,
     top,
 )
 from qmgr_tools.bench import commands as bench
@@ -82,6 +83,7 @@ for section, commands in TREE.items():
 
 def main() -> None:
     """Run the command and exit with its code."""
+    streams.complete()
     if completion.is_wanted():
         sys.exit(completion.answer(lambda: run([])))
     sys.exit(run(sys.argv[1:]))

@@ -17,19 +17,23 @@ from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
+NUMBER_MAX = 2**63 - 1  # that the protocol has
 DEFAULT = "default"  # an option that takes a value back
 TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
 
 
 def size(text: str | int) -> int:
     """Return a size in bytes, as in "64 MiB"."""
-    return _checked(parse_bytes, text)
+    number = _checked(parse_bytes, text)
+    if number > NUMBER_MAX:
+        raise typer.BadParameter(f"{shown(text)} is too large")
+    return number
 
 
 def messages(text: str | int) -> int:
     """Return a number of messages, at least one."""
     said = str(text).strip()
-    if not said.isdecimal() or not int(said):
+    if not re.fullmatch("[0-9]{1,19}", said) or not 1 <= int(said) <= NUMBER_MAX:
         raise typer.BadParameter(f"{shown(said)} is no number of messages, 1 or more")
     return int(said)
 
@@ -59,7 +63,7 @@ def seconds(text: str | float) -> float:
     time_ms = _time_ms(said)
     if not time_ms:
         raise typer.BadParameter(f"{text} is no time to work in")
-    return time_ms / 1000
+    return _at_most(time_ms, WAIT_MAX_MS) / 1000
 
 
 def _time_ms(text: object) -> int:

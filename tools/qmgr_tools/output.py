@@ -187,7 +187,7 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
     shown.add_column(overflow="fold")
     for column, cell in told:
         shown.add_row(column.title.lower(), _styled(cell, column.key))
-    console = _console()
+    console = _console(max((len(column.title) for column, _ in told), default=0) + GAP + WIDTH_MIN)
     if title:
         console.print(f"[bold]{title}[/]")
     console.print(shown)
@@ -195,12 +195,22 @@ def facts(columns: Sequence[Column], row: Row, title: str = "") -> None:
 
 def document(value: object) -> None:
     """Print *value* as one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(_json(value, 2))
 
 
 def line(value: object) -> None:
     """Print *value* as JSON on one line."""
-    print(json.dumps(value, ensure_ascii=False))
+    print(_json(value))
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """Return *value* as JSON that the output can take: in ASCII where its encoding lacks some."""
+    found = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        found.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return found
 
 
 def say(words: str) -> None:

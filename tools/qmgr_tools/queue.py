@@ -79,7 +79,10 @@ def create(
     ],
     depth_max: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The most messages.", show_default="the daemon's", min=1),
+        typer.Option(
+            metavar="N", help="The most messages.", parser=option.messages,
+            show_default="the daemon's",
+        ),
     ] = None,
     bytes_max: Annotated[
         int | None,

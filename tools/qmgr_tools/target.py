@@ -105,11 +105,13 @@ def of_data_dir(data_dir: Path) -> str:
     except FileNotFoundError:
         start = f"start it with: qmgrd --data-dir {data_dir}"
         raise Failure(Exit.UNAVAILABLE, what, f"there is no {path}", start) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Failure(Exit.FAILED, what, f"{path}: {error}", "say --connect") from None
     if not isinstance(addresses, list) or not all(isinstance(a, str) for a in addresses):
         raise Failure(Exit.FAILED, what, f"{path} is no list of addresses", "say --connect")
     if not addresses:
         raise Failure(Exit.UNAVAILABLE, what, f"{path} names no address", "say --connect")
-    found: str = min(addresses, key=lambda text: not text.startswith(UNIX))
-    return found
+    try:
+        return checked(min(addresses, key=lambda text: not text.startswith(UNIX)), str(path))
+    except Failure as failure:
+        raise Failure(Exit.FAILED, what, f"{path}: {failure.parts[1]}", "say --connect") from None

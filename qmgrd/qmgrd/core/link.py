@@ -75,7 +75,7 @@ class Link:
         self._in_flight_messages = 0
         self._in_flight_bytes = 0
         self._frame_bytes = PUMP_BYTES  # what one put may hold
-        self._window_bytes = 0
+        self._window_messages = self._window_bytes = 0
         self._peer: m.Welcome
         self._epoch = 0  # makes timers of an earlier state fall flat
         self.outbox = LinkOutbox(queue, context)
@@ -176,8 +176,11 @@ class Link:
         self._stream = stream
         self.attempts, self.error = 0, ""
         limits = self._context.config.link
-        self.outbox.window = min(window, limits.window_messages, self._peer.put_window_messages)
-        self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes)
+        # Half of what the peer takes: a commit id also covers what was sent again, and the peer
+        # may not have taken that yet.
+        self._window_messages = max(1, self._peer.put_window_messages // 2)
+        self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes // 2)
+        self.outbox.window = min(window, limits.window_messages, self._window_messages)
         self._land(len(self._in_flight))
         self.outbox.resume(commit_id)
         self._highest_sent = max(self._highest_sent, held_to)
@@ -270,7 +273,7 @@ class Link:
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
         first_id, target, batch, batch_bytes = self.outbox.sent_id + 1, "", list[bytes](), 0
-        room = min(PUMP_MESSAGES, self._peer.put_window_messages - self._in_flight_messages)
+        room = min(PUMP_MESSAGES, self._window_messages - self._in_flight_messages)
         for found_target, record in self.outbox.records(room):
             size = len(record)
             if size > self._peer.message_max_bytes:

@@ -51,8 +51,7 @@ class Listener:
         """The address, as a client would name it."""
         if self._socket.family == socket.AF_UNIX:
             return f"unix:{self._socket.getsockname()}"
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return str(Address(*self._socket.getsockname()[:2]))
 
     def close(self) -> None:
         """Listen no more; who was accepted stays."""
@@ -124,7 +123,7 @@ async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:
         found = await asyncio.get_running_loop().getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
         )
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # No name of a host: "a..b" has an empty label.
         raise _failed(str(address), error) from error
     return [(family, where) for family, _, _, _, where in dict.fromkeys(found)]  # type: ignore[misc]
 
@@ -160,9 +159,10 @@ def _bind_unix(path: Path) -> socket.socket:
         os.umask(before)
 
 
-def _failed(name: str, error: OSError) -> ListenFailed:
+def _failed(name: str, error: OSError | UnicodeError) -> ListenFailed:
+    why = getattr(error, "strerror", None) or error
     return ListenFailed(
-        f"cannot listen on {name}: {error.strerror or error}: "
+        f"cannot listen on {name}: {why}: "
         "stop what uses it, or change [listen] in the configuration"
     )
 

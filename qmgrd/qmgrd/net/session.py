@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from qmgr_config.address import Address
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core.peer import Peer, goodbye
@@ -51,7 +52,7 @@ class Session(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         peername = transport.get_extra_info("peername")
-        self.address = _name(peername) if isinstance(peername, tuple) else "unix"
+        self.address = str(Address(*peername[:2])) if isinstance(peername, tuple) else "unix"
         if not self._host.session_opened(self):
             return
         if self.peer.dial:
@@ -200,8 +201,3 @@ class Session(asyncio.Protocol):
         else:
             if ping:
                 self.write(ping)
-
-
-def _name(peername: tuple[Any, ...]) -> str:
-    host, port = peername[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

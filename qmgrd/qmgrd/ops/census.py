@@ -8,38 +8,31 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
-from qmgrd.ops.verify import name_in
-from qmgrd.ops.verify_definitions import NONSENSE
-from qmgrd.store.image import open_image
-from qmgrd.store.inspect import check_data_file, freed_since, map_bytes, readers
+from qmgrd.ops.verify import LEAK, name_in
+from qmgrd.ops.verify_definitions import NONSENSE, SPACES
+from qmgrd.store.image import faults_of_pages, open_image
+from qmgrd.store.inspect import (
+    StoreUnreadable,
+    Unsound,
+    check_data_file,
+    freed_since,
+    map_bytes,
+    readers,
+)
+from qmgrd.store.lmdb_store import ReadFailed
 from qmgrd.store.offline import at_rest
-
-KINDS = {
-    b"\x00": "of the store itself",
-    keys.SPACE_QUEUE: "definitions of queues",
-    keys.SPACE_LINK: "definitions of links",
-    keys.SPACE_PEER: "store ids of peers",
-    keys.SPACE_COUNTERS: "counters",
-    keys.SPACE_MESSAGE: "messages",
-    keys.SPACE_UID: "UID index",
-    keys.SPACE_ORIGIN: "highest timestamps",
-    keys.SPACE_PRODUCER: "windows of producers",
-    keys.SPACE_LINK_INBOX: "receiving windows",
-    keys.SPACE_LINK_OUTBOX: "sending windows",
-    keys.SPACE_BODY: "pieces of long messages",
-    keys.SPACE_JOB: "jobs",
-}
-META_PAGES = 2
 
 
 def census(directory: Path) -> dict[str, Any]:
     """Return what the store in *directory*, on which no daemon works, is full of.
 
     Raises:
-        StoreInUse, StoreUnreadable: as :func:`qmgrd.ops.verify.verify`.
+        StoreInUse: one does.
+        StoreUnreadable: there is no store, one of another format, or its pages are damaged.
     """
     with at_rest(directory) as data:
         check_data_file(data)
+        _check_pages(data)
         image = open_image(data)
         try:
             found = _pages(data, image.stat())
@@ -47,10 +40,20 @@ def census(directory: Path) -> dict[str, Any]:
                 found |= _identity(tx, data)
                 found["kinds"] = _kinds(tx)
                 found["queues"] = _queues(tx)
+        except (ReadFailed, Unsound) as error:
+            why = f"damaged: {error}; see: qmctl store verify"
+            raise StoreUnreadable(data, why) from error
         finally:
             image.close()
     found["messages"] = sum(queue["depth"] for queue in found["queues"])
     return found
+
+
+def _check_pages(data: Path) -> None:
+    """Raise StoreUnreadable where LMDB might crash on the pages."""
+    faults = [fault for fault in faults_of_pages(data) if LEAK not in fault]
+    if faults:
+        raise StoreUnreadable(data, f"damaged: {faults[0]}; see: qmctl store verify")
 
 
 def _pages(data: Path, stat: dict[str, int]) -> dict[str, Any]:
@@ -90,7 +93,7 @@ def _identity(tx: Transaction, data: Path) -> dict[str, Any]:
 def _kinds(tx: Transaction) -> list[dict[str, Any]]:
     """Return how many rows and bytes there are of each kind."""
     found = []
-    for space, kind in KINDS.items():
+    for space, kind in SPACES.items():
         count = key_bytes = value_bytes = 0
         for key, value in tx.scan(space, keys.after(space)):
             count += 1
@@ -125,8 +128,8 @@ def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
         priority, _ = keys.place(key)
         depth += 1
         size += entries.record_bytes(entry)
-        if priority not in priorities:  # The first of its priority is the oldest of it.
-            oldest_us = min(entry.put_us, oldest_us or entry.put_us)
+        if entry.kind != entries.UNREADABLE:
+            oldest_us = entry.put_us if oldest_us is None else min(entry.put_us, oldest_us)
         priorities[priority] = priorities.get(priority, 0) + 1
     aside = keys.lane(queue_id, keys.LANE_DAMAGED)
     return {

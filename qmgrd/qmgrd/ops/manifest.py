@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any
 
+MANIFEST = "manifest.json"  # beside the data file of a snapshot
 CHECKSUM = "manifest_sha256"
 
 

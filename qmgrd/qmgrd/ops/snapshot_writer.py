@@ -29,7 +29,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
-from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable
 
@@ -77,7 +77,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
     """
     target = Path(order.directory)
     try:
-        if b"\0" in os.fsencode(target):
+        if b"\0" in str(target).encode():
             raise WriteFailed(f"{order.directory!r} is no path: it holds a NUL")
         if os.path.lexists(target):
             raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
@@ -147,7 +147,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
         raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
     manifest |= {"data_bytes": size, "data_sha256": digest}
     manifest[CHECKSUM] = checksum(manifest)
-    fd = os.open(partial / "manifest.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    fd = os.open(partial / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     with open(fd, "w") as file:
         json.dump(manifest, file, indent=1)
         file.flush()

@@ -4,7 +4,7 @@ Counted in classes of powers of two: class ``n`` holds the turns below 2**n micr
 below half of that. Taking note of a turn costs a shift and two additions.
 """
 
-CLASSES = 40  # the last one begins at six days
+CLASSES = 40  # the last one begins at three days
 
 
 class TurnTimes:

@@ -16,7 +16,7 @@ from typing import Any
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
-from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.ops.verify_definitions import check_definitions
 from qmgrd.ops.verify_queue import check_messages
 from qmgrd.store.image import faults_of_pages, open_image
@@ -24,12 +24,10 @@ from qmgrd.store.inspect import StoreUnreadable, check_data_file
 from qmgrd.store.lmdb_store import ReadFailed
 from qmgrd.store.offline import at_rest
 
-MANIFEST = "manifest.json"
 LEAK = "-- a leak"  # how LMDB's verifier ends the one complaint that is harmless
 
-Begin = Callable[
-    [str, int], Callable[[int], object]
-]  # stage and rows to come: what to tell of each
+# Is told of a stage and of the rows to come; returns what is told how many were read.
+Begin = Callable[[str, int], Callable[[int], object]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,21 @@ KEY_BYTES = {
     keys.SPACE_LINK_INBOX: 25,
     keys.SPACE_JOB: 9,
 }
-SPACES = (
-    b"\x00", keys.SPACE_QUEUE, keys.SPACE_LINK, keys.SPACE_PEER, keys.SPACE_COUNTERS,
-    keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN, keys.SPACE_PRODUCER,
-    keys.SPACE_LINK_INBOX, keys.SPACE_LINK_OUTBOX, keys.SPACE_BODY, keys.SPACE_JOB,
-)  # fmt: skip
+SPACES = {  # and what their rows are
+    b"\x00": "of the store itself",
+    keys.SPACE_QUEUE: "definitions of queues",
+    keys.SPACE_LINK: "definitions of links",
+    keys.SPACE_PEER: "store ids of peers",
+    keys.SPACE_COUNTERS: "counters",
+    keys.SPACE_MESSAGE: "messages",
+    keys.SPACE_UID: "UID index",
+    keys.SPACE_ORIGIN: "highest timestamps",
+    keys.SPACE_PRODUCER: "windows of producers",
+    keys.SPACE_LINK_INBOX: "receiving windows",
+    keys.SPACE_LINK_OUTBOX: "sending windows",
+    keys.SPACE_BODY: "pieces of long messages",
+    keys.SPACE_JOB: "jobs",
+}
 KINDS = ("local", "remote", "transmission")
 JOBS = ("purge", "drop", "retention")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)

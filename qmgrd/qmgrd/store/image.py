@@ -1,5 +1,6 @@
 """A data file that nobody writes: a snapshot, or a store at rest. For reading."""
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ class ImageReader:
         check_data_file(path)
         try:
             self._env = lmdb.open(
-                str(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
+                os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, max_dbs=0,
                 lib_version=0,
             )  # fmt: skip
         except lmdb.Error as error:

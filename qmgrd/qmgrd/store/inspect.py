@@ -179,11 +179,13 @@ def _free_rows(
         data = _page(file, meta, pages, todo.pop())
         seen += 1
         _, _, flags, lower, _ = _PAGE_HEAD.unpack_from(data)
-        if seen > pages or not flags & (_BRANCH | _LEAF) or lower > meta.page_bytes:
+        is_list = flags & (_BRANCH | _LEAF) and _HEAD_BYTES <= lower <= meta.page_bytes
+        if seen > pages or not is_list:
             raise Unsound("damaged: its list of free pages; restore it from a snapshot")
         nodes = struct.unpack_from(f"<{(lower - _HEAD_BYTES) // 2}H", data, _HEAD_BYTES)
+        node_bytes = _NODE.size if flags & _BRANCH else _NODE.size + _NUMBER.size  # with its key
         for at in nodes if flags & _BRANCH else reversed(nodes):  # The last branch is popped first.
-            if at + _NODE.size > meta.page_bytes:
+            if at + node_bytes > meta.page_bytes:
                 raise Unsound("damaged: its list of free pages; restore it from a snapshot")
             low, high, node_flags, key_bytes = _NODE.unpack_from(data, at)
             if flags & _BRANCH:

@@ -29,12 +29,14 @@ ReadFailed = lmdb.Error  # what reading a damaged file raises
 
 
 class StoreLocked(Exception):
-    """Another daemon works on this directory."""
+    """Another daemon works on this directory, or ``qmctl store`` reads it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_read: bool = False) -> None:
         self.owner = _owner(directory)  # process id of the daemon, or "unknown"
         super().__init__(
-            f"{directory} is in use by another qmgrd (process {self.owner}): "
+            f"{directory} is read by qmctl store: start again when that is done"
+            if is_read
+            else f"{directory} is in use by another qmgrd (process {self.owner}): "
             "stop it, or give this one a data_dir of its own"
         )
 
@@ -103,7 +105,7 @@ class LmdbStore:
         """Open or create the store in *directory*, which only this process may use.
 
         Raises:
-            StoreLocked: another daemon holds the directory.
+            StoreLocked: another daemon holds the directory, or ``qmctl store`` reads it.
             StoreMissing: it held a store, which is gone.
             StoreUnreadable: what is there is foreign or damaged; it was not touched.
             OSError: the directory cannot be made or written.
@@ -326,17 +328,24 @@ def lock_directory(directory: Path, how: int = fcntl.LOCK_EX) -> int:
     """Lock a data directory against daemons until the descriptor that is returned is closed.
 
     Raises:
-        StoreLocked: a daemon works on it.
+        StoreLocked: a daemon works on it, or, if it is to be one's own, somebody reads it.
     """
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except BaseException as error:
+        if not _locks(fd, how):
+            raise StoreLocked(directory, is_read=_locks(fd, fcntl.LOCK_SH))
+    except BaseException:
         os.close(fd)
-        if not isinstance(error, BlockingIOError):
-            raise
-        raise StoreLocked(directory) from None
+        raise
     return fd
+
+
+def _locks(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _owner(directory: Path) -> str:

@@ -8,6 +8,7 @@ a copy           data.mdb alone
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,11 +55,13 @@ def _data_in(directory: Path) -> Path:
     directory = directory.absolute()
     for data in (directory / "store" / DATA_FILE, directory / DATA_FILE):
         try:
-            data.stat()
+            is_file = stat.S_ISREG(data.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise StoreUnreadable(data, error.strerror or str(error)) from error
+        if not is_file:  # To open a pipe waits for who writes it.
+            raise StoreUnreadable(data, "not a file")
         return data
     raise StoreUnreadable(
         directory, f"no store is there: neither store/{DATA_FILE}, as in a data directory, nor "

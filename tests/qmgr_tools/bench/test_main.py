@@ -97,3 +97,13 @@ def test_help_names_each_row(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     said = capsys.readouterr().out
     assert [row.about for row in OWN_ROWS.values() if row.about not in said] == []
+
+
+@pytest.mark.parametrize("option", ["--seconds", "--scale"])
+@pytest.mark.parametrize("value", ["nan", "inf", "0"])
+def test_time_that_is_no_number_is_refused(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([option, value])
+    assert "are to be positive numbers" in capsys.readouterr().err

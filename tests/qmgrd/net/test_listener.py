@@ -202,3 +202,14 @@ async def test_unix_socket_without_a_descriptor_to_look_with_is_told(tmp_path: P
         killed.bind(str(tmp_path / "qmgrd.sock"))
     with none_left(), pytest.raises(ListenFailed, match=r"qmgrd.sock: Too many open files: stop"):
         await listen(config(tmp_path, unix=""), Closing)
+
+
+async def test_host_that_can_have_no_name_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ListenFailed, match=r"cannot listen on a\.\.b:7470: .*label empty"):
+        await listen(
+            Config.model_validate({
+                "queue_manager": {"data_dir": tmp_path},
+                "listen": {"tcp": ["a..b:7470"], "insecure_listen": True, "unix": "off"},
+            }),
+            Closing,
+        )  # fmt: skip

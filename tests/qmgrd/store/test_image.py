@@ -1,5 +1,6 @@
 """Data files that nobody writes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,11 @@ def test_image_is_opened_once_in_a_process(tmp_path: Path) -> None:
     image.close()
     open_image(copy).close()
     assert not list(tmp_path.glob("copy.mdb-lock"))
+
+
+def test_path_may_be_other_than_utf8(tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path / "qm", 1 << 24)
+    store.close()
+    copy = Path(os.fsdecode(bytes(tmp_path) + b"/\xff.mdb"))
+    copy.write_bytes((store.directory / "store" / "data.mdb").read_bytes())
+    open_image(copy).close()

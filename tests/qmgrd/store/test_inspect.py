@@ -291,6 +291,21 @@ def test_damaged_free_list_is_refused_or_still_accounts_for_all(tmp_path: Path, 
         assert "damaged" in str(error)  # noqa: PT017 - passing is right as well
 
 
+@pytest.mark.parametrize(
+    ("at", "garbage"),
+    [(12, struct.pack("<H", 8)), (16, struct.pack("<H", PAGE - 8))],
+    ids=["it ends within its head", "its first node ends the page"],
+)
+def test_free_list_that_points_past_its_page_is_refused(
+    tmp_path: Path, at: int, garbage: bytes
+) -> None:
+    path = write(tmp_path / "data.mdb", *SHORT)
+    metas = [path.read_bytes()[at_ : at_ + PAGE] for at_ in (0, PAGE)]
+    newer = max(metas, key=lambda meta: struct.unpack_from("<Q", meta, LAST_PAGE_AT + 8))
+    patch(path, struct.unpack_from("<Q", newer, 80)[0] * PAGE + at, garbage)
+    assert "its list of free pages" in reason(path)
+
+
 def test_map_is_as_large_as_it_was_made(tmp_path: Path) -> None:
     assert map_bytes(write(tmp_path / "data.mdb", fill(5))) == 1 << 30
 

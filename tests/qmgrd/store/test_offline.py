@@ -19,7 +19,8 @@ def test_data_file_is_found_from_either_directory(tmp_path: Path) -> None:
 
 def test_no_daemon_starts_meanwhile_but_others_may_look(tmp_path: Path) -> None:
     LmdbStore(tmp_path, MAP_BYTES).close()
-    with at_rest(tmp_path), at_rest(tmp_path), pytest.raises(StoreLocked):
+    reading = "read by qmctl store: start again when that is done"
+    with at_rest(tmp_path), at_rest(tmp_path), pytest.raises(StoreLocked, match=reading):
         LmdbStore(tmp_path, MAP_BYTES)
     LmdbStore(tmp_path, MAP_BYTES).close()
 
@@ -43,3 +44,9 @@ def test_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     for nothing in (tmp_path, tmp_path / "none"):
         with pytest.raises(StoreUnreadable, match="no store is there"), at_rest(nothing):
             pass
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "data.mdb")
+    with pytest.raises(StoreUnreadable, match="not a file"), at_rest(tmp_path):
+        pass

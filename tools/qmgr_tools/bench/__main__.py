@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -214,8 +215,8 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
     for given, known in ((options.rows, [*all_rows]), (options.peers, [*peers, "none", OURS])):
         if unknown := [word for word in given if word not in known]:
             parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
-    if options.seconds <= 0 or options.scale <= 0 or options.rounds < 1:
-        parser.error("--seconds, --scale and --rounds are to be positive")
+    if not (0 < options.seconds < inf and 0 < options.scale < inf and options.rounds > 0):
+        parser.error("--seconds, --scale and --rounds are to be positive numbers")
     return options
 
 
