@@ -62,6 +62,13 @@ class Admin:
             m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
         )
 
+    async def link_alter(self, link: str, addresses: list[str]) -> dict[str, Any]:
+        """Give a link other addresses for good; what waits on it stays, and goes there.
+
+        One that is not stopped dials them at once. Return the row, with "changed" as of a queue.
+        """
+        return await self._row(m.LinkAlter, link, {"addresses": list(addresses)})
+
     async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many.
 

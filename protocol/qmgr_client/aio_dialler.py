@@ -122,7 +122,7 @@ class Dialler:
         except UnicodeError as error:  # No name of a host: "a..b" has an empty label.
             session.why = str(error)
             return "is the name right?"
-        return "is it a qmgrd? its log says more" if session.why else ""
+        return "is it a qmgrd? what does its log say?" if session.why else ""
 
     async def _connect(self) -> None:
         host, port, path = self._address

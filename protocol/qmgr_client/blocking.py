@@ -288,6 +288,10 @@ class Client:
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
         return self._call(self._manager.link_create(link, addresses, stopped=stopped))
 
+    def link_alter(self, link: str, addresses: list[str]) -> dict[str, Any]:
+        """Give a link other addresses for good; what waits on it stays, and goes there."""
+        return self._call(self._manager.link_alter(link, addresses))
+
     def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many."""
         return self._call(self._manager.link_delete(link, purge=purge))

@@ -277,7 +277,7 @@ class ErrorCode(IntEnum):
     )
     LINK_EXISTS = (
         701, _NEVER, "", "There is such a link, to other addresses.",
-        "See: qmctl link show; delete it first to give it other addresses.",
+        "Give it other addresses with: qmctl link alter NAME HOST:PORT. See: qmctl link show NAME.",
     )
     LINK_NOT_EMPTY = (
         702, _LATER, "", "Messages wait on the link that is to be deleted.",
@@ -289,7 +289,8 @@ class ErrorCode(IntEnum):
     )
     PEER_WRONG = (
         704, _NEVER, "", "Another queue manager answers there, or this one itself.",
-        "Correct the addresses: delete the link and create it anew.",
+        "Correct the addresses with: qmctl link alter NAME HOST:PORT. What waits on it stays. "
+        "A link has the name of the queue manager that it leads to.",
     )
     PEER_STORE_CHANGED = (
         705, _NEVER, "", "A known queue manager has an unknown store.",

@@ -85,6 +85,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (65, m.LinkStart, (_ID, NAME, flag)),
     (66, m.LinkStop, (_ID, NAME)),
     (67, m.Blocked, (_ID, _SEQ, U32, U64, _LONG)),
+    (68, m.LinkAlter, (_ID, NAME, _ATTRIBUTES)),
     (80, m.Status, (_ID,)),
     (81, m.Snapshot, (_ID, _LONG)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),

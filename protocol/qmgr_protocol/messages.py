@@ -327,6 +327,14 @@ class LinkStop(NamedTuple):
     link: str
 
 
+class LinkAlter(NamedTuple):
+    """Gives a link other addresses, for good. OK value: its row, and what is other than before."""
+
+    request_id: int
+    link: str
+    attributes: dict[str, Any] = {}
+
+
 class Status(NamedTuple):
     """Asks how the queue manager is. OK value: a map."""
 

@@ -42,7 +42,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.Cancel, m.ProducerOpen, m.Put, m.Get, m.Consume, m.Credit, m.Settle, m.Browse,
     m.QueueCreate, m.QueueAlter, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
     m.LinkOpen, m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
-    m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
+    m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,

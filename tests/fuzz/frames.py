@@ -48,7 +48,8 @@ class Maker:
             m.LinkOpen: self._link_open,
             m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
             m.QueueAlter: lambda: m.QueueAlter(self.id(), self.name(), self._attributes()),
-            m.LinkCreate: self._link_create,
+            m.LinkCreate: lambda: m.LinkCreate(self.id(), *self._link()),
+            m.LinkAlter: lambda: m.LinkAlter(self.id(), *self._link()),
         }
 
     def frame(self) -> bytes:
@@ -168,7 +169,8 @@ class Maker:
             for _ in range(rng.choice((0, 0, 1, 1, 2)))
         }
 
-    def _link_create(self) -> m.LinkCreate:
+    def _link(self) -> tuple[str, dict[str, Any]]:
+        """A name and attributes."""
         rng = self.rng
         addresses: list[Any] = [
             ["nyc:7470"], ["a:1", "b:2"], ["unix:/x"], [], ["x"], [1], "nyc:7470", None, ["x" * 999]
@@ -176,7 +178,7 @@ class Maker:
         attributes = {"addresses": rng.choice(addresses[:3] if rng.random() < 0.7 else addresses)}
         if rng.random() < 0.3:
             attributes |= self._attributes()
-        return m.LinkCreate(self.id(), rng.choice(("NYC", "BOS", "QM1", "a b")), attributes)
+        return rng.choice(("NYC", "BOS", "QM1", "a b")), attributes
 
     # -- damage
 

@@ -20,6 +20,8 @@ async def test_administration(tmp_path: Path) -> None:
         }
         assert {"A", "B@HUB"} <= names
         assert len((await manager.link_list())["links"]) == 1
+        altered = await manager.link_alter("HUB", ["127.0.0.1:2"])
+        assert altered["changed"] == {"addresses": [["127.0.0.1:1"], ["127.0.0.1:2"]]}
         await manager.link_start("HUB")
         await manager.link_stop("HUB")
         await manager.link_show("HUB")

@@ -129,6 +129,7 @@ def test_administration(client: Client, tmp_path: Path) -> None:
     client.queue_create("B@HUB")
     assert len(client.queue_list()) >= 2
     assert len(client.link_list()["links"]) == 1
+    assert client.link_alter("HUB", ["127.0.0.1:2"])["addresses"] == ["127.0.0.1:2"]
     client.link_start("HUB")
     client.link_stop("HUB")
     client.link_show("HUB")

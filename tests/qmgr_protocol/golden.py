@@ -105,6 +105,7 @@ MESSAGES: dict[str, m.Message] = {
     "LinkShow": m.LinkShow(6, "NYC"),
     "LinkStart": m.LinkStart(6, "NYC"),
     "LinkStop": m.LinkStop(6, "NYC"),
+    "LinkAlter": m.LinkAlter(6, "NYC", {"addresses": ["nyc2.example:7470"]}),
     "Blocked": m.Blocked(1, 502, ErrorCode.QUEUE_FULL, 1_000, "queue ORDERS is full"),
     "Status": m.Status(7),
     "Snapshot": m.Snapshot(8, "/var/tmp/snapshot"),

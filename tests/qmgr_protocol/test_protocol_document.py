@@ -153,6 +153,7 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.QueuePurge, "Q"),
         client.ask(m.QueueDelete, "Q"),
         client.ask(m.LinkShow, "NYC"),
+        client.ask(m.LinkAlter, "NYC", {"addresses": ["nyc2:7470"]}),
         client.ask(m.LinkList),
         client.ask(m.Status),
         client.ask(m.ConnectionList),

@@ -66,6 +66,7 @@ def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
         (["browse"], "local transmission"),
         (["link", "show"], "link"),
         (["link", "start"], "link"),
+        (["link", "alter"], "link"),
         (["link", "stop"], "link"),
         (["link", "delete"], "link"),
         (["queue", "create"], ""),

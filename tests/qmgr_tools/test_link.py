@@ -1,13 +1,18 @@
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from qmgr_tools.link import ACCEPTABLE
+from qmgrd.core import catalogue
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
-    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms",
+    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
+    "blocked_uid", "blocked_queue", "blocked_behind",
 }  # fmt: skip
 
 
@@ -21,19 +26,26 @@ def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
     return call  # type: ignore[return-value]
 
 
-def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemon) -> None:
-    created = at("link", "create", daemon.name, daemon.tcp, "--stopped", "-o", "json")
+@pytest.fixture
+def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
+    """The shared daemon, which takes any OWN."""
+    qm("link", "delete", "OWN", "--yes")  # It knows the store of an earlier test's.
+    return daemon
+
+
+def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon) -> None:
+    created = at("link", "create", peer.name, peer.tcp, "--stopped", "-o", "json")
     assert set(created.json) == KEYS
-    assert (created.json["state"], created.json["addresses"]) == ("stopped", [daemon.tcp])
-    assert at("queue", "create", f"{queue}@{daemon.name}").code == 0
-    assert at("put", f"{queue}@{daemon.name}", "over there").code == 0
-    assert at("link", "show", daemon.name, "-o", "json").json["waiting"] == 1
-    assert at("link", "start", daemon.name).out.startswith(f"link {daemon.name} is started: ")
+    assert (created.json["state"], created.json["addresses"]) == ("stopped", [peer.tcp])
+    assert at("queue", "create", f"{queue}@{peer.name}").code == 0
+    assert at("put", f"{queue}@{peer.name}", "over there").code == 0
+    assert at("link", "show", peer.name, "-o", "json").json["waiting"] == 1
+    assert at("link", "start", peer.name).out.startswith(f"link {peer.name} is started: ")
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "over there"
-    row = at("link", "show", daemon.name, "-o", "json").json
+    row = at("link", "show", peer.name, "-o", "json").json
     assert row["state"] == "up"
     both = at("link", "ls", "-o", "json").json
-    assert [link["link"] for link in both["links"]] == [daemon.name]
+    assert [link["link"] for link in both["links"]] == [peer.name]
     assert both["inbound"] == []
     assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
     stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
@@ -42,8 +54,8 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, daemon: Daemo
     assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}")
     assert qm("link", "ls", "--sort", "link").out == f"{header}\n{shown}\n"
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
-    stopped = at("link", "stop", daemon.name).out
-    assert stopped.startswith(f"link {daemon.name} is stopped; ")
+    stopped = at("link", "stop", peer.name).out
+    assert stopped.startswith(f"link {peer.name} is stopped; ")
 
 
 def test_list_and_show_are_tables(at: Qmctl) -> None:
@@ -82,7 +94,11 @@ def test_json_keys_are_documented(qmctl: Qmctl) -> None:
         (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
         (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
         (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
-        (["create", "OWN", "h:1"], 6, "PEER_WRONG"),
+        (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
+        (["alter", "NYC", "nowhere"], 2, "ADDRESS is no address"),
+        (["alter", "NYC"], 2, "missing argument 'ADDRESS'"),
+        (["alter", "NYC", "h:1"], 3, "LINK_UNKNOWN"),
+        (["alter", "NYC", "h:1", "--dry-run"], 3, "LINK_UNKNOWN"),
         (["show", "NYC"], 3, "LINK_UNKNOWN"),
         (["start", "NYC"], 3, "LINK_UNKNOWN"),
         (["stop", "NYC"], 3, "LINK_UNKNOWN"),
@@ -97,7 +113,11 @@ def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at
 
 def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
     at("link", "create", "NYC", "h:1", "--stopped")
-    assert at("link", "create", "NYC", "h:2").code == 6
+    again = at("link", "create", "NYC", "h:2")
+    assert (
+        again.code,
+        again.err.endswith(" -- have it lead there with: qmctl link alter NYC h:2\n"),
+    ) == (6, True)
     at("queue", "create", "Q@NYC")
     at("put", "Q@NYC", "x")
     ended = at("link", "delete", "NYC", "--yes")
@@ -131,30 +151,118 @@ def refused(at: Qmctl, daemon: Daemon) -> str:
     return "NYC"
 
 
-def wait_for_state(at: Qmctl, state: str) -> None:
-    """Return once the link NYC is in that state."""
+def wait_for_state(at: Qmctl, state: str, link: str = "NYC") -> None:
+    """Return once the link is in that state."""
     until_s = time.monotonic() + 20
-    while at("link", "show", "NYC", "-o", "json").json["state"] != state:
+    while at("link", "show", link, "-o", "json").json["state"] != state:
         assert time.monotonic() < until_s
         time.sleep(0.02)
 
 
-def test_refused_link_names_accept_before_purge(at: Qmctl, refused: str) -> None:
+def test_link_that_is_refused_for_its_address_names_alter(at: Qmctl, refused: str) -> None:
     said = at("link", "delete", refused).err
-    assert "it holds 1 message, and is refused: " in said
+    assert "it holds 1 message, and is refused: PEER_WRONG: " in said
     assert said.endswith(
-        " -- have them sent with: qmctl link start NYC --accept, "
+        " -- correct the address with: qmctl link alter NYC HOST:PORT, "
         "or delete it with --purge, which loses them\n"
     )
+    tried = at("link", "start", refused, "--accept", "--yes")
+    assert (tried.code, "qmctl link alter NYC HOST:PORT" in tried.err) == (2, True)
+    assert "--accept" not in at("link", "start", refused).out
 
 
-def test_start_of_a_refused_link_says_that_it_was_and_why(at: Qmctl, refused: str) -> None:
-    why = at("link", "show", refused, "-o", "json").json["error"]
-    said = at("link", "start", refused).out
-    assert said.startswith("link NYC is started: ")
+@pytest.fixture
+def changed(at: Qmctl, peer: Daemon, tmp_path: Path) -> Iterator[str]:
+    """A refused link with a message on it: its address is now that of another QM."""
+    (tmp_path / "other").mkdir()
+    other = Daemon(peer.name, tmp_path / "other")
+    at("link", "create", peer.name, peer.tcp)
+    at("queue", "create", f"Q@{peer.name}")
+    wait_for_state(at, "up", peer.name)
+    at("put", f"Q@{peer.name}", "x")
+    try:
+        other.start()
+        assert at("link", "alter", peer.name, other.tcp).code == 0
+        wait_for_state(at, "refused", peer.name)
+        yield peer.name
+    finally:
+        other.program.stop()
+
+
+def test_link_that_is_refused_for_its_peers_store_names_accept(at: Qmctl, changed: str) -> None:
+    said = at("link", "delete", changed).err
+    accept = f"qmctl link start {changed} --accept"
+    assert "it holds 1 message, and is refused: PEER_STORE_CHANGED: " in said
     assert said.endswith(
-        f"; it was refused: {why}; if it is again: qmctl link start NYC --accept\n"
+        f" -- have them sent with: {accept}, or delete it with --purge, which loses them\n"
     )
+    ended = at("link", "start", changed, "--accept")
+    assert (ended.code, "of 1 message on it some may arrive twice" in ended.err) == (2, True)
+    why = at("link", "show", changed, "-o", "json").json["error"]
+    said = at("link", "start", changed).out
+    assert said.startswith(f"link {changed} is started: ")
+    assert said.endswith(f"; it was refused: {why}; if it is again: {accept}\n")
+
+
+def test_acceptable_is_what_the_queue_manager_accepts() -> None:
+    assert {code.name for code in catalogue.ACCEPTABLE} == ACCEPTABLE
+
+
+def test_wrong_address_is_corrected(at: Qmctl, refused: str, daemon: Daemon) -> None:
+    was = at("link", "show", refused, "-o", "json").json
+    dry = at("link", "alter", refused, "h:1", "h:2", "--dry-run")
+    change = f"link NYC: addresses {daemon.tcp} -> h:1, h:2"
+    assert dry.out == f"would alter {change}; nothing is changed\n"
+    changed = {"addresses": [[daemon.tcp], ["h:1", "h:2"]]}
+    dry = at("link", "alter", refused, "h:1", "h:2", "--dry-run", "-o", "json")
+    assert (dry.json["dry_run"], dry.json["changed"], dry.json["addresses"]) == (
+        True, changed, [daemon.tcp],
+    )  # fmt: skip
+    assert at("link", "show", refused, "-o", "json").json["addresses"] == was["addresses"]
+    assert at("link", "alter", refused, daemon.tcp).out == "link NYC is so already; it is refused\n"
+    assert at("link", "stop", refused).code == 0
+    assert at("link", "alter", refused, "h:1", "h:2").out == f"altered {change}; it is stopped\n"
+    again = at("link", "alter", refused, daemon.tcp, "-o", "json").json
+    assert set(again) == KEYS | {"changed"}
+    assert (again["waiting"], again["addresses"], again["error"]) == (1, [daemon.tcp], "")
+
+
+def test_dry_run_of_too_many_addresses_is_refused(at: Qmctl) -> None:
+    at("link", "create", "NYC", "h:1", "--stopped")
+    for words in ([], ["--dry-run"]):
+        ended = at("link", "alter", "NYC", *["h:2"] * 17, *words)
+        assert (ended.code, "give 1 to 16" in ended.err) == (2, True)
+
+
+def test_blocked_link_says_by_what_and_that_it_tries_again(
+    at: Qmctl, qm: Qmctl, queue: str, peer: Daemon
+) -> None:
+    assert qm("queue", "alter", queue, "--put-inhibit").code == 0
+    at("link", "create", peer.name, peer.tcp)
+    at("queue", "create", f"{queue}@{peer.name}")
+    uids = [at("put", f"{queue}@{peer.name}", x).out.split()[-1] for x in ("a", "b")]
+    wait_for_state(at, "blocked", peer.name)
+    # It tries each second; what is shown of one moment fits together.
+    while not (row := at("link", "show", peer.name, "-o", "json").json)["blocked_uid"]:
+        assert row["state"] != "waiting"
+    cause = [row[key] for key in ("blocked_uid", "blocked_queue", "blocked_behind")]
+    assert cause == [uids[0], queue, 1]
+    assert 0 <= row["retry_ms"] <= 1_000
+    while not (said := at("link", "start", peer.name).out).startswith(
+        f"link {peer.name} was not stopped: it is blocked, and tries now what it would have"
+    ):
+        assert "is started" not in said
+    assert f": PUT_INHIBITED: {peer.name} says: puts are inhibited on queue {queue}" in said
+    qm("queue", "alter", queue, "--no-put-inhibit")
+    at("link", "start", peer.name)
+    assert qm("get", queue, "--wait", "20s", "--body-only").out == "a"
+    wait_for_state(at, "up", peer.name)
+    assert at("link", "start", peer.name).out == f"link {peer.name} was not stopped: it is up\n"
+
+
+def test_stopped_link_does_not_look_broken(at: Qmctl, refused: str) -> None:
+    at("link", "stop", refused)
+    assert "PEER_WRONG" not in at("link", "ls").out
 
 
 def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> None:
@@ -162,11 +270,6 @@ def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> 
     shown = at("queue", "show", "Q@NYC").out
     assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in shown
     assert "waits_on" not in at("queue", "show", "Q@NYC", "-o", "json").json
-
-
-def test_peer_of_a_refused_link_is_not_accepted_unasked(at: Qmctl, refused: str) -> None:
-    ended = at("link", "start", refused, "--accept")
-    assert (ended.code, "of 1 message on it some may arrive twice" in ended.err) == (2, True)
 
 
 def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:

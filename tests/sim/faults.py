@@ -1,6 +1,7 @@
 """What goes wrong in a world: each returns whether it found something to strike."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
@@ -10,7 +11,7 @@ from qmgrd.core import keys
 from tests.sim.app import App
 from tests.sim.node import Node, PeerPort
 from tests.sim.producer import Producer
-from tests.sim.scenario import EDGES, HUB
+from tests.sim.scenario import EDGES, HUB, PORT
 from tests.sim.wire import Wire
 
 if TYPE_CHECKING:
@@ -216,6 +217,18 @@ def link_stops(world: "World") -> bool:
     return True
 
 
+def link_alters(world: "World") -> bool:
+    """Have an operator give a link wrong addresses, and correct them."""
+    name = world.random.choice([HUB, *EDGES])
+    peer = HUB if name != HUB else "EWR"
+    asker = world.askers[name]
+    asker.dial()
+    for host in (world.random.choice([name, "JFK", "nobody"]), peer):
+        addresses = {"addresses": [f"{host}:{PORT}"]}
+        asker.want(partial(m.LinkAlter, link=peer, attributes=addresses))
+    return True
+
+
 def program_forgets(world: "World") -> bool:
     """Kill a client; it starts anew as another producer."""
     programs: list[Producer | App] = [*world.producers, *world.apps]
@@ -239,7 +252,7 @@ STRIKE: dict[str, Callable[["World"], bool]] = {
     function.__name__.replace("_", " "): function
     for function in (
         cut, half_open, dark, clog, dial_fails, crash, crash_before, crash_after, stop, disk_fills,
-        rot, turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, program_forgets,
-        client_hangs_up,
+        rot, turn_fails, peers_turn_fails, wall_jumps, time_jumps, link_stops, link_alters,
+        program_forgets, client_hangs_up,
     )
 }  # fmt: skip

@@ -34,6 +34,7 @@ FAULTS = {
     "wall jumps": 0.5,
     "time jumps": 0.3,
     "link stops": 0.4,
+    "link alters": 0.4,
     "program forgets": 0.4,
     "client hangs up": 0.8,
 }

@@ -291,6 +291,54 @@ def test_cut_at_any_byte_loses_and_doubles_nothing_B16(end: int) -> None:
     raise AssertionError("the transfer does not end")
 
 
+@pytest.mark.parametrize("host", ["lga", "nobody"])
+def test_corrected_address_brings_what_waited_once(host: str) -> None:
+    pair = Pair(linked=False)
+    pair.strangers["lga"] = lambda: Stranger("LGA")
+    pair.make_link(host)
+    bodies = pair.put(20)
+    pair.advance(60_000)
+    assert len(stored(pair.edge, pair.link.queue)) == 20
+    _alter(pair, HUB)
+    pair.advance(1_000)
+    assert pair.reader.get("FLIGHTS") == bodies
+    assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
+
+
+@pytest.mark.parametrize("crash", [None, EDGE, HUB])
+@pytest.mark.parametrize("over_there", [None, "LGA"])
+def test_address_altered_with_messages_in_flight_loses_and_doubles_nothing_B16(
+    over_there: str | None, crash: str | None
+) -> None:
+    """To another way to the same queue manager, or to another one and back."""
+    pair = Pair(hub=SELDOM)
+    pair.strangers["lga"] = lambda: Stranger("LGA")
+    bodies = pair.put(5)  # They are there, and no commit was sent.
+    got = pair.reader.get("FLIGHTS")
+    pair.link_wire().go_dark()
+    bodies += pair.put(5)  # They are under way.
+    if over_there:
+        _alter(pair, "lga")
+        pair.advance(10)
+        assert pair.link.state is LinkState.REFUSED
+        assert pair.link.error.startswith("PEER_WRONG")
+        assert len(stored(pair.edge, pair.link.queue)) == 10
+    else:
+        pair.at_edge.ask(lambda i: m.LinkAlter(i, HUB, {"addresses": ["nobody:1", f"{HUB}:7470"]}))
+    if crash:
+        pair.nodes[crash].die()
+        pair.nodes[crash].start()
+    _alter(pair, HUB)
+    bodies += pair.put(5)
+    pair.advance(120_000)
+    assert sorted(got + pair.reader.get("FLIGHTS")) == sorted(bodies)
+    assert (pair.link.state, stored(pair.edge, pair.link.queue)) == (LinkState.UP, {})
+
+
+def _alter(pair: Pair, host: str) -> None:
+    pair.at_edge.ask(lambda i: m.LinkAlter(i, HUB, {"addresses": [f"{host}:7470"]}))
+
+
 def test_puts_that_arrive_at_once_and_are_refused_do_not_use_up_the_window() -> None:
     """Each needs its answer: joined, all but the first would count as under way for ever."""
     pair = Pair(hub={"limits": {"put_window_messages": 8}})

@@ -1,4 +1,4 @@
-"""qmctl link: create, ls, show, start, stop, delete."""
+"""qmctl link: create, alter, ls, show, start, stop, delete."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from qmgr_tools import completion, dry_run, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.humane import messages
+from qmgr_tools.humane import duration, messages
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 NewName = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
 ]
+Addresses = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ADDRESS", show_default=False,
+        help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
+    ),
+]  # fmt: skip
 Name = Annotated[
     str,
     typer.Argument(
@@ -44,6 +51,8 @@ def _ends(digits: object) -> str:
 
 
 ENDS_MAX = 13
+ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
+ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 COLUMNS = (
     output.text("link"),
     output.text("state"),
@@ -57,6 +66,10 @@ COLUMNS = (
     output.count("attempts"),
     output.duration("down_ms", "DOWN FOR"),
     output.duration("redial_ms", "DIALS IN"),
+    output.duration("retry_ms", "TRIES IN"),
+    output.text("blocked_uid", "BLOCKED BY"),
+    output.text("blocked_queue", "BOUND FOR"),
+    output.count("blocked_behind", "BEHIND IT"),
     output.Column("addresses", "ADDRESSES", output.listed),
     output.long_text("error"),
 )
@@ -74,15 +87,9 @@ INBOUND = (
 def create(
     call: Call,
     link: NewName,
-    addresses: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ADDRESS", show_default=False,
-            help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
-        ),
-    ],
+    addresses: Addresses,
     stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Create a link to the queue manager MANAGER and start it.
 
     What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once.
@@ -97,6 +104,53 @@ def create(
     with call.client(f"create link {link}") as client:
         row = client.link_create(link, said, stopped=stopped)
     _tell(call, row, f"link {link} is there: {row.get('state')}")
+
+
+@command()
+def alter(call: Call, link: Name, addresses: Addresses, dry: dry_run.DryRun = False) -> None:
+    """Give a link other addresses, in place of all it has; at once, and over restarts.
+
+    What waits on it stays, and goes to the new address once and only once, whatever was under way.
+    The link hangs up and dials, refused or not; a stopped one stays so. If another queue manager
+    than MANAGER answers there, nothing is sent.
+
+    \b
+    JSON: the link, as "qmctl link show" gives it, and
+      changed   an object: addresses, [before, after], or nothing
+    With --dry-run the link as it is, dry_run (true), and changed.
+
+    Examples:
+      qmctl link alter NYC nyc2.example:7470
+      qmctl link alter NYC 10.0.0.5:7470 10.0.1.5:7470 --dry-run
+    """
+    said = [checked(address, "ADDRESS") for address in addresses]
+    with call.client(f"alter link {link}") as client:
+        row = _altered(client.link_show(link), said) if dry else client.link_alter(link, said)
+    changed = row.get("changed", {}).get("addresses")
+    state = f"it is {row.get('state')}"
+    if not changed:
+        words = f"link {link} is so already; {state}"
+    else:
+        before, after = map(output.listed, changed)
+        words = f"link {link}: addresses {before} -> {after}"
+        if dry:
+            dry_run.tell(call, row, f"alter {words}")
+            return
+        words = f"altered {words}; {state}"
+    _tell(call, ({"dry_run": True} if dry else {}) | row, words)
+
+
+def _altered(row: dict[str, Any], addresses: list[str]) -> dict[str, Any]:
+    """Return the *row* of a link with what other *addresses* would change.
+
+    Raises:
+        RequestError: VALUE_INVALID, as the daemon would say it.
+    """
+    from qmgrd.core import attributes  # takes 100 ms
+
+    attributes.link_addresses(row["link"], {"addresses": addresses}, ["addresses"])
+    is_other = row["addresses"] != addresses
+    return row | {"changed": {"addresses": [row["addresses"], addresses]} if is_other else {}}
 
 
 @command(watched=True)
@@ -155,6 +209,10 @@ def show(call: Call, link: Name) -> None:
       transferred, resent       messages that went over; that went again
       attempts                  dials in a row that led nowhere
       down_ms, redial_ms        for how long it is down; until it dials; or null
+      retry_ms                  until a blocked one sends again by itself; or null
+      blocked_uid,              the message that the other end cannot take, the
+        blocked_queue,          queue there that it is for, and how many messages
+        blocked_behind          come after it; or null
 
     Examples:
       qmctl link show NYC
@@ -178,9 +236,12 @@ def start(
 ) -> None:
     """Start a link that is stopped, refused or waiting.
 
+    A blocked one tries again by itself; this has it try now.
+
     A link is refused when its peer has another store than before, or when one of the two was
     restored from a backup: "qmctl link show" tells. With --accept it goes on all the same, and
     sends what it holds as a new stream: what the peer had of it already arrives twice. Asks first.
+    It is refused, too, where another queue manager answers: that "qmctl link alter" mends.
 
     JSON: the link, as "qmctl link show" gives it.
 
@@ -190,14 +251,30 @@ def start(
     """
     with call.client(f"start link {link}") as client:
         before = client.link_show(link)
-        if accept and _is_refused(before):  # Of another one the daemon says what is wrong.
+        if accept and _is_acceptable(before):  # Of another one the daemon says what is wrong.
             danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
         row = client.link_start(link, accept=accept)
+    _tell(call, row, _started(link, before, row, accept=accept))
+
+
+def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: bool) -> str:
+    """Return what a start has done to a link, in words."""
+    was, error = before.get("state"), before.get("error")
+    if was == "blocked":
+        later = duration(before.get("retry_ms") or 0)
+        return (
+            f"link {link} was not stopped: it is blocked, and tries now what it would have tried "
+            f"by itself in {later}: {error}"
+        )
+    if was in ON_ITS_WAY:
+        return f"link {link} was not stopped: it is {row.get('state')}"
     words = f"link {link} is started: {row.get('state')}"
-    if _is_refused(before) and not accept:
-        words += f"; it was refused: {before.get('error')}; if it is again: {_accepting(link)}"
-    _tell(call, row, words)
+    if was == "refused" and not accept:
+        words += f"; it was refused: {error}"
+        if _is_acceptable(before):
+            words += f"; if it is again: {_accepting(link)}"
+    return words
 
 
 @command()
@@ -271,15 +348,18 @@ def _row(client: "Client", link: str) -> dict[str, Any]:
 def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
     """Return the failure to delete a link on which messages wait."""
     why, go = f"it holds {messages(waiting)}", "let them go"
-    if _is_refused(row):
-        why = f"{why}, and is refused: {row.get('error')}"
-        go = f"have them sent with: {_accepting(link)}"
+    if row.get("state") == "refused":
+        fact, _, remedy = str(row.get("error")).partition("; ")
+        why = f"{why}, and is refused: {fact}"
+        go = f"have them sent with: {_accepting(link)}" if _is_acceptable(row) else remedy or go
     what = f"cannot delete link {link}"
     return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
 
 
-def _is_refused(row: dict[str, Any]) -> bool:
-    return row.get("state") == "refused"
+def _is_acceptable(row: dict[str, Any]) -> bool:
+    """Return whether accepting the peer has that link go on."""
+    code = str(row.get("error")).partition(":")[0]
+    return row.get("state") == "refused" and code in ACCEPTABLE
 
 
 def _accepting(link: str) -> str:

@@ -34,8 +34,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             purge=queue.purge, delete=queue.delete,
         ),
         "link": group(
-            "Links to other queue managers", create=link.create, ls=link.ls, show=link.show,
-            start=link.start, stop=link.stop, delete=link.delete,
+            "Links to other queue managers", create=link.create, alter=link.alter, ls=link.ls,
+            show=link.show, start=link.start, stop=link.stop, delete=link.delete,
         ),
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close

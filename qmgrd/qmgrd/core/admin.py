@@ -117,6 +117,15 @@ class Admin:
             link.start()
         self._ok(session, message.request_id, link.describe())
 
+    def link_alter(self, session: Session, message: m.LinkAlter) -> None:
+        """Give a link other addresses, in force from here on."""
+        changed = self._catalogue.alter_link(message.link, message.attributes)
+        link = self._catalogue.link(message.link)
+        if changed:
+            link.altered()
+            self._context.note("info", "link altered", link=message.link, changed=changed)
+        self._ok(session, message.request_id, link.describe() | {"changed": changed})
+
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
         """Delete a link that no remote queue uses, and forget which store its peer has.
 

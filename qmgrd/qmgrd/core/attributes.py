@@ -137,13 +137,22 @@ def link_attributes(link: str, given: dict[str, Any]) -> dict[str, Any]:
         RequestError: NAME_INVALID or VALUE_INVALID.
     """
     names.check(link)
-    for attribute in given:
-        if attribute not in ("addresses", "stopped"):
-            raise _unknown("links", link, attribute, ["addresses", "stopped"])
-    addresses = given.get("addresses")
     stopped = given.get("stopped", False)
     if type(stopped) is not bool:
         raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.stopped: {stopped!r} is no flag")
+    return {"addresses": link_addresses(link, given, ["addresses", "stopped"]), "stopped": stopped}
+
+
+def link_addresses(link: str, given: dict[str, Any], known: list[str]) -> list[str]:
+    """Return the addresses that a link is *given*.
+
+    Raises:
+        RequestError: VALUE_INVALID, also where something is given that is not *known*.
+    """
+    for attribute in given:
+        if attribute not in known:
+            raise _unknown("links", link, attribute, known)
+    addresses = given.get("addresses")
     if type(addresses) is not list or not 1 <= len(addresses) <= ADDRESSES_MAX:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
@@ -151,7 +160,7 @@ def link_attributes(link: str, given: dict[str, Any]) -> dict[str, Any]:
         )
     for address in addresses:
         _check_address(link, address)
-    return {"addresses": list(addresses), "stopped": stopped}
+    return list(addresses)
 
 
 def _check_address(link: str, address: Any) -> None:

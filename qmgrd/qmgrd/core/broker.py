@@ -95,6 +95,7 @@ class Broker:
             m.QueueShow: admin.queue_show,
             m.QueuePurge: admin.queue_purge,
             m.LinkCreate: admin.link_create,
+            m.LinkAlter: admin.link_alter,
             m.LinkDelete: admin.link_delete,
             m.LinkList: admin.link_list,
             m.LinkShow: admin.link_show,

@@ -143,7 +143,8 @@ class Catalogue:
         if not target:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} comes with the link; create it with: qmctl link create {manager}",
+                f"{name} comes with the link; create that with: "
+                f"qmctl link create {manager} HOST:PORT",
             )
         attributes.queue_attributes(name, given, "remote" if manager else "local")
         if name in self.queues:
@@ -259,11 +260,17 @@ class Catalogue:
         if known is not None:
             if known.addresses != row["addresses"]:
                 raise RequestError(
-                    ErrorCode.LINK_EXISTS, f"link {name} exists, to {', '.join(known.addresses)}"
+                    ErrorCode.LINK_EXISTS,
+                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
+                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
                 )
             return known
         if name == self._context.name:
-            raise RequestError(ErrorCode.PEER_WRONG, f"{name} is this queue manager itself")
+            raise RequestError(
+                ErrorCode.PEER_WRONG,
+                f"{name} is this queue manager itself; give the link the name of the other one, "
+                "to which it leads",
+            )
         limit = self._context.config.limits.links_max
         if len(self.links) >= limit:
             raise RequestError(
@@ -285,6 +292,20 @@ class Catalogue:
         rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
         self._context.wrote = True
 
+    def alter_link(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
+        """Give a link other addresses for good; return those that are others now: [old, new].
+
+        Raises:
+            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
+        """
+        link = self.link(name)
+        before, after = link.addresses, attributes.link_addresses(name, changes, ["addresses"])
+        if after == before:
+            return {}
+        link.row["addresses"] = after
+        self.store_link(name, link.row)
+        return {"addresses": [before, after]}
+
     def accept_peer(self, name: str) -> None:
         """Have a refused link go on with its peer as that is now, as a new stream.
 
@@ -298,10 +319,13 @@ class Catalogue:
                 f"link {name} is {link.state.value}, not refused: there is nothing to accept",
             )
         if link.refused_code not in ACCEPTABLE:
+            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
+            if link.refused_code == ErrorCode.PEER_WRONG:
+                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
-                "peer would not mend: see what qmctl link show says, then start it",
+                f"peer would not mend; {mend}",
             )
         link.accept(self._next_queue_id())
         self.store_link(name, link.row)

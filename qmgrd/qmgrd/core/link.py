@@ -66,7 +66,8 @@ class Link:
         self.refused_code = 0
         self.resent = 0
         self._down_since_ms: int | None = context.now.ms  # of neither up nor blocked
-        self._redial_at_ms: int | None = None
+        self._next_try_at_ms: int | None = None  # when it dials, or, blocked, sends again
+        self._blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._stream = 0
         # First id, messages and bytes of each put that the peer may not have taken yet.
@@ -102,6 +103,13 @@ class Link:
         self.attempts, self.error = 0, ""
         self._dial()
 
+    def altered(self) -> None:
+        """Dial the addresses as they are now, refused or not, unless it is stopped."""
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} has other addresses now")
+        if self.state is not LinkState.STOPPED:
+            self._enter(LinkState.WAITING)
+            self.start()
+
     def accept(self, stream: int) -> None:
         """Take the peer as it will be found, and go on with what is held here as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
@@ -113,16 +121,18 @@ class Link:
         """Hang up and stay so."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._enter(LinkState.STOPPED)
+        self.attempts, self.error = 0, ""  # It is not up as somebody said so, for no other reason.
 
     def dialled(self, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
+        assert self.dial is not None
         self.connection = connection
         try:
             if welcome.name != self.name:
                 raise RequestError(
                     ErrorCode.PEER_WRONG,
-                    f"the queue manager that answered is {welcome.name}, not {self.name}: "
-                    "correct the address, or create a link of that name",
+                    f"the queue manager at {self.dial.address} is {welcome.name}, not {self.name}; "
+                    f"correct the address with: qmctl link alter {self.name} HOST:PORT",
                 )
             remedy = f"qmctl link start {self.name} --accept"
             pin_peer(self._context, welcome.name, welcome.store_id, remedy)
@@ -225,8 +235,9 @@ class Link:
             return
         self.error = f"{name_of(message.code)}: {why}"
         self._enter(LinkState.BLOCKED)
+        self._blocked_id = message.seq_id
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
-        self._later(max(message.retry_after_ms, 1), self._unblock)
+        self._try_in(max(message.retry_after_ms, 1), self._unblock)
 
     def _unblock(self) -> None:
         """Send again from the commit id on; what the peer holds it discards."""
@@ -320,8 +331,7 @@ class Link:
         # Chance is not the core's: a hash spreads the dials of many links as well.
         seed = self._context.store_id + f"{self.name}:{self.attempts}".encode()
         jitter_ms = ceiling_ms * (crc32(seed) % 1000) // 2000
-        self._redial_at_ms = self._context.now.ms + ceiling_ms - jitter_ms
-        self._later(ceiling_ms - jitter_ms, self._dial)
+        self._try_in(ceiling_ms - jitter_ms, self._dial)
 
     def _dial(self) -> None:
         if self.state is not LinkState.WAITING:
@@ -339,23 +349,24 @@ class Link:
             self.connection = None
 
     def _enter(self, state: LinkState) -> None:
-        self.state, self.dial, self._redial_at_ms = state, None, None
+        self.state, self.dial, self._next_try_at_ms = state, None, None
         if state in (LinkState.UP, LinkState.BLOCKED):
             self._down_since_ms = None
         elif self._down_since_ms is None:
             self._down_since_ms = self._context.now.ms
         self._epoch += 1
 
-    def _later(self, wait_ms: int, call: Any) -> None:
+    def _try_in(self, wait_ms: int, call: Any) -> None:
         epoch = self._epoch
-        due_ms = self._context.now.ms + wait_ms
+        due_ms = self._next_try_at_ms = self._context.now.ms + wait_ms
         self._context.timers.at(due_ms, lambda: call() if self._epoch == epoch else None)
 
     def describe(self) -> dict[str, Any]:
         """Return the link for people and scripts."""
-        outbox, now_ms = self.outbox, self._context.now.ms
-        down_ms, redial_ms = self._down_since_ms, self._redial_at_ms
+        outbox, now_ms, at_ms = self.outbox, self._context.now.ms, self._next_try_at_ms
+        down_ms, wait_ms = self._down_since_ms, None if at_ms is None else max(at_ms - now_ms, 0)
         held = self.state is LinkState.UP and self.queue.bounds.get_inhibit
+        is_blocked = self.state is LinkState.BLOCKED
         return {
             "link": self.name,
             "state": self.state.value,
@@ -370,5 +381,6 @@ class Link:
             "resent": self.resent,
             "attempts": self.attempts,
             "down_ms": None if down_ms is None else now_ms - down_ms,
-            "redial_ms": None if redial_ms is None else max(redial_ms - now_ms, 0),
-        }
+            "redial_ms": None if is_blocked else wait_ms,
+            "retry_ms": wait_ms if is_blocked else None,
+        } | outbox.describe(self._blocked_id if is_blocked else 0)

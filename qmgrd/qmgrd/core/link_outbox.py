@@ -6,8 +6,10 @@ in the turn of the put, without holes. It is deleted here only once the peer's c
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.record import Uid
 from qmgr_protocol.window import Outbox
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
@@ -59,6 +61,20 @@ class LinkOutbox(Outbox):
         entry = entries.decode(value)
         sound = entries.sound(entries.record(self._context.tx, entry))
         return entries.uid_trailer(entry) if sound else None
+
+    def describe(self, seq_id: int) -> dict[str, Any]:
+        """Return what message has that id and how many are behind it; None of one that is gone."""
+        value = self._context.tx.get(self._key(seq_id))
+        if value is None:
+            return {"blocked_queue": None, "blocked_uid": None, "blocked_behind": None}
+        entry = entries.decode(value)
+        trailer = entries.uid_trailer(entry)
+        uid = Uid(trailer[:-8].decode(errors="replace"), int.from_bytes(trailer[-8:], "big"))
+        return {
+            "blocked_queue": entry.target,
+            "blocked_uid": str(uid) if trailer else None,
+            "blocked_behind": self.queue.counters.next_arrival - 1 - seq_id,
+        }
 
     def records(self, count: int) -> Iterator[tuple[str, bytes]]:
         """Yield target and record of up to *count* of the next ids, as the window lets them go.

@@ -66,6 +66,7 @@ class Peer:
         joined_max = min(JOINED_MAX_RECORDS, limits.turn_rows // 4)  # a share of a turn
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._told = False
+        self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
         self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)
 
@@ -113,7 +114,7 @@ class Peer:
         if kind is m.Welcome:
             self._tell(self._dialled(message))
         elif kind is m.Goaway:
-            self.goaway = message
+            self.goaway, self._is_told_why = message, True
         else:
             self._heartbeats += 1
             if self._heartbeats > HEARTBEATS_MAX:
@@ -206,6 +207,9 @@ class Peer:
     def closed(self, why: str) -> None:
         """Tell the broker, once, that the connection is gone."""
         number, dial = self.number, self.dial
+        if dial:
+            is_known = self._told or self._is_told_why or self._connection.state is State.IDLE
+            why = f"{dial.address}: {why}{'' if is_known else '; is it a qmgrd?'}"
         if self._told:
             self._intake.event(number, lambda broker: broker.closed(number, why))
         elif dial:

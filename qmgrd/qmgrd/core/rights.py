@@ -37,6 +37,7 @@ RIGHTS: dict[type[Any], Right] = {
     m.QueuePurge: Right.ADMIN,
     m.LinkOpen: Right.LINK,
     m.LinkCreate: Right.ADMIN,
+    m.LinkAlter: Right.ADMIN,
     m.LinkDelete: Right.ADMIN,
     m.LinkList: Right.SHOW,
     m.LinkShow: Right.SHOW,

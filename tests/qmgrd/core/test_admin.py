@@ -125,6 +125,15 @@ def test_stopped_link_stays_so_over_a_crash(app: Client) -> None:
     assert app.ask(m.LinkStart, "NYC")["state"] == "dialling"
 
 
+def test_altered_link_is_logged_unless_it_was_so(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", LINK)
+    for noted in (True, False):
+        app.ask(m.LinkAlter, "NYC", {"addresses": ["h:2"]})
+        notes = [note.facts for note in app.manager.last.notes if note.event == "link altered"]
+        changed = {"addresses": [LINK["addresses"], ["h:2"]]}
+        assert notes == ([{"link": "NYC", "changed": changed}] if noted else [])
+
+
 def test_link_may_be_made_stopped(app: Client) -> None:
     assert app.ask(m.LinkCreate, "NYC", LINK | {"stopped": True})["state"] == "stopped"
     assert [link["link"] for link in app.ask(m.LinkList)["links"]] == ["NYC"]

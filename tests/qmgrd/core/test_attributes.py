@@ -11,6 +11,7 @@ from qmgrd.core.attributes import (
     altered,
     bounds,
     is_same,
+    link_addresses,
     link_attributes,
     queue_attributes,
 )
@@ -148,3 +149,9 @@ def test_link_needs_a_name() -> None:
     with pytest.raises(RequestError) as caught:
         link_attributes("a/b", {"addresses": ["h:1"]})
     assert caught.value.code == ErrorCode.NAME_INVALID
+
+
+def test_addresses_stand_alone_where_nothing_else_is_known() -> None:
+    assert link_addresses("B", {"addresses": ["h:1"]}, ["addresses"]) == ["h:1"]
+    with pytest.raises(RequestError, match=r"links\.B\.stopped: not known; known are: addresses"):
+        link_addresses("B", {"addresses": ["h:1"], "stopped": True}, ["addresses"])

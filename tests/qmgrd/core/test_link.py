@@ -226,7 +226,10 @@ def test_peer_of_another_name_is_refused_for_good(app: Client, nyc: Nyc) -> None
     assert nyc.goaway.code == ErrorCode.PEER_WRONG
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "refused"
-    assert "answered is BOS, not NYC" in row["error"]
+    assert row["error"] == (
+        "PEER_WRONG: the queue manager at h:1 is BOS, not NYC; correct the address with: "
+        "qmctl link alter NYC HOST:PORT"
+    )
     nyc.dials.clear()
     nyc.turn(10**6)
     assert nyc.dials == []
@@ -589,7 +592,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
     """What the true peer had already would be doubled."""
     nyc.answer(name="BOS")
-    with pytest.raises(RequestError, match="refused with PEER_WRONG, which accepting"):
+    with pytest.raises(RequestError, match=r"PEER_WRONG.* not mend; correct the address with"):
         app.ask(m.LinkStart, "NYC", True)
     assert state(app) == "refused"
 
@@ -599,6 +602,110 @@ def test_link_that_is_not_refused_has_nothing_to_accept(app: Client, nyc: Nyc) -
     with pytest.raises(RequestError, match="link NYC is up, not refused"):
         app.ask(m.LinkStart, "NYC", True)
     assert state(app) == "up"
+
+
+# -- other addresses
+
+
+def alter(app: Client, nyc: Nyc, *addresses: str) -> list[m.Message]:
+    """Give the link other addresses; return what it sends in that turn."""
+    app.send(m.LinkAlter(1_001, "NYC", {"addresses": list(addresses)}))
+    return nyc.turn()
+
+
+def test_link_with_other_addresses_hangs_up_and_goes_on_there(app: Client, nyc: Nyc) -> None:
+    """What is in flight goes again under its ids, as after any cut."""
+    app.put("F@NYC", b"1", b"2", b"3")
+    sent = nyc.up()
+    nyc.say(m.Committed(nyc.stream, 1))
+    alter(app, nyc, "h:9")
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+    assert nyc.dials[-1].address == "h:9"
+    nyc.say(m.Committed(nyc.stream, 3))  # It was under way, over the connection given up.
+    assert len(app.bodies("@NYC")) == 2
+    assert ids(nyc.up(commit_id=2, trailer=trailer_of(sent, 2))) == [3]
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["addresses"], row["error"]) == ("up", ["h:9"], "")
+
+
+def test_dial_of_the_addresses_before_is_given_up(app: Client, nyc: Nyc) -> None:
+    before = nyc.dials[0]
+    alter(app, nyc, "h:9")
+    nyc.answer(dial=before, name="BOS")
+    assert nyc.goaway is not None
+    assert nyc.goaway.code == ErrorCode.CANCELLED
+    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed(before, "timeout"))
+    nyc.turn()
+    assert state(app) == "dialling"
+    nyc.up()
+    assert state(app) == "up"
+
+
+def test_waiting_link_dials_other_addresses_at_once(app: Client, nyc: Nyc) -> None:
+    for _ in range(5):
+        nyc.turn(60_000)
+        failed = nyc.dials[-1]
+        app.manager.turns.intake.event(
+            0, functools.partial(Broker.dial_failed, dial=failed, why="x")
+        )
+        nyc.turn()
+    assert state(app) == "waiting"
+    alter(app, nyc, "h:8", "h:9")
+    assert nyc.dials[-1].address == "h:8"
+    row = app.ask(m.LinkShow, "NYC")
+    assert (row["state"], row["error"], row["attempts"]) == ("dialling", "", 1)
+
+
+def test_wrong_address_is_corrected_and_nothing_is_lost(
+    store: AnyStore, app: Client, nyc: Nyc
+) -> None:
+    """Over a crash, too."""
+    app.put("F@NYC", b"1", b"2")
+    nyc.answer(name="BOS")
+    assert state(app) == "refused"
+    alter(app, nyc, "h:9")
+    app.manager.crash()
+    nyc.turn()
+    assert nyc.dials[-1].address == "h:9"
+    assert ids(nyc.up()) == [1, 2]
+
+
+def test_other_queue_manager_at_other_addresses_gets_nothing(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up()
+    alter(app, nyc, "bos:1")
+    assert nyc.answer(name="BOS") == []
+    assert (state(app), app.bodies("@NYC")) == ("refused", [b"1"])
+    alter(app, nyc, "h:1")
+    assert ids(nyc.up()) == [1]
+
+
+def test_stopped_link_stays_stopped_with_other_addresses(app: Client, nyc: Nyc) -> None:
+    app.ask(m.LinkStop, "NYC")
+    nyc.dials.clear()
+    alter(app, nyc, "h:9")
+    nyc.turn(10**6)
+    assert (state(app), nyc.dials) == ("stopped", [])
+    app.send(m.LinkStart(1_002, "NYC"))
+    nyc.turn()
+    assert [dial.address for dial in nyc.dials] == ["h:9"]
+
+
+def test_blocked_link_with_other_addresses_dials(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1")
+    nyc.up()
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_UNKNOWN, 10_000))
+    alter(app, nyc, "h:9")
+    assert state(app) == "dialling"
+    assert nyc.turn(10_000) == []  # It is no time to send again.
+    assert ids(nyc.up()) == [1]
+
+
+def test_same_addresses_disturb_nothing(app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    alter(app, nyc, "h:1", "h:2")
+    assert (state(app), nyc.goaway, len(nyc.dials)) == ("up", None, 1)
 
 
 def test_link_tells_how_long_it_is_down_and_when_it_dials(app: Client, nyc: Nyc) -> None:
@@ -627,3 +734,70 @@ def test_blocked_link_is_not_down(app: Client, nyc: Nyc) -> None:
     nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 1_000))
     row = app.ask(m.LinkShow, "NYC")
     assert (row["state"], row["down_ms"], row["redial_ms"]) == ("blocked", None, None)
+    assert row["retry_ms"] == 1_000
+    nyc.manager.advance(300)
+    assert app.ask(m.LinkShow, "NYC")["retry_ms"] == 700
+    nyc.turn(700)
+    assert app.ask(m.LinkShow, "NYC")["retry_ms"] is None
+
+
+def test_blocked_link_names_message_queue_and_what_is_behind(app: Client, nyc: Nyc) -> None:
+    def cause() -> tuple[object, ...]:
+        row = app.ask(m.LinkShow, "NYC")
+        return row["blocked_queue"], row["blocked_uid"], row["blocked_behind"]
+
+    app.put("F@NYC", b"1")
+    app.put("G@NYC", b"2", b"3")
+    sent = nyc.up()
+    assert cause() == (None, None, None)
+    nyc.say(m.Blocked(nyc.stream, 2, ErrorCode.QUEUE_UNKNOWN, 1_000))
+    uid = str(records.decode(sent[1].records[0]).uid)
+    assert cause() == ("G", uid, 1)
+    app.put("F@NYC", b"4")
+    assert cause() == ("G", uid, 2)
+    nyc.turn(1_000)
+    assert cause() == (None, None, None)
+    nyc.say(m.Blocked(nyc.stream, 2**62, ErrorCode.QUEUE_UNKNOWN, 1_000))
+    assert cause() == (None, None, None)  # There is no such message.
+
+
+def test_stopped_link_has_no_error(app: Client, nyc: Nyc) -> None:
+    failed = nyc.dials[-1]
+    app.manager.turns.intake.event(0, lambda broker: broker.dial_failed(failed, "h:1: refused"))
+    nyc.turn()
+    assert app.ask(m.LinkShow, "NYC")["error"] == "h:1: refused"
+    row = app.ask(m.LinkStop, "NYC")
+    assert (row["error"], row["attempts"]) == ("", 0)
+
+
+def hung_up(nyc: Nyc) -> str:
+    """What the link says of a connection whose peer closed it."""
+    nyc.peer.closed("the peer closed the connection")
+    nyc.turn()
+    error: str = nyc.manager.turns.broker.catalogue.links["NYC"].error
+    return error
+
+
+def test_who_hangs_up_is_named_with_its_address(app: Client, nyc: Nyc) -> None:
+    nyc.up()
+    assert hung_up(nyc) == "h:1: the peer closed the connection"
+
+
+def test_who_hangs_up_without_a_welcome_may_be_no_queue_manager(app: Client, nyc: Nyc) -> None:
+    nyc.peer = Peer(
+        101, app.manager.turns.intake, app.manager.config.limits, app.manager._welcome, 0,
+        dial=nyc.dials[-1],
+    )  # fmt: skip
+    nyc.peer.hello()
+    assert hung_up(nyc) == "h:1: the peer closed the connection; is it a qmgrd?"
+
+
+def test_who_says_goodbye_instead_of_welcome_is_a_queue_manager(app: Client, nyc: Nyc) -> None:
+    nyc.peer = Peer(
+        101, app.manager.turns.intake, app.manager.config.limits, app.manager._welcome, 0,
+        dial=nyc.dials[-1],
+    )  # fmt: skip
+    wire = Connection(Side.LISTENER)
+    wire.receive(nyc.peer.hello(), 0)
+    nyc.peer.receive(wire.send(m.Goaway(ErrorCode.PEER_KEPT_OUT, "later")), 0)
+    assert hung_up(nyc) == "h:1: the peer closed the connection"

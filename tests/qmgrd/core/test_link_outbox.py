@@ -92,3 +92,15 @@ def test_commit_of_what_was_never_assigned_deletes_nothing(outbox: LinkOutbox) -
     with pytest.raises(CommitOutOfRange):
         outbox.commit(6)
     assert len(found(outbox, 100)) == 5
+
+
+def test_message_is_described_by_its_id(outbox: LinkOutbox) -> None:
+    told = outbox.describe(3)
+    assert told == {"blocked_queue": "G", "blocked_uid": str(uid(outbox, 3)), "blocked_behind": 2}
+    outbox.commit(0)
+    assert outbox.describe(6) == dict.fromkeys(told)
+
+
+def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
+    (_, record) = list(outbox.records(5))[seq_id - 1]
+    return records.decode(record).uid
