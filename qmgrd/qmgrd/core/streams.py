@@ -204,10 +204,10 @@ class Streams:
             return
         try:
             link_inbox.check_stamped(put)
-            context.reserve(put.records)
             queue, target = self._catalogue.destination(put.queue)
             if target:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
+            context.reserve(put.records)
             done = stream.receive(context, queue, put)
         except RequestError as error:
             self._count_refused(put.queue, error, len(put.records))

@@ -174,6 +174,8 @@ def test_full_store_blocks_the_link(app: Client, far: Far) -> None:
     app.manager.store.disk_free_bytes = 0
     (blocked,) = far.send(1, message(1))
     assert (blocked.seq_id, blocked.code) == (1, ErrorCode.STORE_FULL)
+    (blocked,) = far.send(1, message(1), queue="NONE")  # Nothing counts what is refused there.
+    assert (blocked.seq_id, blocked.code) == (1, ErrorCode.QUEUE_UNKNOWN)
 
 
 def test_link_creates_no_messages(app: Client, far: Far) -> None:
