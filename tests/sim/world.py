@@ -24,7 +24,7 @@ from tests.sim.lab import Lab
 from tests.sim.ledger import require
 from tests.sim.node import Node
 from tests.sim.producer import Producer
-from tests.sim.scenario import EDGES, HUB
+from tests.sim.scenario import EDGES, HUB, PORT
 
 STEPS = 4_000
 REST_MAX_MS = 90 * 60_000
@@ -216,12 +216,17 @@ class World(Lab):
         return moved
 
     def _look_after_links(self) -> None:
-        """Start what is stopped, as people do: an order to stop may have come late."""
+        """Start what is stopped, correct addresses, as people do: an order may have come late."""
         for name, node in self.nodes.items():
             for link in node.turns.broker.catalogue.links.values():
-                asker = self.askers[name]
-                if link.state is LinkState.STOPPED and not asker.todo:
+                asker, addresses = self.askers[name], [f"{link.name}:{PORT}"]
+                if asker.todo:
+                    continue
+                if link.state is LinkState.STOPPED:
                     asker.want(partial(m.LinkStart, link=link.name))
+                elif link.addresses != addresses:
+                    attributes = {"addresses": addresses}
+                    asker.want(partial(m.LinkAlter, link=link.name, attributes=attributes))
 
     def _is_quiet(self) -> bool:
         return (

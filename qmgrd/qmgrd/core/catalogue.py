@@ -358,10 +358,12 @@ class Catalogue:
     def _no_queue(self, name: str) -> RequestError:
         self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
         meant = nearest(name, self.queues)
+        target, manager = names.split(name)
         hint = f"did you mean {meant}? if not, create" if meant else "create"
+        how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
         return RequestError(
             ErrorCode.QUEUE_UNKNOWN,
-            f"queue {name} does not exist here; {hint} it with: qmctl queue create {name}",
+            f"queue {name} does not exist here; {hint} it with: qmctl {how}",
         )
 
     def _no_link(self, name: str) -> RequestError:

@@ -250,3 +250,5 @@ def test_queue_that_is_missing_may_be_another_one_meant(app: Client) -> None:
         assert caught.value.text == meant
     (refused,) = app.put_records("FIGS", record(b"x"))
     assert refused.text == f"queue FIGS does not exist here; create {create} FIGS"
+    (refused,) = app.put_records("@EWR", record(b"x"))
+    assert refused.text.endswith("create it with: qmctl link create EWR HOST:PORT")
