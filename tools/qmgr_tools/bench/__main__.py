@@ -59,7 +59,7 @@ def machine(load: float) -> dict[str, Any]:
     return {
         "load_before": round(load, 2),
         "at": humane.rfc3339(time.time_ns() // 1000),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
         "cores": os.cpu_count(),
     }
