@@ -77,6 +77,7 @@ class Link:
         self._frame_bytes = PUMP_BYTES  # what one put may hold
         self._window_messages = self._window_bytes = 0
         self._peer: m.Welcome
+        self._address = ""  # of the peer, as it was dialled
         self._epoch = 0  # makes timers of an earlier state fall flat
         self.outbox = LinkOutbox(queue, context)
         self._highest_sent = self.outbox.commit_id
@@ -126,7 +127,7 @@ class Link:
     def dialled(self, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
         assert self.dial is not None
-        self.connection = connection
+        self.connection, self._address = connection, self.dial.address
         try:
             if welcome.name != self.name:
                 raise RequestError(
@@ -154,7 +155,9 @@ class Link:
         if kind is m.Committed and message.stream == self._stream:
             self._committed(message.commit_id)
         elif kind is m.Blocked and message.stream == self._stream:
-            self._blocked(message, f"{self.name} says: {message.text}")
+            there = f"qmctl -c {self._address} "  # What it says to do is to be done at its end.
+            why = message.text.replace("qmctl ", there)
+            self._blocked(message, f"{self.name} says: {why}")
         elif kind is m.Ok and self.state is LinkState.OPENING:
             self._opened(message.value)
         elif kind is m.Error and message.request_id == OPEN_REQUEST:
