@@ -169,7 +169,7 @@ class Node:
 
     def turn(self) -> None:
         """Run one turn; what it wants sent leaves."""
-        self._kick = False
+        moved, self._kick = self._kick, False  # Nobody asked whether the first one has to be.
         flushes, waiting = self.store.flushes, bool(self.turns.intake)
         try:
             outcome = self.turns.run(self.now())
@@ -182,7 +182,7 @@ class Node:
             self.lab.note(self.name, f"crash {self.store.crash} its commit")
             self.die()
         else:
-            moved = waiting or any(outcome) or self.store.flushes != flushes
+            moved |= waiting or any(outcome) or self.store.flushes != flushes
             self.idle_turns = 0 if moved else self.idle_turns + 1
             self.release(outcome)
 
