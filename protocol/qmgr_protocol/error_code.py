@@ -190,6 +190,22 @@ class ErrorCode(IntEnum):
         311, _LATER, "2016 MQRC_GET_INHIBITED", "An operator has gets refused on the queue.",
         "Wait and get again, or allow it: qmctl queue alter NAME --no-get-inhibit.",
     )
+    QUEUE_EXCLUSIVE = (
+        312, _LATER, "", "It serves one connection at a time, and another one has it.",
+        "Wait and try again, or share it: qmctl queue alter NAME --no-exclusive.",
+    )
+    QUEUE_IS_SYSTEM = (
+        313, _NEVER, "", "The queue manager needs the queue itself.",
+        "Leave it as it is, or purge it; its limits can be altered.",
+    )
+    TEMPLATE_UNKNOWN = (
+        314, _NEVER, "", "There is no such template.",
+        "See: qmctl template ls. Create it with: qmctl template set.",
+    )
+    TEMPLATES_EXHAUSTED = (
+        315, _NEVER, "", "No room for another template.",
+        "Delete templates that no queue needs.",
+    )
     # 400: messages
     RECORD_MALFORMED = (
         400, _NEVER, "", "It is not a record of a known version.",
@@ -217,6 +233,37 @@ class ErrorCode(IntEnum):
         405, _NEVER, "", "The record was damaged on disk; a client says so of a browsed one.",
         "Go on: it goes back to the queue, which sets it aside; see: qmctl browse. With the "
         "daemon stopped, qmctl store verify tells what else is damaged.",
+    )
+    SELECTOR_INVALID = (
+        406, _NEVER, "2459 MQRC_SELECTOR_SYNTAX_ERROR",
+        "The selector is not one; the text says where.",
+        "Correct it at the column that the text names. docs/SELECTORS.md has the language.",
+    )
+    MESSAGE_UNKNOWN = (
+        407, _NEVER, "2034 MQRC_NO_MSG_UNDER_CURSOR",
+        "No such message is on the queue, or no longer.",
+        "Look for it with: qmctl browse. It may have been got, moved or purged, or have expired.",
+    )
+    DUPLICATE_UNCOMMITTED = (
+        408, _LATER, "", "A unit of work that is open holds a message with its UID.",
+        "Put it again once that unit is over: then it is a duplicate, or it is not.",
+    )
+    MESSAGE_EXPIRED = (
+        409, _NEVER, "", "Why a message is a dead letter: its time was over.",
+        "Have it got in time, or give it longer; see expiry_max of the queue.",
+    )
+    BACKOUT_THRESHOLD_REACHED = (
+        410, _NEVER, "2362 MQRC_BACKOUT_THRESHOLD_REACHED",
+        "Why a message is a dead letter: it failed too often.",
+        "See what its consumers said of it: qmctl dlq show. Then: qmctl dlq retry, or drop.",
+    )
+    DELIVERY_LIMIT_REACHED = (
+        411, _NEVER, "", "Why a message is a dead letter: it came back too often.",
+        "See who had it: qmctl dlq show. Its consumers may have died of it.",
+    )
+    MESSAGE_REJECTED = (
+        412, _NEVER, "", "Why a message is a dead letter: a consumer rejected it.",
+        "See what the consumer said of it: qmctl dlq show. Then: qmctl dlq retry, or drop.",
     )
     # 500: leases and consumers
     LEASE_LOST = (
@@ -317,5 +364,37 @@ class ErrorCode(IntEnum):
     SNAPSHOT_RUNNING = (
         801, _LATER, "", "Another snapshot is being made; there is one at a time.",
         "Wait until the other snapshot is written.",
+    )
+    # 900: units of work
+    UNIT_UNKNOWN = (
+        900, _NEVER, "2255 MQRC_UOW_NOT_AVAILABLE",
+        "There is no such unit of work on this connection, or no longer.",
+        "Begin it first. One that grew too old was backed out: make units shorter.",
+    )
+    UNIT_BACKED_OUT = (
+        901, _NEVER, "2003 MQRC_BACKED_OUT",
+        "The unit of work was backed out: nothing of it is done.",
+        "Do the work again as a new unit: what it got has come back, what it put is gone.",
+    )
+    UNIT_TOO_LARGE = (
+        902, _NEVER, "", "The unit of work holds as much as one may.",
+        "Commit sooner, or raise the limits in section unit of qmgrd.toml.",
+    )
+    UNITS_EXHAUSTED = (
+        903, _NEVER, "", "No room for another unit of work on this connection.",
+        "Commit or back out others first, or open another connection.",
+    )
+    UNIT_INCOMPLETE = (
+        904, _NEVER, "", "The unit of work holds other than its commit says: it was backed out.",
+        "Do the work again. Where a step of it failed, back out instead of committing.",
+    )
+    # 1000: jobs
+    JOB_UNKNOWN = (
+        1000, _NEVER, "", "There is no such job, or no longer.",
+        "See: qmctl job ls. Jobs that are done are forgotten after an hour.",
+    )
+    JOBS_EXHAUSTED = (
+        1001, _LATER, "", "As many jobs run as may.",
+        "Wait for one to end, or cancel one: qmctl job cancel.",
     )
     # fmt: on

@@ -9,7 +9,7 @@ from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_LIMITS
-from qmgrd.core.queue import Bounds
+from qmgrd.core.bounds import Bounds
 
 ADDRESSES_MAX = 16
 INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition

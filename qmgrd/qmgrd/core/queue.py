@@ -13,7 +13,6 @@ next message is found by a seek, whatever the depth.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -25,6 +24,7 @@ from qmgr_protocol.messages import (
 )
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.ids import Ids, is_lease_of
@@ -33,18 +33,6 @@ from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.put import Put, put
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, take
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a queue is held to."""
-
-    depth_max: int
-    bytes_max: int
-    lease_ms: int
-    leases_max: int
-    put_inhibit: bool = False  # held to by who puts here, and who hands out
-    get_inhibit: bool = False
 
 
 class Queue:

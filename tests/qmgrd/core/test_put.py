@@ -13,10 +13,11 @@ from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import put as puts
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now
-from qmgrd.core.queue import Bounds, Queue
+from qmgrd.core.queue import Queue
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
 

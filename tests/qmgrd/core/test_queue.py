@@ -6,9 +6,10 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
-from qmgrd.core.queue import Bounds, Queue
+from qmgrd.core.queue import Queue
 from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 

@@ -13,11 +13,12 @@ from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import take as takes
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import COUNT_BITS, Ids
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
-from qmgrd.core.queue import Bounds, Queue
+from qmgrd.core.queue import Queue
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
 
