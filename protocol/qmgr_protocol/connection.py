@@ -27,7 +27,7 @@ FRAME_MAX_LEAST_BYTES = 64 * 1024  # Nobody may ask for smaller frames; a welcom
 STORE_ID_BYTES = 16
 JOINED_MAX_BYTES = 256 * 1024  # of puts that become one
 _PUT = layout.NUMBERS[m.Put]
-_PUT_ELEMENTS = 1 + len(m.Put._fields)
+_PUT_ELEMENTS = len(m.Put._fields)  # without extras, which a client does not send
 
 
 class VersionUnsupported(RemoteProtocolError):
@@ -157,9 +157,10 @@ class Connection:
         last, last_bytes = found[-1]
         if type(last) is not m.Put or len(array) != _PUT_ELEMENTS:
             return False
-        stream, first_id, seen, queue, records = last
+        stream, first_id, seen, queue, records, extras = last
         if (
-            not type(array[1]) is type(array[2]) is type(array[3]) is int
+            extras
+            or not type(array[1]) is type(array[2]) is type(array[3]) is int
             or array[2] != first_id + len(records)
             or array[1] != stream
             or array[3] != seen

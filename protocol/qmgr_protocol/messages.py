@@ -11,7 +11,17 @@ HANDLE = struct.Struct(">BQQ")  # priority, arrival, lease number
 DELIVERY = struct.Struct(">BQQHHBQ")
 DELIVERY_BYTES = DELIVERY.size
 STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
-ACK, RELEASE = 1, 2
+# What follows the record in a delivery: the time it has left (u64, ms), then its note (a map).
+STATE_EXPIRES, STATE_NOTED = 8, 16
+REMAINING = struct.Struct(">Q")
+# How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or goes on.
+ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
+DELAY_OF_QUEUE = -1
+DELAY_MAX_MS = 3_650 * 24 * 3_600_000
+REASON_MAX, REASON_TEXT_MAX = 64, 1_000
+SELECTOR_MAX = 4_096
+# What a link says of a record beside the record itself.
+EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
 HANDLES_MAX_BYTES = HANDLE.size * 10_000
 WAIT_MAX_MS = 7 * 24 * 3_600_000
 LEASE_MAX_MS = 24 * 3_600_000
@@ -137,6 +147,7 @@ class Put(NamedTuple):
 
     seen: the highest commit id that the sender has received; refusals up to it are forgotten.
     queue: empty on a link, with empty records, for ids whose messages are gone.
+    extras: on a link, [index, map]: the time a record has left, its delay, its note.
     """
 
     stream: int
@@ -144,6 +155,7 @@ class Put(NamedTuple):
     seen: int
     queue: str
     records: list[bytes]
+    extras: list[list[Any]] = []
 
 
 class Committed(NamedTuple):
@@ -168,8 +180,51 @@ class Blocked(NamedTuple):
     text: str = ""
 
 
+class UnitBegin(NamedTuple):
+    """Begins a unit of work of that number, which lives and dies with the connection. OK: nil."""
+
+    request_id: int
+    unit: int
+
+
+class UnitPut(NamedTuple):
+    """Puts records in a unit of work. OK value: [refused [index, code, text], stamped].
+
+    stamped: runs [index of the first, its timestamp, how many, both counting on].
+    """
+
+    request_id: int
+    unit: int
+    queue: str
+    records: list[bytes]
+
+
+class UnitCommit(NamedTuple):
+    """Commits a unit of work, numbered like a put. Answered by Committed, again if sent again.
+
+    puts, gets: how many messages the unit is to hold; where it holds others it is backed out.
+    """
+
+    stream: int
+    seq_id: int
+    seen: int
+    unit: int
+    puts: int
+    gets: int
+
+
+class UnitBackout(NamedTuple):
+    """Backs out a unit of work. OK value: [puts, gets] undone."""
+
+    request_id: int
+    unit: int
+
+
 class Get(NamedTuple):
-    """Leases up to max_messages. Answered by one Deliver, or by OK nil when the wait is over."""
+    """Leases up to max_messages. Answered by one Deliver, or by OK nil when the wait is over.
+
+    where: a selector. uid: encoded. At most one of the four that select is given.
+    """
 
     request_id: int
     queue: str
@@ -177,6 +232,10 @@ class Get(NamedTuple):
     wait_ms: int = 0
     lease_ms: int = 0
     bytes_max: int = 1024 * 1024
+    where: str = ""
+    correlation_id: bytes = b""
+    group_id: bytes = b""
+    uid: bytes = b""
 
 
 class Consume(NamedTuple):
@@ -187,6 +246,9 @@ class Consume(NamedTuple):
     messages: int
     bytes: int
     lease_ms: int = 0
+    where: str = ""
+    correlation_id: bytes = b""
+    group_id: bytes = b""
 
 
 class Credit(NamedTuple):
@@ -206,12 +268,23 @@ class Deliver(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """Acknowledges (1) or releases (2) leased messages. Answered by Settled."""
+    """Ends leases: ack (1), release (2), return (3), unread (4), reject (5); or renews (6) them.
+
+    Answered by Settled. A release counts as a failure, a return as a delivery, unread as neither.
+    unit: the acks are part of that unit of work, 0 = of none.
+    delay_ms: of what comes back, until it is delivered again; -1 = as the queue has it.
+    lease_ms: of a renewal, from now on; 0 = as long as the lease was.
+    """
 
     settle_id: int
     action: int
     queue_id: int
     handles: bytes
+    unit: int = 0
+    delay_ms: int = DELAY_OF_QUEUE
+    lease_ms: int = 0
+    reason: str = ""
+    text: str = ""
 
 
 class Settled(NamedTuple):
@@ -222,13 +295,22 @@ class Settled(NamedTuple):
 
 
 class Browse(NamedTuple):
-    """Reads without leasing. OK value: {items, next}."""
+    """Reads without leasing. OK value: {items, next}; next is nil at the end.
+
+    A selection may leave a page empty that is not the last.
+    delayed: those that wait for their time, instead of those that can be got.
+    """
 
     request_id: int
     queue: str
     after: list[int] | None = None
     messages_max: int = 100
     bytes_max: int = 1024 * 1024
+    where: str = ""
+    correlation_id: bytes = b""
+    group_id: bytes = b""
+    uid: bytes = b""
+    delayed: bool = False
 
 
 class QueueCreate(NamedTuple):
@@ -263,10 +345,15 @@ class QueueShow(NamedTuple):
 
 
 class QueuePurge(NamedTuple):
-    """Removes what is on a queue now and not leased. OK value: {messages}, when it is done."""
+    """Removes what is on a queue now and not leased. OK value: {messages}, when it is done.
+
+    where: a selector of what is removed.
+    """
 
     request_id: int
     queue: str
+    where: str = ""
+    messages_max: int = 0
 
 
 class QueueAlter(NamedTuple):
@@ -346,6 +433,44 @@ class Snapshot(NamedTuple):
 
     request_id: int
     directory: str
+
+
+class QueueMove(NamedTuple):
+    """Moves or copies what is on a queue now and not leased, as a job. OK value: its row.
+
+    target: empty for dead letters that go back, each to the queue it comes from.
+    messages_max, rate: how many in all, and in a second; 0 = any.
+    retries_max: dead letters that went back so often already stay.
+    """
+
+    request_id: int
+    queue: str
+    target: str
+    where: str = ""
+    messages_max: int = 0
+    rate: int = 0
+    copy: bool = False
+    retries_max: int = 3
+
+
+class JobList(NamedTuple):
+    """Lists jobs, those that ended within the hour too. OK value: {jobs}."""
+
+    request_id: int
+
+
+class JobShow(NamedTuple):
+    """Shows a job. OK value: its row."""
+
+    request_id: int
+    job: int
+
+
+class JobCancel(NamedTuple):
+    """Ends a job where it stands. OK value: its row."""
+
+    request_id: int
+    job: int
 
 
 class ConnectionList(NamedTuple):

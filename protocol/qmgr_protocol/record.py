@@ -5,12 +5,15 @@
          5    version             u8    1
          6    priority            u8    0-9, 9 first
          7    flags               u8    bits 4-7 must be understood, bits 0-3 may be ignored
+                                        bit 0 the queue says the priority, bit 1 not kept over a
+                                        restart, bit 2 a report if it expires, bit 4 a delay
          8    expiry_ms           u64   0 = never
         16    correlation_length  u8    at most 64
         17    group_flags         u8    bit 0 in a group, bit 1 last in its group
         18    envelope_length     u16
         20    body_length         u32
-        24    correlation id, then in a group: group id (24) and number (u32),
+        24    correlation id, then in a group: group id (24) and number (u32), then with a
+              delay: milliseconds (u64) from the put until it can be got,
               then the envelope (a msgpack map), the body, and, once stamped:
               origin (text), timestamp (u64, microseconds)
 
@@ -42,7 +45,10 @@ PRIORITY_DEFAULT = 4
 TIMESTAMP_MAX = 2**63 - 1
 UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
 EXPIRY_END = 2**63
-FLAGS_MUST_UNDERSTAND = 0xF0
+DELAY_MAX_MS = 3_650 * 24 * 3_600_000
+FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16
+FLAGS_NOT_UNDERSTOOD = 0xE0
+DELAY = struct.Struct(">Q")
 IN_GROUP, LAST_IN_GROUP = 1, 2
 _VIEWED_BYTES = 16 * 1024
 _CHECK = struct.Struct(">IB")
@@ -83,7 +89,8 @@ class Fields(NamedTuple):
     uid: Uid | None = None
     group: tuple[bytes, int, bool] | None = None  # id, number, last
     expiry_ms: int = 0
-    flags: int = 0
+    flags: int = 0  # but FLAG_DELAYED, which delay_ms tells
+    delay_ms: int = 0  # from the put until it can be got
 
 
 def encode(fields: Fields) -> bytes:
@@ -96,16 +103,19 @@ def encode(fields: Fields) -> bytes:
     envelope = _pack_envelope(fields.envelope) if fields.envelope else b""
     _check_fields(fields, len(envelope))
     group, group_flags = b"", 0
+    flags, delay = fields.flags & ~FLAG_DELAYED, b""
+    if fields.delay_ms:
+        flags, delay = flags | FLAG_DELAYED, DELAY.pack(fields.delay_ms)
     if fields.group is not None:
         group_id, number, last = fields.group
         _check_group(group_id, number)
         group = GROUP.pack(group_id, number)
         group_flags = IN_GROUP | (LAST_IN_GROUP if last else 0)
     head = HEAD.pack(
-        0, 0, VERSION, fields.priority, fields.flags, fields.expiry_ms,
+        0, 0, VERSION, fields.priority, flags, fields.expiry_ms,
         len(correlation_id), group_flags, len(envelope), len(body),
     )  # fmt: skip
-    rest = b"".join((head[5:], correlation_id, group, envelope, body))
+    rest = b"".join((head[5:], correlation_id, group, delay, envelope, body))
     record = _CHECK.pack(crc32(rest), 0) + rest
     return record if fields.uid is None else stamp(record, fields.uid)
 
@@ -122,6 +132,8 @@ def _check_fields(fields: Fields, envelope_bytes: int) -> None:
         raise _invalid(f"body of {len(fields.body)} bytes, at most {0xFFFF_FFFF}")
     if not 0 <= fields.expiry_ms < EXPIRY_END:
         raise _invalid(f"expiry of {fields.expiry_ms} ms is not 0 to 2**63 - 1")
+    if not 0 <= fields.delay_ms <= DELAY_MAX_MS:
+        raise _invalid(f"delay of {fields.delay_ms} ms is not 0 to {DELAY_MAX_MS}")
     if not 0 <= fields.flags <= 0xFF:
         raise _invalid(f"flags {fields.flags} are not 0 to 255")
 
@@ -190,13 +202,15 @@ def check(record: bytes) -> Head:
         size += origin + 8
     if group:
         size += GROUP.size
+    if flags & FLAG_DELAYED:
+        size += DELAY.size
     if crc32(_summed(record)) != checksum:
         raise RequestError(ErrorCode.CHECKSUM_MISMATCH, "the record's checksum does not match it")
     if (
         size != len(record)
         or version != VERSION
         or priority > PRIORITY_MAX
-        or flags & FLAGS_MUST_UNDERSTAND
+        or flags & FLAGS_NOT_UNDERSTOOD
         or correlation > CORRELATION_MAX_BYTES
         or origin > 64
         or group > (IN_GROUP | LAST_IN_GROUP)
@@ -204,14 +218,35 @@ def check(record: bytes) -> Head:
         or expiry >= EXPIRY_END
     ):
         raise _fault(Head._make(head), size, len(record))
-    return Head._make(head)
+    found = Head._make(head)
+    if flags & FLAG_DELAYED and delay_of(record, found) > DELAY_MAX_MS:
+        raise _malformed(f"a delay of {delay_of(record, found)} ms, at most {DELAY_MAX_MS}")
+    return found
+
+
+def delay_of(record: bytes, head: Head) -> int:
+    """Return the delay in milliseconds of a *record* with that *head*, whose size is sound."""
+    if not head.flags & FLAG_DELAYED:
+        return 0
+    at = HEAD_BYTES + head.correlation_length + (GROUP.size if head.group_flags else 0)
+    delay_ms: int = DELAY.unpack_from(record, at)[0]
+    return delay_ms
+
+
+def size_of(record: bytes) -> int:
+    """Return the size that the head of *record* says, whatever follows; 0 where it is cut off."""
+    if len(record) < HEAD_BYTES:
+        return 0
+    _, origin, _, _, flags, _, correlation, group, envelope, body = HEAD.unpack_from(record)
+    size: int = HEAD_BYTES + correlation + envelope + body + (origin + 8 if origin else 0)
+    return size + (GROUP.size if group else 0) + (DELAY.size if flags & FLAG_DELAYED else 0)
 
 
 def _fault(head: Head, expected: int, found: int) -> RequestError:
     """Return what is wrong with a head that :func:`check` found unsound."""
     if head.version != VERSION:
         return _malformed(f"version {head.version}, only {VERSION} is known")
-    if head.flags & FLAGS_MUST_UNDERSTAND:
+    if head.flags & FLAGS_NOT_UNDERSTOOD:
         return _malformed(f"flags {head.flags:#04x} name an extension that must be understood")
     if expected != found:
         return _malformed(f"{found} bytes, but its lengths add up to {expected}")
@@ -253,6 +288,8 @@ def decode(record: bytes) -> Fields:
         group_id, number = GROUP.unpack_from(record, start)
         group = (group_id, number, bool(head.group_flags & LAST_IN_GROUP))
         start += GROUP.size
+    if head.flags & FLAG_DELAYED:
+        start += DELAY.size
     stop = start + head.envelope_length
     return Fields(
         body=record[stop : stop + head.body_length],
@@ -262,7 +299,8 @@ def decode(record: bytes) -> Fields:
         uid=uid_of(record, head.origin_length) if head.origin_length else None,
         group=group,
         expiry_ms=head.expiry_ms,
-        flags=head.flags,
+        flags=head.flags & ~FLAG_DELAYED,
+        delay_ms=delay_of(record, head),
     )
 
 

@@ -51,7 +51,12 @@ RECORDS: dict[str, Fields] = {
         group=(b"g" * 24, 2**32 - 1, True),
         expiry_ms=2**63 - 1,
     ),
-    "an ignorable flag of a newer peer": Fields(b"hello", flags=0x01),
+    "a delay": Fields(b"hello", delay_ms=3_600_000),
+    "a delay in a group": Fields(
+        b"one", group=(bytes(range(24)), 1, False), delay_ms=5_000, correlation_id=b"c"
+    ),
+    "priority of the queue, not kept over a restart, a report": Fields(b"hello", flags=0x07),
+    "an ignorable flag of a newer peer": Fields(b"hello", flags=0x08),
 }
 _RECORD = record.encode(RECORDS["stamped"])
 _ITEM = m.DELIVERY.pack(4, 17, (3 << 32) + 5, 2, 1, m.STATE_REDELIVERED, PUT_US) + _RECORD
@@ -75,6 +80,14 @@ MESSAGES: dict[str, m.Message] = {
     "ProducerOpen that resumes": m.ProducerOpen(1, PRODUCER_ID, True),
     "Put": m.Put(1, 1, 0, "ORDERS", [record.encode(RECORDS["a body"])]),
     "Put of two over a link": m.Put(1, 501, 0, "ORDERS", [_RECORD, _RECORD]),
+    "Put of what has time left": m.Put(
+        1,
+        501,
+        0,
+        "ORDERS",
+        [_RECORD, _RECORD],
+        [[1, {m.EXTRA_EXPIRY_MS: 59_000, m.EXTRA_DELAY_MS: 1_000, m.EXTRA_NOTE: b"\x80"}]],
+    ),
     "Put of nothing": m.Put(1, 1, 0, "ORDERS", []),
     "Committed": m.Committed(1, 1, [], [[1, UID.timestamp, 1]]),
     "Committed with a refusal": m.Committed(
@@ -82,15 +95,27 @@ MESSAGES: dict[str, m.Message] = {
     ),
     "Get": m.Get(2, "ORDERS"),
     "Get that waits": m.Get(2, "ORDERS", 100, 5_000, 60_000, 65_536),
+    "Get by its UID": m.Get(2, "ORDERS", uid=record.encode_uid(UID)),
+    "UnitBegin": m.UnitBegin(12, 1),
+    "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
+    "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
+    "UnitBackout": m.UnitBackout(14, 1),
+    "Consume with a selector": m.Consume(3, "ORDERS", 200, 1_048_576, 0, "color = 'red'"),
     "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
     "Credit": m.Credit(3, 100, 524_288),
     "Deliver": m.Deliver(3, 12, [_ITEM]),
     "Settle": m.Settle(1, m.ACK, 12, _HANDLE),
     "Settle that releases two": m.Settle(2, m.RELEASE, 12, _HANDLE * 2),
+    "Settle in a unit of work": m.Settle(3, m.ACK, 12, _HANDLE, 1),
+    "Settle that rejects": m.Settle(
+        4, m.REJECT, 12, _HANDLE, reason="BAD_CARRIER", text="carrier XX is not known"
+    ),
+    "Settle that renews": m.Settle(5, m.RENEW, 12, _HANDLE, lease_ms=60_000),
     "Settled": m.Settled(1),
     "Settled with an exception": m.Settled(2, [[2, 1, ErrorCode.LEASE_LOST]]),
     "Browse": m.Browse(4, "ORDERS"),
     "Browse behind a place": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
+    "Browse by a correlation id": m.Browse(4, "ORDERS", correlation_id=b"order-4711"),
     "QueueCreate": m.QueueCreate(5, "ORDERS", {"depth_max": 1_000}),
     "QueueCreate of a remote queue": m.QueueCreate(5, "FLIGHTS@NYC"),
     "QueueAlter": m.QueueAlter(5, "ORDERS", {"depth_max": None, "put_inhibit": True}),
@@ -98,6 +123,9 @@ MESSAGES: dict[str, m.Message] = {
     "QueueList": m.QueueList(5, "ORDERS", 100),
     "QueueShow": m.QueueShow(5, "ORDERS"),
     "QueuePurge": m.QueuePurge(5, "ORDERS"),
+    "QueuePurge by a selector": m.QueuePurge(5, "ORDERS", "priority < 3", 100),
+    "QueueMove": m.QueueMove(5, "ORDERS", "OLD_ORDERS", "priority < 3", 1_000, 50, True),
+    "QueueMove back to the origins": m.QueueMove(5, "SYSTEM.DEAD.LETTERS", ""),
     "LinkOpen": m.LinkOpen(1, STREAM_ID, 501, 600),
     "LinkCreate": m.LinkCreate(6, "NYC", {"addresses": ["nyc.example:7470"]}),
     "LinkDelete": m.LinkDelete(6, "NYC", False),
@@ -112,6 +140,9 @@ MESSAGES: dict[str, m.Message] = {
     "ConnectionList": m.ConnectionList(10),
     "ConnectionList behind a number": m.ConnectionList(10, 17, 100),
     "ConnectionClose": m.ConnectionClose(11, 17),
+    "JobList": m.JobList(15),
+    "JobShow": m.JobShow(15, (3 << 40) + 1),
+    "JobCancel": m.JobCancel(15, (3 << 40) + 1),
 }
 
 # What a newer peer may send, and what is read of it.
@@ -130,8 +161,9 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
         [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], []],
         m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]]),
     ),
-    "a get with a selector behind": (
-        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "color = 'red'"], m.Get(2, "ORDERS"),
+    "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
+    "a get with more behind": (
+        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", "newer"], m.Get(2, "ORDERS"),
     ),
     "a goaway of an unknown code": ([3, 9_999, "because", 5], m.Goaway(9_999, "because", 5)),
     "an error of an unknown code": (
