@@ -1,7 +1,8 @@
 """What a queue counts: one stored row, written once in each turn that touched the queue.
 
-14 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
-          delivered returned refused maybe_before
+23 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+          delivered returned refused maybe_before delayed expired dead moved lost
+          volatile volatile_delayed volatile_bytes volatile_from
 """
 
 import builtins
@@ -13,20 +14,20 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
-_ROW = struct.Struct(">14Q")
+_ROW = struct.Struct(">23Q")
 
 
 @dataclass(slots=True)
 class Counters:
     """The counters of a queue.
 
-    Invariant: depth = puts - acked - purged - damaged, and puts = fast + slow: each message went
-    one of the two ways through the table of origins.
+    Invariant: depth + delayed = puts - acked - purged - damaged - expired - dead - moved - lost,
+    and puts = fast + slow: each message went one of the two ways through the table of origins.
     """
 
     next_arrival: int = 1
     depth: int = 0  # messages that can be got or are leased
-    bytes: int = 0  # of their records
+    bytes: int = 0  # of their records, and of those delayed
     puts: int = 0
     fast: int = 0  # puts that needed no look at any message
     slow: int = 0  # puts that asked the index in vain
@@ -38,6 +39,15 @@ class Counters:
     returned: int = 0
     refused: int = 0  # for want of space, inhibited, or for what was wrong with them
     maybe_before: int = 0  # arrivals below may have been delivered before the last crash
+    delayed: int = 0  # messages that wait for their time
+    expired: int = 0  # gone because their time was over
+    dead: int = 0  # gone to a backout queue or to the dead letters
+    moved: int = 0  # gone to another queue
+    lost: int = 0  # not persistent, gone with a restart
+    volatile: int = 0  # of depth: not persistent
+    volatile_delayed: int = 0  # the same of those delayed
+    volatile_bytes: int = 0
+    volatile_from: int = 0  # no arrival of one is lower
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

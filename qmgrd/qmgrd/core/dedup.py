@@ -8,6 +8,9 @@ The rule that makes it correct: for every message of origin o and timestamp t on
 state, entry[o] >= t. Entries are therefore never lowered. They are written in the turn that
 raised them, beside the messages.
 
+A queue may remember the UIDs of what was consumed (``dedup_retention_ms``). Such a UID stays in the
+index, in a lane of its own, and the schedule forgets it in time.
+
 A row of the index counts only if the message at its position has that UID still. One whose UID
 rots leaves its row behind, as nothing else names it; the next message of that UID takes it over.
 A row of the table that rots becomes the highest there can be: from then on the index is asked.
@@ -39,6 +42,7 @@ class OriginTable:
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
         self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+        self.born = 0  # what is not persistent and arrived before is gone
         self._highest: dict[bytes, int] = {}
         self._raised: dict[bytes, None] = {}
 
@@ -65,8 +69,28 @@ class OriginTable:
 
     def _is_there(self, tx: Transaction, trailer: bytes, target: bytes) -> bool:
         position = tx.get(self.index_key(trailer, target))
-        value = None if position is None else tx.get(self._message_prefix + position)
-        return value is not None and entries.uid_trailer(entries.decode(value)) == trailer
+        if position is None:
+            return False
+        if position[0] == keys.LANE_REMEMBERED:
+            return True
+        value = tx.get(self._message_prefix + position)
+        return (
+            value is not None
+            and entries.uid_trailer(entries.decode(value)) == trailer
+            and not self.is_lost(value, position)
+        )
+
+    def is_lost(self, value: bytes, position: bytes) -> bool:
+        """Return whether the message at *position* is gone with a restart, though not swept yet."""
+        arrival = int.from_bytes(position[2:], "big")
+        return arrival < self.born and entries.decode(value).volatile
+
+    def place(self, tx: Transaction, trailer: bytes, target: bytes = b"") -> bytes | None:
+        """Return lane, 9 - priority and arrival of the message of that encoded UID, or None."""
+        position = tx.get(self.index_key(trailer, target))
+        if position is None or len(position) != keys.POSITION.size:
+            return None
+        return None if position[0] == keys.LANE_REMEMBERED else position
 
     def raise_to(self, tx: Transaction, origin: bytes, timestamp: int) -> None:
         """Raise the entry of *origin* for messages that were put, of up to that *timestamp*."""

@@ -1,14 +1,16 @@
 """The entry: a message at rest, the daemon's own part in front of the producer's record.
 
-    byte 0   version       u8   1
-         1   kind          u8   0 the record follows; 1 it lies in body rows
+    byte 0   version       u8   2
+         1   flags         u8   bit 0 the record lies in body rows, bit 1 a note belongs to it,
+                                bit 2 gone after a restart
          2   hops          u8
          3   target_length u8   a transmission queue's entry names the queue it is bound for
          4   delivered     u16  how often it came back after a delivery
          6   failed        u16  how often of these it was released or its lease ended
          8   put_us        u64  wall clock of the put here, microseconds
-        16   due_ms        u64  store clock, 0 = none
-        24   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
+        16   expires_ms    u64  store clock, 0 = never
+        24   due_ms        u64  store clock of its row in the schedule, 0 = none
+        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
 
 No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
 (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
@@ -26,11 +28,12 @@ from qmgr_protocol.checksum import crc32
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
-VERSION = 1
-INLINE, IN_ROWS, UNREADABLE = 0, 1, 255
+VERSION = 2
+INLINE, IN_ROWS, NOTED, VOLATILE, UNREADABLE = 0, 1, 2, 4, 255
+_FLAGS = IN_ROWS | NOTED | VOLATILE
 VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
-HEAD = struct.Struct(">BBBBHHQQ")
+HEAD = struct.Struct(">BBBBHHQQQ")
 HEAD_BYTES = HEAD.size
 # A stamped record up to this follows the head; behind a target there is room for its name.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
@@ -42,45 +45,68 @@ _CHUNK_MAX = 0xFFFF_FFFF
 class Entry(NamedTuple):
     """An entry, read."""
 
-    kind: int
+    flags: int
     hops: int
     delivered: int
     failed: int
     put_us: int
+    expires_ms: int
     due_ms: int
     target: str
     rest: bytes
 
+    @property
+    def in_rows(self) -> bool:
+        """Whether the record lies in body rows."""
+        return self.flags != UNREADABLE and bool(self.flags & IN_ROWS)
 
-_NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, "", b"")
+    @property
+    def noted(self) -> bool:
+        """Whether a note belongs to it."""
+        return self.flags != UNREADABLE and bool(self.flags & NOTED)
+
+    @property
+    def volatile(self) -> bool:
+        """Whether it is gone after a restart."""
+        return self.flags != UNREADABLE and bool(self.flags & VOLATILE)
+
+
+_NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")
 
 
 def decode(value: bytes) -> Entry:
     """Return what *value* holds; the record itself is fetched by :func:`record`."""
     try:
-        _, kind, hops, target_length, delivered, failed, put_us, due_ms = HEAD.unpack_from(value)
+        (version, flags, hops, target_length, delivered, failed, put_us, expires_ms,
+         due_ms) = HEAD.unpack_from(value)  # fmt: skip
         start = HEAD_BYTES + target_length
         target = value[HEAD_BYTES:start].decode() if target_length else ""
     except (struct.error, UnicodeDecodeError):
         return _NOTHING
     rest = value[start:]
-    if kind > IN_ROWS or len(rest) < _REST_MIN_BYTES:
+    if flags & ~_FLAGS or version != VERSION or len(rest) < _REST_MIN_BYTES:
         return _NOTHING
-    return Entry(kind, hops, delivered, failed, put_us, due_ms, target, rest)
+    return Entry(flags, hops, delivered, failed, put_us, expires_ms, due_ms, target, rest)
 
 
-def encode_head(put_us: int, target: bytes = b"", kind: int = INLINE, hops: int = 0) -> bytes:
-    """Return the front of a new entry."""
-    return HEAD.pack(VERSION, kind, hops, len(target), 0, 0, put_us, 0) + target
+def encode(entry: Entry) -> bytes:
+    """Return the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
+    target = entry.target.encode()
+    head = HEAD.pack(
+        VERSION, entry.flags, entry.hops, len(target), entry.delivered, entry.failed,
+        entry.put_us, entry.expires_ms, entry.due_ms,
+    )  # fmt: skip
+    return head + target + entry.rest
 
 
-def came_back(value: bytes, failed: bool) -> bytes:
-    """Return *value* with its counts raised by one return from a delivery."""
-    version, kind, hops, target, delivered, failures, put_us, due_ms = HEAD.unpack_from(value)
-    delivered = min(delivered + 1, COUNT_MAX)
-    failures = min(failures + failed, COUNT_MAX)
-    head = HEAD.pack(version, kind, hops, target, delivered, failures, put_us, due_ms)
-    return head + value[HEAD_BYTES:]
+def encode_head(put_us: int, target: bytes = b"") -> bytes:
+    """Return the front of a new entry that has no time and no flags."""
+    return HEAD.pack(VERSION, INLINE, 0, len(target), 0, 0, put_us, 0, 0) + target
+
+
+def raised(count: int, by: bool) -> int:
+    """Return *count*, raised where it is to be, within what an entry can hold."""
+    return min(count + by, COUNT_MAX)
 
 
 def rows_of(record_bytes: int) -> int:
@@ -97,7 +123,7 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
 
 def record(tx: Transaction, entry: Entry) -> bytes:
     """Return the record of *entry*; of rows that are missing nothing, which its checksum tells."""
-    if entry.kind != IN_ROWS:
+    if not entry.in_rows:
         return entry.rest
     found = b"".join(row for _, row in _rows(tx, entry))
     # A rotten body id may name another message's rows, which are sound: the UID tells.
@@ -109,10 +135,12 @@ def sound(record: bytes) -> bool:
     if len(record) < records.HEAD_BYTES:
         return False
     head = records.HEAD.unpack_from(record)
-    checksum, origin, _, _, _, _, correlation, group, envelope, body = head
+    checksum, origin, _, _, flags, _, correlation, group, envelope, body = head
     size = records.HEAD_BYTES + correlation + envelope + body + origin + 8
     if group:
         size += records.GROUP.size
+    if flags & records.FLAG_DELAYED:
+        size += records.DELAY.size
     same: bool = size == len(record) and crc32(memoryview(record)[5:]) == checksum
     return same
 
@@ -120,13 +148,10 @@ def sound(record: bytes) -> bool:
 class Sound(NamedTuple):
     """A message that can be delivered."""
 
+    entry: Entry
     record: bytes
     trailer: bytes  # its encoded UID
     checksum: int
-    delivered: int
-    failed: int
-    put_us: int
-    in_rows: bool
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
@@ -135,10 +160,15 @@ def open_sound(tx: Transaction, value: bytes) -> Sound | None:
     record_ = record(tx, entry)
     if not sound(record_):
         return None
-    return Sound(
-        record_, uid_trailer(entry), checksum_of(record_), entry.delivered, entry.failed,
-        entry.put_us, entry.kind == IN_ROWS,
-    )  # fmt: skip
+    return Sound(entry, record_, uid_trailer(entry), checksum_of(record_))
+
+
+def front(tx: Transaction, entry: Entry) -> bytes:
+    """Return the record of *entry*, or of a long one at least what stands before its envelope."""
+    if not entry.in_rows:
+        return entry.rest
+    body_id, _ = _ROWS.unpack_from(entry.rest)
+    return tx.get(keys.body(body_id, 0)) or b""
 
 
 def checksum_of(record: bytes) -> int:
@@ -148,7 +178,7 @@ def checksum_of(record: bytes) -> int:
 
 def delete_rows(tx: Transaction, entry: Entry) -> int:
     """Delete the body rows of *entry*; return how many there were."""
-    if entry.kind != IN_ROWS:
+    if not entry.in_rows:
         return 0
     rows = list(_rows(tx, entry))
     if not b"".join(row for _, row in rows[-2:]).endswith(entry.rest[_ROWS.size :]):
@@ -165,18 +195,18 @@ def _rows(tx: Transaction, entry: Entry) -> Iterator[tuple[bytes, bytes]]:
 
 def body_rows(entry: Entry) -> int:
     """Return how many body rows *entry* has."""
-    return rows_of(record_bytes(entry)) if entry.kind == IN_ROWS else 0
+    return rows_of(record_bytes(entry)) if entry.in_rows else 0
 
 
 def record_bytes(entry: Entry) -> int:
     """Return the size of the record of *entry*."""
-    if entry.kind != IN_ROWS:
+    if not entry.in_rows:
         return len(entry.rest)
     return int(_ROWS.unpack_from(entry.rest)[1])
 
 
 def uid_trailer(entry: Entry) -> bytes:
     """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
-    if entry.kind == IN_ROWS:
+    if entry.in_rows:
         return entry.rest[_ROWS.size :]
     return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

@@ -11,13 +11,20 @@
     11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
            (of a transmission queue: u8 length and name of the target before the origin)
     12     queue id, origin                               highest timestamp of that origin (u64)
+    13     due (u64), queue id, lane, 9 - priority,       nothing; of a UID that is remembered, in
+           arrival                                        its lane: origin, timestamp (schedule.py)
+    14     queue id, correlation id with its length (u8)  nothing: what can be got
+           before it, 9 - priority, arrival
+    15     queue id, group id (24), number (u32),         nothing: what can be got
+           9 - priority, arrival
+    16     queue id, arrival                              note (msgpack map)
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
 
-Behind each value but those of 10, 11 and 30 stands a CRC-32 of key and value: see row.py.
+Behind each value but those of 10, 11, 13 to 15 and 30 stands a CRC-32 of key and value: see row.py.
 
 To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
 begins with store id and format in every format: they are read before the seal is looked at.
@@ -25,15 +32,18 @@ begins with store id and format in every format: they are read before the seal i
 
 import struct
 
-FORMAT = 2
+FORMAT = 3
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
+SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 
 LANE_READY = 0
+LANE_DELAYED = 1  # What waits for its time.
+LANE_REMEMBERED = 14  # No message: the UID of one that was consumed, while it is remembered.
 LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
 
 STORE_ROW = struct.Struct(">16sIQ")  # store id, format, boot number; then the name
@@ -44,6 +54,10 @@ _QUEUE = struct.Struct(">cI")
 _LANE = struct.Struct(">cIB")
 _MESSAGE = struct.Struct(">cIBBQ")
 unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - priority, arrival
+DUE = struct.Struct(">cQIBBQ")
+_NOTE = struct.Struct(">cIQ")
+_GROUP = struct.Struct(">cI24sI")
+PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14 and 15
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
@@ -75,6 +89,26 @@ def place(key: bytes) -> tuple[int, int]:
 def of_queue(space: bytes, queue_id: int) -> bytes:
     """Return what the keys of a queue in *space* start with."""
     return _QUEUE.pack(space, queue_id)
+
+
+def due(due_ms: int, queue_id: int, lane_: int, priority: int, arrival: int) -> bytes:
+    """Return the key of what happens at *due_ms* of the store clock."""
+    return DUE.pack(SPACE_DUE, due_ms, queue_id, lane_, PRIORITY_TOP - priority, arrival)
+
+
+def correlation(queue_id: int, correlation_id: bytes) -> bytes:
+    """Return what the keys of the messages with that correlation id start with."""
+    return of_queue(SPACE_CORRELATION, queue_id) + bytes([len(correlation_id)]) + correlation_id
+
+
+def group(queue_id: int, group_id: bytes, number: int) -> bytes:
+    """Return what the keys of the messages of that number in a group start with."""
+    return _GROUP.pack(SPACE_GROUP, queue_id, group_id, number)
+
+
+def note(queue_id: int, arrival: int) -> bytes:
+    """Return the key of the note of a message."""
+    return _NOTE.pack(SPACE_NOTE, queue_id, arrival)
 
 
 def body(body_id: int, chunk: int) -> bytes:

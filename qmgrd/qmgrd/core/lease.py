@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from qmgrd.core.context import Timer
     from qmgrd.core.queue import Queue
+    from qmgrd.core.selector import Selector
 
 
 class Lease(NamedTuple):
@@ -16,9 +17,9 @@ class Lease(NamedTuple):
     priority: int
     arrival: int
     size: int  # of its record
-    key: bytes  # Settling needs no look at the entry: these two rows go.
+    key: bytes
     index_key: bytes
-    in_rows: bool
+    is_plain: bool  # Settling needs no look at the entry: these two rows are all that goes.
 
 
 class Lessee:
@@ -28,10 +29,12 @@ class Lessee:
     them; one timer looks after all.
     """
 
-    __slots__ = ("leases", "queue", "timer_set")
+    __slots__ = ("client", "is_unit", "leases", "queue", "timer_set")
 
-    def __init__(self, queue: "Queue") -> None:
+    def __init__(self, queue: "Queue", client: str = "", *, is_unit: bool = False) -> None:
         self.queue = queue
+        self.client = client  # its name, for the history of what fails
+        self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
         self.leases: dict[int, Lease] = {}
         self.timer_set = False  # one that rings no later than the first deadline
 
@@ -39,12 +42,14 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("connection", "credit_bytes", "credit_messages", "is_get", "lease_ms", "lessee",
-                 "open", "queue", "request_id", "timer")  # fmt: skip
+    __slots__ = ("connection", "credit_bytes", "credit_messages", "heads", "is_get",
+                 "lease_ms", "lessee", "open", "prefix", "queue", "request_id", "selector", "timer",
+                 "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
-        lease_ms: int, *, is_get: bool = False,
+        lease_ms: int, *, is_get: bool = False, selector: "Selector | None" = None,
+        prefix: bytes = b"",
     ) -> None:  # fmt: skip
         self.connection = connection
         self.request_id = request_id
@@ -53,6 +58,10 @@ class Consumer:
         self.credit_bytes = bytes_
         self.lease_ms = lease_ms
         self.is_get = is_get
+        self.selector = selector
+        self.heads = [0] * 10  # With a selector: by priority, what is before it does not want.
+        self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
+        self.wait_over = False  # It ends once it has looked at all there is.
         self.lessee = Lessee(queue)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.open = True

@@ -1,18 +1,21 @@
 """Putting a batch on a queue: each record is checked, identified and appended, or refused alone.
 
-Most records are plain: in no group, not stamped yet, short, and there is room. They go through one
-tight loop, which is what a busy daemon spends its time in. Every other one takes :func:`_put_one`,
-which does the same step by step and says what is wrong; a test holds the two to the same bytes.
+Most records are plain: in no group, without a time, not stamped yet, short, and there is room. They
+go through one tight loop, which is what a busy daemon spends its time in. Every other one is
+prepared, then appended, which does the same step by step and says what is wrong; a test holds the
+two to the same bytes. Between the two steps a unit of work may hold it (units.py).
 """
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, lane, notes
 from qmgrd.core.amount import amount
 from qmgrd.core.dedup import Verdict
 from qmgrd.core.kv import Now, Transaction
@@ -21,16 +24,14 @@ from qmgrd.core.stamp import Stamper
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
-ROWS_OF_A_PUT = 2  # the entry and its UID
 RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
 # The head of a record, the four bytes from origin_length to flags in one piece.
 _HEAD = struct.Struct(">I4sQBBHI")
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
 _FRONT = struct.Struct(">IB")
-# These four bytes of a record that is not stamped yet and has no flags, for each priority.
-_PLAIN = tuple(
-    bytes([0, records.VERSION, priority, 0]) for priority in range(records.PRIORITY_MAX + 1)
-)
+_CORRELATION_AT = records.HEAD_BYTES
+_NO_EXTRAS: Mapping[str, Any] = {}
+_NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 
 
 class Put(NamedTuple):
@@ -41,15 +42,38 @@ class Put(NamedTuple):
     rows: int
 
 
+class Prepared(NamedTuple):
+    """A record that can be put: checked, identified, with what becomes of it worked out."""
+
+    record: bytes  # stamped
+    trailer: bytes  # its encoded UID
+    is_new: bool  # got its UID here
+    verdict: Verdict
+    priority: int
+    put_us: int
+    expires_ms: int  # store clock, 0 = never
+    ready_ms: int  # store clock of when it can be got, 0 = at once
+    volatile: bool
+    target: bytes
+    note: bytes = b""
+
+
 def put(
     queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
     message_max_bytes: int, target: str = "",
+    extras: Mapping[int, Mapping[str, Any]] = _NO_EXTRAS_AT_ALL,
 ) -> Put:  # fmt: skip
-    """Append the records of *batch* that can be; tell of the others why not."""
+    """Append the records of *batch* that can be; tell of the others why not.
+
+    Args:
+        extras: by index, what a link says of a record beside it.
+    """
     refused: list[tuple[int, RequestError]] = []
     stamped: list[list[int]] = []
     bound_for = target.encode()
-    plain_max = min(_PLAIN_MAX_BYTES, message_max_bytes) if _room(queue, batch) else 0
+    message_max_bytes = queue.longest(message_max_bytes)
+    is_plain = not extras and not queue.bounds.expiry_max_ms and _room(queue, batch)
+    plain_max = min(_PLAIN_MAX_BYTES, message_max_bytes) if is_plain else 0
     stamper.catch_up(now.wall_us)
     index = rows = 0
     while index < len(batch):
@@ -59,13 +83,14 @@ def put(
             count = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
-                rows += ROWS_OF_A_PUT * count
+                rows += lane.ROWS_OF_A_PUT * count
                 index += count
                 continue
         try:
-            used, is_new = _put_one(queue, tx, now, stamper, record, message_max_bytes, bound_for)
-            rows += used
-            if is_new:
+            extra = extras.get(index, _NO_EXTRAS)
+            prepared = prepare(queue, tx, now, stamper, record, message_max_bytes, bound_for, extra)
+            rows += append(queue, tx, prepared, queue.next_arrival())
+            if prepared.is_new:
                 stamped.append([index, stamper.last_us, 1])
         except RequestError as error:
             queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
@@ -82,7 +107,7 @@ def _put_plain(
     unpack, front, write = _HEAD.unpack_from, _FRONT.pack, tx.put
     counters, origin, timestamp = queue.counters, stamper.origin, stamper.last_us
     head = entries.encode_head(now.wall_us, bound_for)
-    prefix_of = dict(zip(_PLAIN, queue.prefixes, strict=True)).get
+    prefix_of = queue.plain_prefixes.get
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
     origin_bytes, arrival = len(origin), counters.next_arrival
     size = 0
@@ -97,7 +122,7 @@ def _put_plain(
             or group
             or length != records.HEAD_BYTES + correlation + envelope + body
             or correlation > records.CORRELATION_MAX_BYTES
-            or expiry_ms >= records.EXPIRY_END
+            or expiry_ms
             or crc32(rest) != checksum
         ):
             break
@@ -108,6 +133,10 @@ def _put_plain(
         stamp = front(crc32(trailer, checksum), origin_bytes)
         write(key, b"".join((head, stamp, rest, trailer)))
         write(index_prefix + trailer, key[position_at:])
+        if correlation:
+            queue.index_correlation(
+                tx, record[_CORRELATION_AT : _CORRELATION_AT + correlation], key
+            )
         size += length
     count = arrival - counters.next_arrival
     if count:
@@ -123,39 +152,71 @@ def _put_plain(
 
 def _room(queue: "Queue", batch: list[bytes]) -> bool:
     """Return whether all of *batch* fits, however long the UIDs that it gets."""
-    counters, bounds = queue.counters, queue.bounds
     size = sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
-    return (
-        counters.depth + len(batch) <= bounds.depth_max
-        and counters.bytes + size <= bounds.bytes_max
-    )
+    return queue.has_room(len(batch), size)
 
 
-def _put_one(
+def prepare(
     queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, record: bytes,
-    message_max_bytes: int, bound_for: bytes,
-) -> tuple[int, bool]:  # fmt: skip
-    """Append *record*; return how many rows that took, and whether it got its UID here.
+    message_max_bytes: int, bound_for: bytes, extra: Mapping[str, Any] = _NO_EXTRAS,
+) -> Prepared:  # fmt: skip
+    """Return *record* ready to be appended; nothing is written.
 
     Raises:
-        RequestError: why it is refused; nothing was written.
+        RequestError: why it is refused.
     """
     found = records.check(record)
     if len(record) > message_max_bytes:
         raise _too_large(len(record), message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
-    counters, bounds = queue.counters, queue.bounds
-    if counters.depth >= bounds.depth_max:
+    if not queue.has_room(1, 0):
         raise _full(queue)
-    if counters.bytes + len(record) > bounds.bytes_max:
+    if not queue.has_room(1, len(record)):
         raise _bytes_full(queue, len(record))
     is_new = not found.origin_length
+    delay_ms = extra.get(EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
         record = records.stamp_encoded(record, trailer)
-    counters.fast += verdict is Verdict.FAST
-    counters.slow += verdict is Verdict.SLOW
-    rows = _append(queue, tx, now, record, trailer, found.priority, bound_for)
-    return rows, is_new
+    return Prepared(
+        record, trailer, is_new, verdict, queue.priority_of(found), now.wall_us,
+        _expires_ms(queue, now, extra.get(EXTRA_EXPIRY_MS, found.expiry_ms)),
+        # What waits for a link has its id, which must not stay behind: it is the peer that waits.
+        now.ms + delay_ms if delay_ms and not bound_for else 0,
+        bool(found.flags & records.FLAG_NOT_PERSISTENT), bound_for,
+        notes.checked(extra.get(EXTRA_NOTE, b"")),
+    )  # fmt: skip
+
+
+def _expires_ms(queue: "Queue", now: Now, expiry_ms: int) -> int:
+    cap_ms = queue.bounds.expiry_max_ms
+    if cap_ms:
+        expiry_ms = min(expiry_ms or cap_ms, cap_ms)
+    return min(now.ms + expiry_ms, records.EXPIRY_END) if expiry_ms else 0
+
+
+def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) -> int:
+    """Write what was prepared under that *arrival*; return how many rows that took."""
+    record, trailer = prepared.record, prepared.trailer
+    long = entries.rows_of(len(record))
+    flags = entries.VOLATILE if prepared.volatile else entries.INLINE
+    rest = record
+    if long:
+        flags |= entries.IN_ROWS
+        rest = entries.write_rows(tx, queue.ids.next(), record, trailer)
+    if prepared.note:
+        flags |= entries.NOTED
+        notes.write(tx, queue.id, arrival, prepared.note)
+    entry = entries.Entry(
+        flags, 0, 0, 0, prepared.put_us, prepared.expires_ms, prepared.ready_ms,
+        prepared.target.decode(), rest,
+    )  # fmt: skip
+    rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
+    queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+    counters = queue.counters
+    counters.puts += 1
+    counters.fast += prepared.verdict is Verdict.FAST
+    counters.slow += prepared.verdict is Verdict.SLOW
+    return rows + long + bool(prepared.note)
 
 
 def _identify(
@@ -172,44 +233,31 @@ def _identify(
     records.uid_of(record, head.origin_length)
     trailer = record[-8 - head.origin_length :]
     stamper.observe(trailer, now.wall_us)
+    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
+        raise RequestError(
+            ErrorCode.DUPLICATE_UNCOMMITTED,
+            f"message {_uid_text(trailer)} is in a unit of work on queue {queue.name} that is not "
+            "over yet",
+            retry_after_ms=1_000,
+        )
     verdict = queue.origins.judge(tx, trailer, bound_for)
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
-        uid = f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
         raise RequestError(
-            ErrorCode.DUPLICATE_MESSAGE, f"message {uid} is on queue {queue.name} already"
+            ErrorCode.DUPLICATE_MESSAGE,
+            f"message {_uid_text(trailer)} is on queue {queue.name} already",
         )
     return trailer, verdict
 
 
-def _append(
-    queue: "Queue", tx: Transaction, now: Now, record: bytes, trailer: bytes, priority: int,
-    bound_for: bytes,
-) -> int:  # fmt: skip
-    """Write entry and index; return how many rows that took."""
-    counters = queue.counters
-    arrival = counters.next_arrival
-    long = entries.rows_of(len(record))
-    if long:
-        head = entries.encode_head(now.wall_us, bound_for, entries.IN_ROWS)
-        value = head + entries.write_rows(tx, queue.ids.next(), record, trailer)
-    else:
-        value = entries.encode_head(now.wall_us, bound_for) + record
-    key = queue.prefixes[priority] + arrival.to_bytes(8, "big")
-    tx.put(key, value)
-    tx.put(queue.origins.index_key(trailer, bound_for), key[keys.POSITION_AT :])
-    queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
-    counters.next_arrival = arrival + 1
-    counters.depth += 1
-    counters.bytes += len(record)
-    counters.puts += 1
-    return ROWS_OF_A_PUT + long
+def _uid_text(trailer: bytes) -> str:
+    return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
 
 
 def _full(queue: "Queue") -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,
-        f"queue {queue.name} holds {amount(queue.counters.depth, 'message')}, "
+        f"queue {queue.name} holds {amount(queue.messages, 'message')}, "
         f"at most {queue.bounds.depth_max}",
         retry_after_ms=1_000,
     )

@@ -1,38 +1,39 @@
 """A queue: messages by priority, then arrival, each identified by its UID.
 
     put ──▶ entry under (queue, lane, 9 - priority, arrival) ──take──▶ leased ──ack──▶ gone
-                        ▲                                                 │
-                        └──────────────── come back ◀─────────────────────┘
+             │          ▲                                        │
+        delayed ──wake──┴────────────── come back ◀──────────────┘
 
-Everything in memory is a cache of the store, but for the leases and the positions, which die with
-a restart. A delivery writes nothing.
+Everything in memory is a cache of the store, but for the leases, the positions and what units of
+work hold, which die with a restart. A delivery writes nothing.
+
+Lanes. What an ordinary get must not meet, as its time has not come, lies in a lane of its own and
+comes back to the ready one under its old arrival.
 
 Positions. For each priority, every message before ``heads[priority]`` is leased or gone. Taking
 moves a position forward, what comes back lowers it, and a scan steps over what is leased. So the
-next message is found by a seek, whatever the depth.
+next message is found by a seek, whatever the depth. Who selects has positions of its own: before
+them is what it does not want, too.
 """
 
 from collections import OrderedDict
 from typing import Any
 
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode
-from qmgr_protocol.messages import (
-    DELIVERY,
-    HANDLE,
-    STATE_LEASED,
-)
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import index, keys
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable
-from qmgrd.core.ids import Ids, is_lease_of
+from qmgrd.core.entry import Entry
+from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.put import Put, put
+from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
-from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, take
+from qmgrd.core.take import take
+
+_PRIORITIES = range(records.PRIORITY_MAX + 1)
 
 
 class Queue:
@@ -43,176 +44,190 @@ class Queue:
 
     def __init__(
         self, queue_id: int, name: str, bounds: Bounds, counters: Counters, ids: Ids,
-        *, is_transmission: bool = False, unclean: bool = False,
+        schedule: Schedule, *, is_transmission: bool = False, unclean: bool = False,
     ) -> None:  # fmt: skip
         self.id = queue_id
         self.name = name
-        self.bounds = bounds
         self.counters = counters
         self.is_transmission = is_transmission
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
+        self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
+        self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
+        self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
         self.deleted = False
+        self.held: dict[bytes, None] = {}  # keys of UIDs that units of work are going to put
+        self.held_messages = 0
+        self.held_bytes = 0
+        self.sent_id = 0  # of a transmission queue: what is under way, and stays until it is over
         # After a crash nobody knows what had been delivered before it.
         if unclean:
             counters.maybe_before = counters.next_arrival
         self.ids = ids
+        self.schedule = schedule
         # Of keys of entries, by priority. Ids order transmission, priority orders queues.
         self.prefixes = [
             keys.entry_prefix(queue_id, keys.PRIORITY_TOP if is_transmission else priority)
-            for priority in range(records.PRIORITY_MAX + 1)
+            for priority in _PRIORITIES
         ]
-        self.heads = [0] * (records.PRIORITY_MAX + 1)
+        self.heads = [0] * len(_PRIORITIES)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
         self.lane_end = keys.after(self._lane)
+        self._correlation_prefix = keys.of_queue(keys.SPACE_CORRELATION, queue_id)
+        self.bounds = bounds
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the queue is held to."""
+        return self._bounds
+
+    @bounds.setter
+    def bounds(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        # By the four bytes from origin_length to flags of a record that is not stamped yet.
+        self.plain_prefixes = {
+            bytes([0, records.VERSION, priority, flags]): self.prefixes[
+                bounds.priority_default if flags else priority
+            ]
+            for priority in _PRIORITIES
+            for flags in (0, records.FLAG_PRIORITY_OF_QUEUE)
+        }
 
     @property
     def ready(self) -> int:
         """How many messages an ordinary get can have."""
         return self.counters.depth - len(self.leases)
 
+    @property
+    def messages(self) -> int:
+        """How many messages there are in whatever state, those of open units of work too."""
+        return self.counters.depth + self.counters.delayed + self.held_messages
+
+    def has_room(self, messages: int, bytes_: int) -> bool:
+        """Return whether so many more may be put."""
+        bounds = self._bounds
+        return (
+            self.messages + messages <= bounds.depth_max
+            and self.counters.bytes + self.held_bytes + bytes_ <= bounds.bytes_max
+        )
+
+    def longest(self, message_max_bytes: int) -> int:
+        """Return how long a message may be here, where it may be *message_max_bytes* anywhere."""
+        return min(message_max_bytes, self._bounds.message_max_bytes or message_max_bytes)
+
+    def priority_of(self, head: records.Head) -> int:
+        """Return the priority of a message whose record has that *head*."""
+        if head.flags & records.FLAG_PRIORITY_OF_QUEUE:
+            return self._bounds.priority_default
+        return head.priority
+
     def key(self, priority: int, arrival: int) -> bytes:
         """Return the key of an entry of the ready lane."""
         return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
+    def next_arrival(self) -> int:
+        """Return an arrival that nothing else gets."""
+        arrival = self.counters.next_arrival
+        self.counters.next_arrival = arrival + 1
+        return arrival
+
     def put(
         self, tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
-        message_max_bytes: int, target: str = "",
+        message_max_bytes: int, target: str = "", extras: dict[int, Any] | None = None,
     ) -> Put:  # fmt: skip
         """Append the records of *batch* that can be; tell of the others why not."""
-        return put(self, tx, now, stamper, batch, message_max_bytes, target)
+        return put(self, tx, now, stamper, batch, message_max_bytes, target, extras or {})
 
     def take(self, tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
         """Lease up to *count* of the next messages to *consumer*; return them as delivery items."""
         return take(self, tx, now, consumer, count)
 
-    def ack_all(self, tx: Transaction, handles: bytes) -> list[tuple[int, int]]:
-        """Remove for good what *handles* name; return the index of each that could not, and why."""
-        leases, delete, exceptions = self.leases, tx.delete, []
-        count = size = 0
-        for index, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
-            lease = leases.get(arrival)
-            if lease is None or lease.number != number or lease.in_rows:
-                if code := self._ack(tx, lease, priority, arrival, number):
-                    exceptions.append((index, int(code)))
-                continue
-            del leases[arrival]
-            lease.lessee.leases.pop(arrival, None)
-            delete(lease.key)
-            delete(lease.index_key)
-            count += 1
-            size += lease.size
-        self._count_acked(count, size)
-        return exceptions
+    def lower(self, priority: int, arrival: int) -> None:
+        """Have a message found that can be got, though it may lie before where others look."""
+        if self.is_transmission:
+            return
+        if arrival < self.heads[priority]:
+            self.heads[priority] = arrival
+        for consumer in self.selecting:
+            if arrival < consumer.heads[priority]:
+                consumer.heads[priority] = arrival
 
-    def _ack(
-        self, tx: Transaction, lease: Lease | None, priority: int, arrival: int, number: int
-    ) -> int:
-        """Remove a message for good; return 0, or the code that says why not.
+    def tell(self, key: bytes) -> None:
+        """Have those looked after who seek what an index has under *key*."""
+        if not self.seeking:
+            return
+        for prefix in (key[: -keys.PLACE.size], key[: -keys.PLACE.size - 4]):
+            if prefix in self.seeking:  # By correlation id; by group, whatever the number.
+                self.sought[prefix] = None
 
-        A handle whose message is gone is an ack sent again: success. One whose lease is over
-        settles now, if nobody else holds the message; but never another message that has its place,
-        as in a store that was put back to an earlier state.
+    def tell_uid(self, trailer: bytes) -> None:
+        """Have those looked after who seek the message of that encoded UID."""
+        if self.seeking and (key := self.origins.index_key(trailer)) in self.seeking:
+            self.sought[key] = None
+
+    def tell_all(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
+        """Have those looked after who seek a message that can be got again."""
+        if self.seeking:
+            for key in index.selection_keys(self.id, front, priority, arrival):
+                self.tell(key)
+            self.tell_uid(trailer)
+
+    def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> None:
+        """Have what a put appended under *key* found by its correlation id."""
+        if self.is_transmission:
+            return
+        prefix = self._correlation_prefix + bytes([len(correlation_id)]) + correlation_id
+        tx.put(prefix + key[-keys.PLACE.size :], b"")
+        if prefix in self.seeking:
+            self.sought[prefix] = None
+
+    def remember(
+        self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int
+    ) -> None:
+        """Have the UID of what was consumed there be a duplicate for longer."""
+        lane, rank = keys.LANE_REMEMBERED, keys.PRIORITY_TOP - priority
+        tx.put(self.origins.index_key(trailer), keys.POSITION.pack(lane, rank, arrival))
+        self.schedule.add(tx, until_ms, self.id, lane, priority, arrival, trailer)
+
+    def forget(self, tx: Transaction, position: bytes, trailer: bytes) -> None:
+        """Have a UID that was remembered at *position* be new again."""
+        index_key = self.origins.index_key(trailer)
+        if tx.get(index_key) == position:
+            tx.delete(index_key)
+
+    def is_lost(self, entry: Entry, arrival: int) -> bool:
+        """Return whether a message is gone with a restart, though not swept yet."""
+        return arrival < self.origins.born and entry.volatile
+
+    def lose_volatile(self) -> tuple[int, int] | None:
+        """Have what is not persistent be gone, as after a restart.
+
+        Returns:
+            From which arrival on and up to which these are to be swept, or None.
         """
-        if lease is not None:
-            if lease.number != number:
-                return ErrorCode.LEASE_LOST
-            self._end(lease)
-            value = tx.get(lease.key)
-            assert value is not None, f"{self.name}: {arrival} is not there"
-            entries.delete_rows(tx, entries.decode(value))
-            tx.delete(lease.key)
-            tx.delete(lease.index_key)
-            self._count_acked(1, lease.size)
-            return 0
-        value = tx.get(self.key(min(priority, 9), arrival))
-        if value is not None:
-            record = entries.record(tx, entries.decode(value))
-            if not is_lease_of(number, entries.checksum_of(record)):
-                return ErrorCode.LEASE_LOST
-            self.remove_entry(tx, min(priority, 9), arrival, value)
-            self.counters.acked += 1
-        return 0
-
-    def _count_acked(self, count: int, size: int) -> None:
         counters = self.counters
-        counters.acked += count
-        counters.depth -= count
-        counters.bytes = max(counters.bytes - size, 0)  # Rot may have miscounted it.
+        count = counters.volatile + counters.volatile_delayed
+        if not count:
+            return None
+        self.origins.born = counters.next_arrival
+        counters.depth -= counters.volatile
+        counters.delayed -= counters.volatile_delayed
+        counters.bytes -= min(counters.bytes, counters.volatile_bytes)
+        counters.lost += count
+        counters.volatile = counters.volatile_delayed = counters.volatile_bytes = 0
+        return counters.volatile_from, counters.next_arrival
 
-    def release_all(self, tx: Transaction, handles: bytes) -> list[tuple[int, int]]:
-        """Give back what *handles* name, as failed; return the index of each that could not."""
-        exceptions = []
-        for index, (_, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
-            lease = self.leases.get(arrival)
-            if lease is None:
-                continue  # It came back, or was settled, before.
-            if lease.number == number:
-                self.come_back(tx, lease, failed=True)
-            else:
-                exceptions.append((index, int(ErrorCode.LEASE_LOST)))
-        return exceptions
-
-    def come_back(self, tx: Transaction, lease: Lease, *, failed: bool) -> None:
-        """End *lease* and let its message be had again in its old place, its counts raised."""
-        self._end(lease)
-        value = tx.get(lease.key)
-        assert value is not None, f"{self.name}: leased {lease.arrival} is not there"
-        tx.put(lease.key, entries.came_back(value, failed))
-        self.counters.returned += 1
-        self.heads[lease.priority] = min(self.heads[lease.priority], lease.arrival)
-
-    def _end(self, lease: Lease) -> None:
+    def end(self, lease: Lease) -> None:
+        """Forget a lease, whatever becomes of its message."""
         del self.leases[lease.arrival]
         lease.lessee.leases.pop(lease.arrival, None)
 
-    def remove_entry(self, tx: Transaction, priority: int, arrival: int, value: bytes) -> None:
-        """Remove a message that nobody leases, given its entry, sound or not."""
-        entry = entries.decode(value)
-        entries.delete_rows(tx, entry)
-        self._forget(tx, self.key(priority, arrival), entry)
-
-    def set_aside(self, tx: Transaction, key: bytes, value: bytes) -> None:
-        """Move an entry that failed its checksum where nobody gets it, and count it."""
-        priority, arrival = keys.place(key)
-        self._forget(tx, key, entries.decode(value))
-        tx.put(keys.message(self.id, keys.LANE_DAMAGED, priority, arrival), value)
-        self.counters.damaged += 1
-
-    def _forget(self, tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-        """Take what may be damaged off the queue: it may name another message's UID, or no size."""
-        tx.delete(key)
-        index_key = self.origins.index_key(entries.uid_trailer(entry), entry.target.encode())
-        if tx.get(index_key) == key[5:]:
-            tx.delete(index_key)
-        self.counters.depth -= 1
-        self.counters.bytes -= min(self.counters.bytes, entries.record_bytes(entry))
-
-    def browse(
-        self, tx: Transaction, after: tuple[int, int] | None, count: int, bytes_max: int
-    ) -> tuple[list[bytes], tuple[int, int] | None]:
-        """Return up to *count* messages behind *after*, as delivery items, and where to go on."""
-        priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
-        start = self.key(min(priority, 9), arrival + 1)
-        items: list[bytes] = []
-        size = 0
-        bytes_max = min(bytes_max, DELIVER_MAX_BYTES)
-        for key, value in tx.scan(start, self.lane_end):
-            entry = entries.decode(value)
-            size += entries.record_bytes(entry)
-            if len(items) == count or (items and size > bytes_max):
-                return items, (priority, arrival)
-            priority, arrival = keys.place(key)
-            # No lease number: who browses must not be able to settle for others.
-            state = state_of(entry.delivered, arrival, self.counters.maybe_before)
-            if arrival in self.leases:
-                state |= STATE_LEASED
-            item = DELIVERY.pack(
-                priority, arrival, 0, entry.delivered, entry.failed, state, entry.put_us
-            )
-            items.append(item + entries.record(tx, entry))
-        return items, None
+    def value_of(self, tx: Transaction, lease: Lease) -> bytes:
+        """Return the entry that is leased."""
+        value = tx.get(lease.key)
+        assert value is not None, f"{self.name}: leased {lease.arrival} is not there"
+        return value
 
     def flush(self, tx: Transaction) -> None:
         """Write what this turn changed beside the messages."""
@@ -222,6 +237,8 @@ class Queue:
     def describe(self) -> dict[str, Any]:
         """Return the counters and what is in memory, for people and scripts."""
         shown: dict[str, Any] = self.counters.as_dict()
-        shown |= {"ready": self.ready, "leased": len(self.leases)}
-        shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers)
+        shown |= {"ready": self.ready, "leased": len(self.leases), "held": self.held_messages}
+        shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers) + sum(
+            not consumer.is_get for found in self.seeking.values() for consumer in found
+        )
         return shown

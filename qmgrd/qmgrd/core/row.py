@@ -36,6 +36,7 @@ _BY_BYTES = {
     keys.SPACE_ORIGIN: "the highest timestamp of an origin",
     keys.SPACE_PRODUCER: "the window of producer",
     keys.SPACE_LINK_INBOX: "the receiving window of stream",
+    keys.SPACE_NOTE: "the note of a message",
 }
 
 

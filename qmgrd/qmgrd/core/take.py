@@ -2,7 +2,8 @@
 
 A delivery writes nothing, so this is all there is to it: step over what is leased, look whether
 the record is sound, remember the lease. One loop, as a busy daemon spends its time in it: a plain
-entry is read there and then, any other by :func:`qmgrd.core.entry.open_sound`.
+entry is read there and then, any other by :func:`qmgrd.core.entry.open_sound`. What has expired,
+or is gone with a restart, is stepped over: the schedule and a job remove it.
 """
 
 import struct
@@ -10,9 +11,16 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
-from qmgr_protocol.messages import DELIVERY, STATE_MAYBE_REDELIVERED, STATE_REDELIVERED
+from qmgr_protocol.messages import (
+    DELIVERY,
+    REMAINING,
+    STATE_EXPIRES,
+    STATE_MAYBE_REDELIVERED,
+    STATE_NOTED,
+    STATE_REDELIVERED,
+)
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, lane, notes
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -23,10 +31,10 @@ if TYPE_CHECKING:
 DELIVER_MAX_BYTES = 1024 * 1024
 _pack_item = DELIVERY.pack
 # The head of an entry, and that of the record behind it where there is no target.
-_HEADS = struct.Struct(">xBxBHHQ8xIB11xBBHI")
+_HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
 _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
-_NO_HEADS = (entries.UNREADABLE,) + (0,) * 10
+_NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 
 
@@ -46,7 +54,7 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
     for key, value in damaged:
-        queue.set_aside(tx, key, value)
+        lane.set_aside(queue, tx, key, value)
     return items
 
 
@@ -59,7 +67,7 @@ def _scan(
     Returns the bytes of all items and the priority to seek next, -1 where there is no more.
     """
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
-    own, deadline_ms = lessee.leases, now.ms + consumer.lease_ms
+    own, now_ms, deadline_ms = lessee.leases, now.ms, now.ms + consumer.lease_ms
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
     number = queue.ids.leases(count) - 1
@@ -74,20 +82,26 @@ def _scan(
         if arrival in leases:
             continue
         length = len(value)
-        (kind, target, delivered, failed, put_us, checksum, origin, correlation, group, envelope,
-         body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
+        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin,
+         correlation, group, envelope, body) = (
+            unpack(value) if length > _LEAST_BYTES else _NO_HEADS
+        )  # fmt: skip
+        if 0 < expires_ms <= now_ms and flags != entries.UNREADABLE:
+            continue
+        note = b""
         if (
-            kind or target or group
+            flags or target or group
             or length != _LEAST_BYTES + correlation + envelope + body + origin
             or crc32(value[_SUMMED_AT:]) != checksum
         ):  # fmt: skip
-            sound = entries.open_sound(tx, value)
-            if sound is None:
-                damaged.append((key, value))
+            opened = _open(queue, tx, arrival, key, value, damaged)
+            if opened is None:
                 continue
-            record, trailer, checksum, delivered, failed, put_us, in_rows = sound
+            (delivered, failed, put_us), record, trailer, checksum, note = opened
+            is_plain = False
         else:
-            record, trailer, in_rows = value[_RECORD_AT:], value[-8 - origin :], False
+            record, trailer = value[_RECORD_AT:], value[-8 - origin :]
+            is_plain = not (correlation or due_ms)
         length = len(record)
         if items and size + length > DELIVER_MAX_BYTES:
             heads[found] = arrival  # It is the first of the next frame.
@@ -95,9 +109,13 @@ def _scan(
         number += 1
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
         lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
-                 in_rows)  # fmt: skip
+                 is_plain)  # fmt: skip
         leases[arrival] = own[arrival] = new_lease(Lease, lease)  # As Lease(*lease), only faster.
         state = state_of(delivered, arrival, maybe_before)
+        if expires_ms or note:
+            more, tail = tail_of(now, expires_ms, note)
+            state |= more
+            record += tail
         items.append(_pack_item(found, arrival, handle, delivered, failed, state, put_us) + record)
         size += length
         if len(items) == count or size >= consumer.credit_bytes:
@@ -105,8 +123,36 @@ def _scan(
     return size, -1
 
 
+def _open(
+    queue: "Queue", tx: Transaction, arrival: int, key: bytes, value: bytes,
+    damaged: list[tuple[bytes, bytes]],
+) -> tuple[tuple[int, int, int], bytes, bytes, int, bytes] | None:  # fmt: skip
+    """Return counts and put time, record, UID, checksum and note of what is not plain.
+
+    None of what cannot be had: it is *damaged*, or gone with a restart.
+    """
+    sound = entries.open_sound(tx, value)
+    if sound is None:
+        damaged.append((key, value))
+        return None
+    entry, record, trailer, checksum = sound
+    if entry.volatile and queue.is_lost(entry, arrival):
+        return None
+    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
+    return (entry.delivered, entry.failed, entry.put_us), record, trailer, checksum, note
+
+
 def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
     """Return what a delivery says of those before it."""
     if delivered:
         return STATE_REDELIVERED
     return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
+
+
+def tail_of(now: Now, expires_ms: int, note: bytes) -> tuple[int, bytes]:
+    """Return what follows a record in a delivery, and what the state says of it."""
+    state, tail = (STATE_NOTED, note) if note else (0, b"")
+    if expires_ms:
+        state |= STATE_EXPIRES
+        tail = REMAINING.pack(max(expires_ms - now.ms, 0)) + tail
+    return state, tail

@@ -1,0 +1,118 @@
+"""Reading a queue without leasing anything: a page at a time, behind a place.
+
+A place is priority and arrival. So a cursor survives whatever is put and got in between, and marks
+nothing; what comes in behind it, with a higher priority, it does not meet any more.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol.messages import DELIVERY, STATE_LEASED
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, notes, selection
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.selector import Selector
+from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, tail_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+LOOKED_AT_MAX = 1_000  # messages for one page: a selector may want none of them
+
+Place = tuple[int, int]
+
+
+class Page(NamedTuple):
+    """What a browse found."""
+
+    items: list[bytes]  # as in a delivery, without a lease
+    next: Place | None  # where to go on, None at the end
+    looked_at: int
+
+
+def browse(
+    queue: "Queue", tx: Transaction, now: Now, found: Iterator[tuple[bytes, bytes]], count: int,
+    bytes_max: int, selector: Selector | None = None,
+) -> Page:  # fmt: skip
+    """Return up to *count* of the messages *found*, keys and entries, as delivery items."""
+    items: list[bytes] = []
+    size, place, looked_at = 0, None, 0
+    bytes_max = min(bytes_max, DELIVER_MAX_BYTES)
+    for key, value in found:
+        priority, arrival = keys.place(key)
+        entry = entries.decode(value)
+        looked_at += 1
+        if looked_at > LOOKED_AT_MAX:
+            return Page(items, place, looked_at)
+        if not is_there(queue, entry, arrival, now):
+            place = priority, arrival
+            continue
+        record = entries.record(tx, entry)
+        if selector is not None and not selector.matches(
+            selection.value_of(queue, tx, entry, record, priority, arrival)
+        ):
+            place = priority, arrival
+            continue
+        size += len(record)
+        if len(items) == count or (items and size > bytes_max):
+            return Page(items, place, looked_at)
+        items.append(_item(queue, tx, now, entry, record, priority, arrival))
+        place = priority, arrival
+    return Page(items, None, looked_at)
+
+
+def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
+    """Return whether a message is still one: not expired, not gone with a restart."""
+    return not (
+        0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
+    )
+
+
+def _item(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, record: bytes, priority: int,
+    arrival: int,
+) -> bytes:  # fmt: skip
+    state = state_of(entry.delivered, arrival, queue.counters.maybe_before)
+    if arrival in queue.leases:
+        state |= STATE_LEASED
+    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
+    more, tail = tail_of(now, entry.expires_ms, note)
+    # No lease number: who browses must not be able to settle for others.
+    head = DELIVERY.pack(
+        priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us
+    )
+    return head + record + tail
+
+
+def behind(
+    queue: "Queue", tx: Transaction, lane: int, after: Place | None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and entries of a lane behind a place, in the order of delivery."""
+    priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
+    start = keys.message(queue.id, lane, min(priority, keys.PRIORITY_TOP), arrival + 1)
+    return tx.scan(start, keys.after(keys.lane(queue.id, lane)))
+
+
+def indexed(
+    queue: "Queue", tx: Transaction, prefix: bytes, after: Place | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and entries that an index has under *prefix*, behind a place."""
+    for place in places(tx, prefix):
+        rank, arrival = keys.PLACE.unpack(place)
+        if after is not None and (rank, arrival) <= (keys.PRIORITY_TOP - after[0], after[1]):
+            continue
+        entry_key = queue.key(keys.PRIORITY_TOP - rank, arrival)
+        value = tx.get(entry_key)
+        if value is not None:
+            yield entry_key, value
+
+
+def places(tx: Transaction, prefix: bytes) -> Iterator[bytes]:
+    """Yield 9 - priority and arrival of what can be got, as an index has them under *prefix*."""
+    if not prefix.startswith(keys.SPACE_UID):
+        for key, _ in tx.scan(prefix, keys.after(prefix)):
+            yield key[-keys.PLACE.size :]
+        return
+    position = tx.get(prefix)
+    if position is not None and position[0] == keys.LANE_READY:
+        yield position[1:]

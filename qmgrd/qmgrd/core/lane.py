@@ -1,0 +1,140 @@
+"""Where a message lies on its queue, and all the rows that lead to it: made here, removed here.
+
+    lane ready       what can be got, and what is leased
+    lane delayed     what waits for its time
+    lane damaged     what failed its checksum: kept for forensics
+
+What rotted is removed, too: so nothing here trusts what an entry says, and no row of another
+message is touched.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
+from qmgrd.core.kv import Transaction
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+ROWS_OF_A_PUT = 2  # the entry and its UID
+
+
+def add(
+    queue: "Queue", tx: Transaction, entry: entries.Entry, front: bytes, trailer: bytes,
+    priority: int, arrival: int,
+) -> int:  # fmt: skip
+    """Store *entry* with all rows that lead to it; return how many rows that took.
+
+    Args:
+        entry: its ``due_ms`` says when it can be got, 0 = at once.
+        front: what its record begins with.
+        trailer: its encoded UID.
+    """
+    counters, size = queue.counters, entries.record_bytes(entry)
+    ready_ms, expires_ms = entry.due_ms, entry.expires_ms
+    lane, due_ms = keys.LANE_READY, expires_ms
+    if ready_ms:
+        lane, due_ms = keys.LANE_DELAYED, min(ready_ms, expires_ms or ready_ms)
+        counters.delayed += 1
+    else:
+        counters.depth += 1
+        queue.lower(priority, arrival)
+    counters.bytes += size
+    if entry.volatile:
+        _count_volatile(queue, lane, size, arrival)
+    rank = keys.PRIORITY_TOP if queue.is_transmission else priority
+    key = keys.message(queue.id, lane, rank, arrival)
+    tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
+    tx.put(queue.origins.index_key(trailer, entry.target.encode()), key[keys.POSITION_AT :])
+    rows = ROWS_OF_A_PUT
+    if due_ms:
+        queue.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
+        rows += 1
+    if lane == keys.LANE_READY and not queue.is_transmission:
+        rows += _index(queue, tx, front, rank, arrival)
+        queue.tell_uid(trailer)
+    return rows
+
+
+def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival: int) -> int:
+    """Have a message that can be got found by what its record says; return how many rows."""
+    found = index.selection_keys(queue.id, front, priority, arrival)
+    for key in found:
+        tx.put(key, b"")
+        queue.tell(key)
+    return len(found)
+
+
+def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+    """Let the delayed message under *key*, whose row in the schedule is gone, be got."""
+    priority, arrival = keys.place(key)
+    front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
+    tx.delete(key)
+    _uncount(queue, entry, keys.LANE_DELAYED, arrival)
+    add(queue, tx, entry._replace(due_ms=0), front, trailer, priority, arrival)
+
+
+def remove(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
+    """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
+    entry = unlink(queue, tx, key, value)
+    entries.delete_rows(tx, entry)
+    return entry
+
+
+def unlink(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
+    """As :func:`remove`, but for the body rows, which go elsewhere."""
+    entry = entries.decode(value)
+    lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
+    tx.delete(key)
+    trailer = entries.uid_trailer(entry)
+    index_key = queue.origins.index_key(trailer, entry.target.encode())
+    if tx.get(index_key) == key[keys.POSITION_AT :]:
+        tx.delete(index_key)
+    for timed in index.timed_keys(queue.id, entry, lane, priority, arrival):
+        tx.delete(timed)
+    if lane == keys.LANE_READY and not queue.is_transmission:
+        front = entries.front(tx, entry)
+        for selecting in index.selection_keys(queue.id, front, priority, arrival):
+            tx.delete(selecting)
+    _uncount(queue, entry, lane, arrival)
+    return entry
+
+
+def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None:
+    """Move an entry that failed its checksum where nobody gets it, and count it."""
+    priority, arrival = keys.place(key)
+    unlink(queue, tx, key, value)
+    tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
+    queue.counters.damaged += 1
+
+
+def postpone(
+    queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int
+) -> None:
+    """Have a message, whose row in the schedule is gone, looked at again at *due_ms*."""
+    tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
+    queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
+
+
+def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
+    counters = queue.counters
+    if not counters.volatile and not counters.volatile_delayed:
+        counters.volatile_from = arrival
+    counters.volatile_from = min(counters.volatile_from, arrival)
+    counters.volatile += lane == keys.LANE_READY
+    counters.volatile_delayed += lane == keys.LANE_DELAYED
+    counters.volatile_bytes += size
+
+
+def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
+    counters, size = queue.counters, entries.record_bytes(entry)
+    if entry.volatile:
+        if queue.is_lost(entry, arrival):
+            return  # Gone with a restart, and not counted since.
+        counters.volatile -= lane == keys.LANE_READY
+        counters.volatile_delayed -= lane == keys.LANE_DELAYED
+        counters.volatile_bytes -= min(counters.volatile_bytes, size)
+    counters.depth -= lane == keys.LANE_READY
+    counters.delayed -= lane == keys.LANE_DELAYED
+    counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

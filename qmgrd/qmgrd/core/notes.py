@@ -1,0 +1,97 @@
+"""Notes: what is known of a message that failed, or that is a dead letter. A row beside its entry.
+
+    code      why it is a dead letter (ErrorCode); absent while it only failed
+    reason    a word of the consumer that rejected it, and its text
+    text
+    queue     where it comes from, and at which queue manager
+    manager
+    us        when it became a dead letter, wall clock
+    failed    its counts there
+    delivered
+    retries   how often it went back already
+    left_ms   the time it had left
+    attempts  [us, code, reason, text, client]: the first and the last few failures
+
+Every key may be absent. Only what failed has a note: nothing of it is on the path of a message that
+does well.
+"""
+
+from typing import Any
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import FrameMalformed, name_of
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.kv import Transaction
+
+ATTEMPTS_MAX = 10
+NOTE_MAX_BYTES = 32 * 1024
+Note = dict[str, Any]
+
+
+def read(tx: Transaction, queue_id: int, arrival: int) -> Note:
+    """Return the note of a message; an empty one where it has none, or one that rotted."""
+    row = raw(tx, queue_id, arrival)
+    return _decoded(row) if row else {}
+
+
+def raw(tx: Transaction, queue_id: int, arrival: int) -> bytes:
+    """Return the encoded note of a message; nothing where it has none, or one that rotted."""
+    try:
+        return rows.find(tx, keys.note(queue_id, arrival)) or b""
+    except rows.RowDamaged:
+        return b""
+
+
+def write(tx: Transaction, queue_id: int, arrival: int, note: bytes) -> None:
+    """Store an encoded *note*."""
+    rows.put(tx, keys.note(queue_id, arrival), note)
+
+
+def encode(note: Note) -> bytes:
+    """Return *note* as it is stored and sent."""
+    data: bytes = pack(note)
+    return data
+
+
+def checked(data: bytes) -> bytes:
+    """Return the encoded note that a peer sent if it is one, else nothing."""
+    if not data or len(data) > NOTE_MAX_BYTES:
+        return b""
+    return data if _decoded(data) else b""
+
+
+def with_attempt(
+    note: Note, us: int, code: int, reason: str = "", text: str = "", client: str = ""
+) -> Note:
+    """Return *note* with a failure more; of many the first is kept, and the last few."""
+    attempts = note.get("attempts")
+    known = attempts if type(attempts) is list else []
+    known = [*known, [us, code, reason, text, client]]
+    if len(known) > ATTEMPTS_MAX:
+        known = [known[0], *known[-(ATTEMPTS_MAX - 1) :]]
+    return note | {"attempts": known}
+
+
+def _decoded(data: bytes) -> Note:
+    try:
+        found = unpack(data)
+    except FrameMalformed:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def facts_of(note: Note) -> dict[str, Any]:
+    """Return what a selector may ask of a dead letter, by name."""
+    code = note.get("code")
+    return {
+        "dead_code": name_of(code) if type(code) is int else None,
+        "dead_reason": note.get("reason"),
+        "dead_text": note.get("text"),
+        "dead_queue": note.get("queue"),
+        "dead_manager": note.get("manager"),
+        "dead_us": note.get("us"),
+        "dead_failed": note.get("failed"),
+        "dead_delivered": note.get("delivered"),
+        "dead_retries": note.get("retries", 0),
+    }

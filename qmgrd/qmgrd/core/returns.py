@@ -1,0 +1,107 @@
+"""How messages come back from consumers: when they can be had again, or that they never are.
+
+    given back ──▶ counts raised ──▶ threshold reached? ──▶ dead letter
+                                         │ no
+                                         ▼
+                             delayed, as the consumer says, or as the queue has it
+
+A wait after a failure grows with each, and is cut by chance, so that what failed together is not
+tried together. The chance is made of the message itself: nothing here rolls a die.
+"""
+
+from typing import NamedTuple
+
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.messages import DELAY_OF_QUEUE
+from qmgrd.core import entry as entries
+from qmgrd.core import notes, settle
+from qmgrd.core.bounds import Bounds
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import Cause, DeadLetters
+from qmgrd.core.lease import Lease
+from qmgrd.core.queue import Queue
+
+STUCK_MS = 10_000  # until what should be a dead letter, and has no place, is handed out again
+_EXPONENT_MAX = 100
+
+
+class How(NamedTuple):
+    """How a message comes back."""
+
+    delivered: bool = True  # it was handed out for good
+    failed: bool = False
+    delay_ms: int = 0
+    code: int = 0  # why, for its history
+    reason: str = ""
+    text: str = ""
+    rejected: bool = False  # for good
+
+
+RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
+LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
+BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
+CONNECTION_LOST = How()
+RETURNED = How()
+UNREAD = How(delivered=False)
+
+
+class Returns:
+    """What comes back."""
+
+    def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._dead_letters = dead_letters
+
+    def give_back(self, lease: Lease, how: How) -> None:
+        """End *lease*; its message can be had again, in time, or is a dead letter."""
+        context, queue = self._context, lease.lessee.queue
+        value = queue.value_of(context.tx, lease)
+        entry = entries.decode(value)
+        context.rows += 2
+        context.touch(queue)
+        code = self._end_of(queue.bounds, entry, how)
+        delay_ms = _delay_ms(queue.bounds, entry, how)
+        if code:
+            cause = Cause(
+                code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed
+            )
+            if self._dead_letters.bury(queue, lease.key, value, cause):
+                queue.end(lease)
+                return
+            delay_ms = max(delay_ms, STUCK_MS)
+        settle.come_back(
+            queue, context.tx, lease, delivered=how.delivered, failed=how.failed,
+            ready_ms=context.now.ms + delay_ms if delay_ms else 0,
+            note=self._note(queue, entry, lease, how),
+        )  # fmt: skip
+
+    def _end_of(self, bounds: Bounds, entry: entries.Entry, how: How) -> int:
+        """Return why the message is a dead letter from here on, or 0."""
+        if how.rejected:
+            return ErrorCode.MESSAGE_REJECTED
+        if how.failed and 0 < bounds.backout_threshold <= entry.failed + 1:
+            return ErrorCode.BACKOUT_THRESHOLD_REACHED
+        if how.delivered and 0 < bounds.delivery_limit <= entry.delivered + 1:
+            return ErrorCode.DELIVERY_LIMIT_REACHED
+        return 0
+
+    def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: How) -> bytes:
+        if not how.failed:
+            return b""
+        note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
+        now_us, client = self._context.now.wall_us, lease.lessee.client
+        note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)
+        return notes.encode(note)
+
+
+def _delay_ms(bounds: Bounds, entry: entries.Entry, how: How) -> int:
+    """Return for how long a message that comes back cannot be had."""
+    if how.delay_ms != DELAY_OF_QUEUE:
+        return how.delay_ms
+    if not how.failed or not bounds.retry_initial_ms:
+        return 0
+    exponent = min(entry.failed, _EXPONENT_MAX)
+    wait_ms = min(bounds.retry_initial_ms * bounds.retry_factor**exponent, bounds.retry_max_ms)
+    chance = crc32(entries.uid_trailer(entry), entry.failed) % 1_000
+    return int(wait_ms * (1 - bounds.retry_jitter_percent / 100 * chance / 1_000))

@@ -1,0 +1,114 @@
+"""Taking what a consumer selects off a queue: through an index, or by looking at each message once.
+
+A selector has positions of its own: before them is what it does not want, and what others hold or
+have taken. So each message is looked at once for each consumer that selects, whatever comes and
+goes; a slice of them a turn.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_protocol.messages import DELIVERY
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane, notes, selection
+from qmgrd.core.browse import indexed, is_there
+from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, tail_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+LOOKED_AT_MAX = 500  # messages in one go
+
+
+class Found(NamedTuple):
+    """What there was for who selects."""
+
+    items: list[bytes]  # of a delivery
+    looked_at: int
+    at_end: bool  # nothing more can be had for now
+
+
+def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> Found:
+    """Lease up to *count* of what *consumer* selects to it."""
+    count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
+    items: list[bytes] = []
+    damaged: list[tuple[bytes, bytes]] = []
+    size = looked_at = 0
+    at_end = True
+    for key, value in _candidates(queue, tx, consumer):
+        if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
+            at_end = False
+            break
+        looked_at += 1
+        priority, arrival = keys.place(key)
+        if arrival not in queue.leases:
+            sound = _wanted(queue, tx, now, consumer, key, value, damaged)
+            if sound is not None:
+                if items and size + len(sound.record) > DELIVER_MAX_BYTES:
+                    at_end = False
+                    break
+                items.append(_lease(queue, tx, now, consumer, key, sound))
+                size += len(sound.record)
+        if not consumer.prefix:
+            consumer.heads[priority] = arrival + 1
+    consumer.credit_messages -= len(items)
+    consumer.credit_bytes -= size
+    queue.counters.delivered += len(items)
+    for key, value in damaged:
+        lane.set_aside(queue, tx, key, value)
+    return Found(items, looked_at, at_end)
+
+
+def _wanted(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, key: bytes, value: bytes,
+    damaged: list[tuple[bytes, bytes]],
+) -> entries.Sound | None:  # fmt: skip
+    """Return the message under *key* if it can be had, and is selected."""
+    priority, arrival = keys.place(key)
+    sound = entries.open_sound(tx, value)
+    if sound is None:
+        damaged.append((key, value))
+        return None
+    if not is_there(queue, sound.entry, arrival, now):
+        return None
+    if consumer.selector is None:
+        return sound
+    value_of = selection.value_of(queue, tx, sound.entry, sound.record, priority, arrival)
+    return sound if consumer.selector.matches(value_of) else None
+
+
+def _lease(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, key: bytes, sound: entries.Sound
+) -> bytes:
+    """Lease a message; return it as a delivery item."""
+    entry, record, trailer, checksum = sound
+    priority, arrival = keys.place(key)
+    number = checksum >> MARK_SHIFT << COUNT_BITS | queue.ids.leases(1)
+    lease = Lease(
+        number, consumer.lessee, now.ms + consumer.lease_ms, priority, arrival, len(record), key,
+        queue.origins.index_key(trailer), is_plain=False,
+    )  # fmt: skip
+    queue.leases[arrival] = consumer.lessee.leases[arrival] = lease
+    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
+    more, tail = tail_of(now, entry.expires_ms, note)
+    state = state_of(entry.delivered, arrival, queue.counters.maybe_before) | more
+    head = DELIVERY.pack(
+        priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
+    )
+    return head + record + tail
+
+
+def _candidates(
+    queue: "Queue", tx: Transaction, consumer: Consumer
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and entries of what *consumer* may want, in the order of delivery."""
+    if consumer.prefix:
+        yield from indexed(queue, tx, consumer.prefix)
+        return
+    for priority in range(keys.PRIORITY_TOP, -1, -1):
+        prefix = queue.prefixes[priority]
+        start = prefix + consumer.heads[priority].to_bytes(8, "big")
+        yield from tx.scan(start, keys.after(prefix))

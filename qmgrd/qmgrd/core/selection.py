@@ -1,0 +1,70 @@
+"""What a get, a consumer or a browse selects: by UID, correlation id or group through an index, at a
+cost that does not depend on depth; or by a selector, which looks at each message once.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import entry as entries
+from qmgrd.core import facts, keys, notes
+from qmgrd.core.kv import Transaction
+from qmgrd.core.selector import Selector, compile_selector
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
+
+
+class Selection(NamedTuple):
+    """What is wanted: what an index has under ``prefix``, or what ``selector`` matches, or all."""
+
+    selector: Selector | None = None
+    prefix: bytes = b""
+
+
+ALL = Selection()
+
+
+def selection(
+    queue: "Queue", where: str, correlation_id: bytes, group_id: bytes, uid: bytes = b""
+) -> Selection:
+    """Return what a request selects on *queue*.
+
+    Raises:
+        RequestError: SELECTOR_INVALID; VALUE_INVALID, more than one way to select is given.
+    """
+    if not (where or correlation_id or group_id or uid):
+        return ALL
+    given = [name for name, value in (
+        ("where", where), ("correlation_id", correlation_id), ("group_id", group_id), ("uid", uid),
+    ) if value]  # fmt: skip
+    if len(given) > 1:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"select by one of {' and '.join(given)}, not by both"
+        )
+    if where:
+        return Selection(_compiled(where))
+    if uid and len(uid) < UID_LEAST_BYTES:
+        raise RequestError(ErrorCode.VALUE_INVALID, f"uid: {len(uid)} bytes are no encoded UID")
+    if uid:
+        return Selection(prefix=queue.origins.index_key(uid))
+    if correlation_id:
+        return Selection(prefix=keys.correlation(queue.id, correlation_id))
+    return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
+
+
+@lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.
+def _compiled(where: str) -> Selector:
+    return compile_selector(where)
+
+
+def value_of(
+    queue: "Queue", tx: Transaction, entry: entries.Entry, record: bytes, priority: int,
+    arrival: int,
+) -> Callable[[str], Any]:  # fmt: skip
+    """Return what a selector may ask of a message."""
+    extra = notes.facts_of(notes.read(tx, queue.id, arrival)) if entry.noted else {}
+    return facts.facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)

@@ -1,0 +1,113 @@
+"""How a lease ends: the message is removed for good, or comes back to its old place.
+
+A handle names place and lease: what is settled twice does no harm, and a handle of before a
+restore never settles another message.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.messages import HANDLE
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane, notes
+from qmgrd.core.ids import is_lease_of
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease import Lease
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+
+def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
+    """Remove for good what *handles* name; return the index of each that could not, and why."""
+    leases, delete, exceptions = queue.leases, tx.delete, []
+    count = size = 0
+    for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
+        lease = leases.get(arrival)
+        if lease is None or lease.number != number or not lease.is_plain:
+            if code := _ack(queue, tx, now, lease, priority, arrival, number):
+                exceptions.append((at, int(code)))
+            continue
+        del leases[arrival]
+        lease.lessee.leases.pop(arrival, None)
+        delete(lease.key)
+        delete(lease.index_key)
+        count += 1
+        size += lease.size
+    counters = queue.counters
+    counters.acked += count
+    counters.depth -= count
+    counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.
+    return exceptions
+
+
+def _ack(
+    queue: "Queue", tx: Transaction, now: Now, lease: Lease | None, priority: int, arrival: int,
+    number: int,
+) -> int:  # fmt: skip
+    """Remove a message for good; return 0, or the code that says why not.
+
+    A handle whose message is gone is an ack sent again: success. One whose lease is over settles
+    now, if nobody else holds the message; but never another message that has its place, as in a
+    store that was put back to an earlier state.
+    """
+    if lease is not None:
+        if lease.number != number or lease.lessee.is_unit:
+            return ErrorCode.LEASE_LOST
+        consume(queue, tx, now, lease)
+        return 0
+    key = queue.key(min(priority, keys.PRIORITY_TOP), arrival)
+    value = tx.get(key)
+    if value is not None:
+        record = entries.record(tx, entries.decode(value))
+        if not is_lease_of(number, entries.checksum_of(record)):
+            return ErrorCode.LEASE_LOST
+        _consume(queue, tx, now, key, value)
+    return 0
+
+
+def consume(queue: "Queue", tx: Transaction, now: Now, lease: Lease) -> None:
+    """Remove for good what is leased."""
+    queue.end(lease)
+    _consume(queue, tx, now, lease.key, queue.value_of(tx, lease))
+
+
+def _consume(queue: "Queue", tx: Transaction, now: Now, key: bytes, value: bytes) -> None:
+    entry = lane.remove(queue, tx, key, value)
+    queue.counters.acked += 1
+    retention_ms = queue.bounds.dedup_retention_ms
+    if retention_ms:
+        queue.remember(tx, now.ms + retention_ms, entries.uid_trailer(entry), *keys.place(key))
+
+
+def come_back(
+    queue: "Queue", tx: Transaction, lease: Lease, *, delivered: bool = True, failed: bool = False,
+    ready_ms: int = 0, note: bytes = b"",
+) -> None:  # fmt: skip
+    """End *lease* and let its message be had again in its old place, its counts raised.
+
+    Args:
+        ready_ms: store clock of when it can be had; 0 at once.
+        note: the note that it has from here on; empty for the one that it has, if any.
+    """
+    queue.end(lease)
+    value = queue.value_of(tx, lease)
+    entry = entries.decode(value)
+    changed = entry._replace(
+        delivered=entries.raised(entry.delivered, delivered),
+        failed=entries.raised(entry.failed, failed),
+        flags=entry.flags | (entries.NOTED if note else 0),
+    )
+    queue.counters.returned += 1
+    note = note or (notes.raw(tx, queue.id, lease.arrival) if ready_ms and entry.noted else b"")
+    front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
+    if ready_ms:
+        lane.unlink(queue, tx, lease.key, value)
+        delayed = changed._replace(due_ms=ready_ms)
+        lane.add(queue, tx, delayed, front, trailer, lease.priority, lease.arrival)
+    else:
+        tx.put(lease.key, entries.encode(changed))
+        queue.lower(lease.priority, lease.arrival)
+        queue.tell_all(front, trailer, lease.priority, lease.arrival)
+    if note:
+        notes.write(tx, queue.id, lease.arrival, note)

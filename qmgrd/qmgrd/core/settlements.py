@@ -1,0 +1,183 @@
+"""What consumers say of the messages they hold, and what becomes of those of whom nothing is heard."""
+
+from collections import deque
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import settle
+from qmgrd.core.breaker import State
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.intake import SettlePart
+from qmgrd.core.lease import Lease, Lessee
+from qmgrd.core.queue import Queue
+from qmgrd.core.returns import CONNECTION_LOST, LEASE_ENDED, RELEASED, UNREAD, How, Returns
+from qmgrd.core.session import Session
+from qmgrd.core.units import Units
+
+RETURNS_PER_TURN = 500
+
+
+class Settlements:
+    """How leases end. Invariant: those of a connection that is gone wait in ``_returns``."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, returns: Returns, units: Units
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._give_back = returns.give_back
+        self._units = units
+        self._returns: deque[tuple[Lease, How]] = deque()
+        self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
+
+    @property
+    def busy(self) -> bool:
+        """Whether leases wait to come back."""
+        return bool(self._returns)
+
+    def settle(self, session: Session, message: m.Settle) -> None:
+        """Do what *message* says to the messages that its handles name."""
+        session.exceptions += self._settle(session, message, 0)
+        session.settled_id = message.settle_id
+        self._context.answering[session.connection] = session
+
+    def settle_part(self, session: Session, part: SettlePart) -> None:
+        """Do a piece of a settle; the last piece has the answer."""
+        session.part_exceptions += self._settle(session, part.settle, part.first_index)
+        if part.is_last:
+            session.exceptions += session.part_exceptions
+            session.part_exceptions = []
+            session.settled_id = part.settle.settle_id
+            self._context.answering[session.connection] = session
+
+    def _settle(self, session: Session, message: m.Settle, first_index: int) -> list[list[int]]:
+        """Return the exceptions."""
+        queue = self._catalogue.by_id.get(message.queue_id)
+        if queue is None or queue.is_transmission:
+            return []  # Deleted, with the message; or nobody's to settle but its link's.
+        held_bytes = queue.counters.bytes
+        if message.action == m.ACK and not message.unit:
+            failed = self._ack(queue, message.handles)
+        else:
+            failed = self._one_by_one(session, queue, message)
+        # The body rows of long messages go one by one.
+        freed_bytes = max(held_bytes - queue.counters.bytes, 0)
+        self._context.count_read(2 * len(message.handles) // m.HANDLE.size, freed_bytes)
+        self._context.touch(queue)
+        return [[message.settle_id, first_index + index, code] for index, code in failed]
+
+    def _ack(self, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
+        before = queue.counters.acked
+        failed = settle.ack_all(queue, self._context.tx, self._context.now, handles)
+        if queue.bounds.breaker_percent:
+            self._count(queue, queue.counters.acked - before, 0)
+        return failed
+
+    def _one_by_one(
+        self, session: Session, queue: Queue, message: m.Settle
+    ) -> list[tuple[int, int]]:
+        exceptions = []
+        for index, (_, arrival, number) in enumerate(m.HANDLE.iter_unpack(message.handles)):
+            lease = queue.leases.get(arrival)
+            if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
+                continue  # It came back, or was settled, before.
+            if lease is None or lease.number != number or lease.lessee.is_unit:
+                exceptions.append((index, int(ErrorCode.LEASE_LOST)))
+                continue
+            try:
+                self._settle_one(session, queue, lease, message)
+            except RequestError as error:
+                exceptions.append((index, int(error.code)))
+        return exceptions
+
+    def _settle_one(self, session: Session, queue: Queue, lease: Lease, message: m.Settle) -> None:
+        if message.action == m.ACK:
+            self._units.take(session, message.unit, queue, lease)
+        elif message.action == m.RENEW:
+            self._renew(session, queue, lease, message.lease_ms)
+        else:
+            self.give_back(lease, _how(message))
+
+    def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
+        """Let who holds a message hold it for longer, from now on."""
+        lessee = lease.lessee if not lease_ms else session.lessee(queue, lease_ms)
+        lease_ms = lease_ms or lessee.lease_ms
+        lease.lessee.leases.pop(lease.arrival, None)
+        renewed = lease._replace(lessee=lessee, deadline_ms=self._context.now.ms + lease_ms)
+        queue.leases[lease.arrival] = lessee.leases[lease.arrival] = renewed
+        self.watch(lessee)
+
+    def give_back(self, lease: Lease, how: How) -> None:
+        """Let a message come back, and count whether it failed."""
+        queue = lease.lessee.queue
+        self._give_back(lease, how)
+        if how.failed:
+            self._count(queue, 0, 1)
+
+    def _count(self, queue: Queue, consumed: int, failed: int) -> None:
+        """Have the breaker of *queue* know, and operators where it opens or closes."""
+        context = self._context
+        state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
+        if state is None:
+            return
+        event = "breaker opened" if state is State.OPEN else "breaker closed"
+        context.event(event, queue=queue.name)
+        context.note("warning" if state is State.OPEN else "info", event, queue=queue.name)
+        if state is State.OPEN:
+            context.timers.at(queue.breaker.until_ms, lambda: context.awake(queue))
+        context.awake(queue)
+
+    def watch(self, lessee: Lessee) -> None:
+        """Have the timer ring at the end of the oldest lease."""
+        if lessee.timer_set or not lessee.leases:
+            return
+        lessee.timer_set = True
+        deadline_ms = next(iter(lessee.leases.values())).deadline_ms
+        self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
+
+    def _expire(self, lessee: Lessee) -> None:
+        lessee.timer_set = False
+        due: list[Lease] = []
+        for lease in lessee.leases.values():
+            if lease.deadline_ms > self._context.now.ms or len(due) >= self._ends_left:
+                break
+            due.append(lease)
+        self._ends_left -= len(due)
+        for lease in due:
+            self.give_back(lease, LEASE_ENDED)
+        self.watch(lessee)
+
+    def close(self, session: Session) -> None:
+        """Let what a connection that is gone had leased come back, in slices."""
+        for lessee in session.lessees.values():
+            if lessee.leases:
+                self._context.event(
+                    "consumer lost", len(lessee.leases), queue=lessee.queue.name,
+                    client=session.name,
+                )  # fmt: skip
+            self._returns.extend((lease, CONNECTION_LOST) for lease in lessee.leases.values())
+        self._returns.extend(self._units.close(session))
+
+    def return_leases(self) -> None:
+        """Bring back a slice of what lost connections held; the timers have rung in this turn."""
+        self._ends_left = left = min(RETURNS_PER_TURN, self._context.turn_rows)
+        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
+            if not left:
+                return
+            lease, how = self._returns.popleft()
+            queue = lease.lessee.queue
+            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
+                continue  # It was settled, or ended, in the meantime.
+            self.give_back(lease, how)
+            left -= 1
+
+
+def _how(message: m.Settle) -> How:
+    """Return how messages come back that are settled so."""
+    if message.action == m.UNREAD:
+        return UNREAD
+    how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
+    if message.action == m.REJECT:
+        return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))
+    return how if message.action == m.RELEASE else how._replace(failed=False)

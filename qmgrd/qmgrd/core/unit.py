@@ -1,0 +1,71 @@
+"""A unit of work: puts and gets that happen all together, or not at all. It lives in memory.
+
+    put ──▶ held: checked, stamped, its place kept ──commit──▶ appended in that place
+    get ──▶ leased, without a deadline             ──commit──▶ removed
+                                                   ──backout──▶ nothing was put; what was got is back
+
+All of a commit is in one turn, so that it is atomic over crashes; nothing of it is stored before.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgrd.core.lease import Lessee
+from qmgrd.core.put import Prepared
+from qmgrd.core.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.context import Timer
+
+
+class Held(NamedTuple):
+    """A put that waits for the commit."""
+
+    queue: Queue
+    prepared: Prepared
+    arrival: int  # 0 where the commit gives it: sequence ids have no holes
+    index_key: bytes  # of its UID, which nobody else may put
+
+
+class Unit:
+    """One unit of work. Invariant: ``gets`` counts the leases of ``lessees``."""
+
+    __slots__ = ("bytes", "lessees", "number", "puts", "rows", "timer")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.puts: list[Held] = []
+        self.lessees: dict[int, Lessee] = {}  # by queue id
+        self.bytes = 0
+        self.rows = 0
+        self.timer: Timer | None = None  # of its age
+
+    @property
+    def gets(self) -> int:
+        """How many messages it has got."""
+        return sum(len(lessee.leases) for lessee in self.lessees.values())
+
+    def lessee(self, queue: Queue, client: str) -> Lessee:
+        """Return who holds what this unit gets of *queue*."""
+        found = self.lessees.get(queue.id)
+        if found is None:
+            found = self.lessees[queue.id] = Lessee(queue, client, is_unit=True)
+        return found
+
+    def hold(self, held: Held, rows: int) -> None:
+        """Add a put."""
+        queue, size = held.queue, len(held.prepared.record)
+        queue.held[held.index_key] = None
+        queue.held_messages += 1
+        queue.held_bytes += size
+        self.puts.append(held)
+        self.bytes += size
+        self.rows += rows
+
+    def let_go(self) -> list[Held]:
+        """Return the puts, which no longer wait."""
+        puts, self.puts = self.puts, []
+        for queue, prepared, _, index_key in puts:
+            queue.held.pop(index_key, None)
+            queue.held_messages -= 1
+            queue.held_bytes -= len(prepared.record)
+        return puts
