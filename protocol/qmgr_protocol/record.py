@@ -44,6 +44,7 @@ UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
 EXPIRY_END = 2**63
 FLAGS_MUST_UNDERSTAND = 0xF0
 IN_GROUP, LAST_IN_GROUP = 1, 2
+HEADERS, REPLY_TO, CONTENT_TYPE = "headers", "reply_to", "content_type"  # keys of the envelope
 _VIEWED_BYTES = 16 * 1024
 _CHECK = struct.Struct(">IB")
 
