@@ -218,6 +218,10 @@ class ErrorCode(IntEnum):
         "Go on: it goes back to the queue, which sets it aside; see: qmctl browse. With the "
         "daemon stopped, qmctl store verify tells what else is damaged.",
     )
+    SELECTOR_INVALID = (
+        406, _NEVER, "2459 MQRC_SELECTOR_SYNTAX_ERROR", "A selector is no condition on messages.",
+        "Correct it at the column that the text names. docs/SELECTORS.md has the language.",
+    )
     # 500: leases and consumers
     LEASE_LOST = (
         500, _NEVER, "", "The lease is over, and somebody else holds the message now.",
