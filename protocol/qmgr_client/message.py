@@ -15,13 +15,12 @@ from qmgr_protocol.messages import (
     STATE_MAYBE_REDELIVERED,
     STATE_REDELIVERED,
 )
-from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
+from qmgr_protocol.record import CONTENT_TYPE, HEADERS, PRIORITY_DEFAULT, REPLY_TO, Uid
 
 Redelivered: TypeAlias = Literal["no", "maybe", "yes"]
 Headers: TypeAlias = Mapping[str, Any]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-HEADERS, REPLY_TO, CONTENT_TYPE = "headers", "reply_to", "content_type"  # keys of the envelope
 
 
 class Home(NamedTuple):

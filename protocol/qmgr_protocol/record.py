@@ -50,6 +50,7 @@ FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 
 FLAGS_NOT_UNDERSTOOD = 0xE0
 DELAY = struct.Struct(">Q")
 IN_GROUP, LAST_IN_GROUP = 1, 2
+HEADERS, REPLY_TO, CONTENT_TYPE = "headers", "reply_to", "content_type"  # keys of the envelope
 _VIEWED_BYTES = 16 * 1024
 _CHECK = struct.Struct(">IB")
 

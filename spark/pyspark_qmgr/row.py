@@ -8,11 +8,11 @@ from pyspark_qmgr.options import Options
 from pyspark_qmgr.partition import Run
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import CONTENT_TYPE, HEADERS, REPLY_TO
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.store.lmdb_store import LmdbTransaction
 
-HEADERS, REPLY_TO, CONTENT_TYPE = "headers", "reply_to", "content_type"  # keys of the envelope
 TIME_END_US = 253_402_300_800_000_000  # the year 10000
 READY, TRANSMISSION, DAMAGED = "ready", "transmission", "damaged"
 

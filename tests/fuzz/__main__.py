@@ -7,6 +7,7 @@ import time
 import traceback
 
 from tests.fuzz.core import fuzz_core
+from tests.fuzz.selectors import fuzz_selectors
 from tests.fuzz.wire import fuzz_wire
 
 MEMORY_GROWTH_MAX_KIB = 256 * 1024
@@ -28,6 +29,7 @@ def main() -> int:
         began = time.monotonic()
         try:
             sent += fuzz_wire(seed) + fuzz_core(seed)
+            fuzz_selectors(seed)
         except Exception:
             traceback.print_exc()
             print(f"fuzz: FAILED: repeat with: python -m tests.fuzz --count 1 --seed {seed}")

@@ -13,9 +13,11 @@ from qmgrd.core.delivery import Delivery
 from qmgrd.core.link import Link
 from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.queue import Queue
+from qmgrd.core.selector_parser import _Parser
 from qmgrd.core.turn import TurnFailed
 from tests.fuzz.__main__ import main
 from tests.fuzz.core import fuzz_core
+from tests.fuzz.selectors import SELECTORS_A_ROUND, fuzz_selectors
 from tests.fuzz.wire import fuzz_wire
 
 SEEDS = range(40)
@@ -31,8 +33,14 @@ def test_nothing_is_found_in_the_core(seed: int) -> None:
     fuzz_core(seed)
 
 
+def test_nothing_is_found_in_selectors() -> None:
+    compiled = [fuzz_selectors(seed) for seed in SEEDS]
+    assert 0 < min(compiled) <= max(compiled) < SELECTORS_A_ROUND
+
+
 def test_round_is_its_seed() -> None:
     assert (fuzz_wire(7), fuzz_core(7)) == (fuzz_wire(7), fuzz_core(7))
+    assert fuzz_selectors(7) == fuzz_selectors(7)
 
 
 def test_program_prints_one_line(
@@ -131,6 +139,11 @@ def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(LinkOutbox, "commit", planted)
     monkeypatch.setattr(Link, "_committed", lambda self, commit_id: self.outbox.commit(commit_id))
     assert found(fuzz_core)
+
+
+def test_selector_without_a_limit_of_nesting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Parser, "_inside", lambda self, token, rule: rule())
+    assert found(fuzz_selectors)
 
 
 def test_program_runs_from_the_command_line() -> None:

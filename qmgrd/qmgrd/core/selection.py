@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import facts, keys, notes
+from qmgrd.core import keys, notes
+from qmgrd.core.facts import Facts
 from qmgrd.core.kv import Transaction
 from qmgrd.core.selector import Selector, compile_selector
 
@@ -67,4 +68,5 @@ def value_of(
 ) -> Callable[[str], Any]:  # fmt: skip
     """Return what a selector may ask of a message."""
     extra = notes.facts_of(notes.read(tx, queue.id, arrival)) if entry.noted else {}
-    return facts.facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    found = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    return found.value_of

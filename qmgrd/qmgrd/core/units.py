@@ -40,7 +40,7 @@ class Units:
         if len(session.units) >= limits.units_per_connection_max:
             raise RequestError(
                 ErrorCode.UNITS_EXHAUSTED,
-                f"{amount(len(session.units), 'unit of work', 'units of work')} on this "
+                f"{amount(len(session.units), 'open unit')} of work on this "
                 f"connection, at most {limits.units_per_connection_max}",
             )
         unit = session.units[message.unit] = Unit(message.unit)

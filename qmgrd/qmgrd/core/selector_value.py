@@ -1,0 +1,86 @@
+"""The values in a message selector, and arithmetic on them. None is NULL, and NULL leads to NULL.
+
+What is calculated neither raises nor grows: an integer beyond 64 bits, a decimal that is infinite
+or none, a division by zero and whatever is no number all are NULL.
+"""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TypeAlias
+
+Value: TypeAlias = bool | int | float | str
+ValueOf: TypeAlias = Callable[[str], Value | None]  # what a name stands for in a message
+Expression: TypeAlias = Callable[[ValueOf], Value | None]
+Number: TypeAlias = int | float
+
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+
+def literal(value: Value) -> Expression:
+    """Return what always is *value*."""
+    return lambda value_of: value
+
+
+def fact(name: str) -> Expression:
+    """Return what asks the message for *name*."""
+    return lambda value_of: value_of(name)
+
+
+def negative(operand: Expression) -> Expression:
+    """Return ``- operand``."""
+
+    def negated(value_of: ValueOf) -> Number | None:
+        value = operand(value_of)
+        return _bounded(-value) if type(value) is int or type(value) is float else None
+
+    return negated
+
+
+def positive(operand: Expression) -> Expression:
+    """Return ``+ operand``: a number, or NULL."""
+
+    def same(value_of: ValueOf) -> Number | None:
+        value = operand(value_of)
+        return value if type(value) is int or type(value) is float else None
+
+    return same
+
+
+def calculation(sign: str, left: Expression, right: Expression) -> Expression:
+    """Return ``left sign right``, for one of ``+ - * /``."""
+    calculate = _CALCULATIONS[sign]
+
+    def calculated(value_of: ValueOf) -> Number | None:
+        one, other = left(value_of), right(value_of)
+        if not (type(one) is int or type(one) is float):
+            return None
+        if not (type(other) is int or type(other) is float):
+            return None
+        try:
+            return _bounded(calculate(one, other))
+        except (OverflowError, ZeroDivisionError):  # An integer that no float holds, times a float.
+            return None
+
+    return calculated
+
+
+def _bounded(value: Number) -> Number | None:
+    if type(value) is int:
+        return value if LONG_MIN <= value <= LONG_MAX else None
+    return value if isfinite(value) else None
+
+
+def _quotient(one: Number, other: Number) -> Number:
+    """Return *one* by *other*; of two integers without the rest, towards zero, as in JMS."""
+    if type(one) is int and type(other) is int:
+        quotient = abs(one) // abs(other)
+        return quotient if (one < 0) is (other < 0) else -quotient
+    return one / other
+
+
+_CALCULATIONS: dict[str, Callable[[Number, Number], Number]] = {
+    "+": lambda one, other: one + other,
+    "-": lambda one, other: one - other,
+    "*": lambda one, other: one * other,
+    "/": _quotient,
+}
