@@ -5,6 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import browse, keys
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue, Remote
 from qmgrd.core.context import Context, TakeSnapshot
@@ -12,6 +13,7 @@ from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Jobs
 from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
+from qmgrd.core.selection import selection
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
 
@@ -222,10 +224,21 @@ class Admin:
     def browse(self, session: Session, message: m.Browse) -> None:
         """Read messages without leasing them."""
         queue = self._catalogue.local(message.queue)
-        after = None if message.after is None else (message.after[0], message.after[1])
-        items, further = queue.browse(
-            self._context.tx, after, message.messages_max, message.bytes_max
+        context, after = self._context, None
+        if message.after is not None:
+            after = message.after[0], message.after[1]
+        wanted = selection(
+            queue, message.where, message.correlation_id, message.group_id, message.uid
         )
-        self._context.count_read(len(items), sum(map(len, items)))
-        value = {"items": items, "next": None if further is None else list(further)}
+        if wanted.prefix:
+            found = browse.indexed(queue, context.tx, wanted.prefix, after)
+        else:
+            lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
+            found = browse.behind(queue, context.tx, lane, after)
+        page = browse.browse(
+            queue, context.tx, context.now, found, message.messages_max, message.bytes_max,
+            wanted.selector,
+        )  # fmt: skip
+        context.count_read(page.looked_at, sum(map(len, page.items)))
+        value = {"items": page.items, "next": None if page.next is None else list(page.next)}
         self._ok(session, message.request_id, value)

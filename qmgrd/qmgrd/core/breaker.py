@@ -10,8 +10,10 @@ So a queue keeps its messages, instead of having one after the other fail until 
 letters. The window has two halves: of the older one only what is left of it is counted.
 """
 
+from collections.abc import Container
 from enum import Enum
 
+from qmgr_protocol.messages import DELIVERY
 from qmgrd.core.bounds import Bounds
 
 
@@ -58,13 +60,24 @@ class Breaker:
             return self._open(bounds, now_ms)
         return None
 
-    def lets(self, bounds: Bounds, now_ms: int) -> int | None:
-        """Return how many messages may be handed out now, None for any number."""
+    def lets(self, bounds: Bounds, now_ms: int, leases: Container[int]) -> int | None:
+        """Return how many messages may be handed out now, None for any number.
+
+        Args:
+            leases: arrivals of what is leased. What was tried may have come back unseen.
+        """
         if self.state is State.CLOSED or not bounds.breaker_percent:
             return None
         if self.state is State.OPEN and now_ms >= self.until_ms:
             self.state, self.probe = State.PROBING, 0
+        if self.probe not in leases:
+            self.probe = 0
         return int(self.state is State.PROBING and not self.probe)
+
+    def handed(self, items: list[bytes]) -> None:
+        """Take note of what was handed out, as delivery items."""
+        if self.state is State.PROBING:
+            self.probe = DELIVERY.unpack_from(items[0])[1]
 
     def _open(self, bounds: Bounds, now_ms: int) -> State:
         self.state, self.until_ms = State.OPEN, now_ms + bounds.breaker_pause_ms

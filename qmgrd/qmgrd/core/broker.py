@@ -23,13 +23,20 @@ from qmgrd.core.boot import Boot
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.context import Context, Dial, Outcome
+from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
+from qmgrd.core.events import tell
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.queue import Queue
+from qmgrd.core.returns import Returns
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
+from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
+from qmgrd.core.sweep import Sweep
+from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
 PAGE_BYTES = 4_096
@@ -61,26 +68,45 @@ class Broker:
         self.sessions: dict[int, Session] = {}
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
-        self.streams = Streams(context, self.catalogue, self.jobs)
+        self.dead_letters = DeadLetters(context, self.catalogue)
+        returns = Returns(context, self.dead_letters)
+        self.units = Units(context, self.catalogue, returns, self.dead_letters)
+        self.settlements = Settlements(context, self.catalogue, returns, self.units)
+        self.delivery = Delivery(context, self.catalogue, self.sessions, self.settlements)
+        self.sweep = Sweep(context, self.catalogue, self.dead_letters)
+        self.streams = Streams(context, self.catalogue, self.jobs, self.units, self.dead_letters)
         self.streams.producer_count = boot_.producers
-        self.delivery = Delivery(context, self.catalogue, self.sessions)
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self.jobs.load()
+        context.schedule.load(tx)
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
+        for queue in self.catalogue.by_id.values():
+            self._lose_volatile(queue)
         self._handlers = self._table()
         for link in self.catalogue.links.values():
             if not link.row["stopped"]:
                 link.start()
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
+    def _lose_volatile(self, queue: Queue) -> None:
+        """Have what is not persistent be gone; a job removes it."""
+        lost = queue.lose_volatile()
+        if lost is not None:
+            self.jobs.start("sweep", queue_id=queue.id, first=lost[0], before=lost[1])
+            self.context.touch(queue)
+
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams
         return {
             m.Put: streams.put,
-            m.Settle: delivery.settle,
-            SettlePart: delivery.settle_part,
+            m.Settle: self.settlements.settle,
+            SettlePart: self.settlements.settle_part,
+            m.UnitBegin: self.units.begin,
+            m.UnitPut: self.units.put,
+            m.UnitCommit: streams.commit,
+            m.UnitBackout: self.units.backout,
             m.Credit: delivery.credit,
             m.Consume: delivery.consume,
             m.Get: delivery.get,
@@ -219,7 +245,8 @@ class Broker:
         context = self.context
         turn_rows = context.turn_rows
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
-        self.delivery.return_leases()
+        self.sweep.run()
+        self.settlements.return_leases()
         self.jobs.run()
         for link in self.catalogue.links.values():
             if link.queue.id in context.awake_queues:
@@ -231,6 +258,7 @@ class Broker:
         self.jobs.producers_gone = 0
         self.streams.end_turn(self.sessions)
         self._answer_all()
+        tell(context, self.catalogue, self.dead_letters)
         self._write()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
@@ -263,11 +291,12 @@ class Broker:
     @property
     def busy(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.context.awake_queues or self.jobs.running or self.delivery.busy)
+        return bool(self.context.awake_queues or self.jobs.running or self.settlements.busy)
 
     def next_timer_ms(self) -> int | None:
         """Return when the store clock wants a turn, or None."""
-        return self.context.timers.next_ms()
+        timer_ms, due_ms = self.context.timers.next_ms(), self.context.schedule.next_ms
+        return min((ms for ms in (timer_ms, due_ms) if ms is not None), default=None)
 
     def shutdown(self) -> None:
         """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""

@@ -195,6 +195,7 @@ class Catalogue:
         queue = Queue(
             queue_id, name, attributes.bounds(self._context.config, row),
             Counters.read(self._context.tx, queue_id, name), self._context.ids,
+            self._context.schedule,
             is_transmission=row["kind"] == "transmission", unclean=unclean,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue

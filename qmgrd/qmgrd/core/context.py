@@ -11,6 +11,7 @@ from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
+from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class Timers:
             call()
 
 
+Facts = tuple[tuple[str, Any], ...]
+
+
 class Context:
     """The queue manager's identity and limits, and the open turn.
 
@@ -127,6 +131,7 @@ class Context:
         self.ids = Ids(boot, salt)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
+        self.schedule = Schedule()
         self.dials = 0
         self.turn_number = 0
         self.rows = 0
@@ -137,6 +142,7 @@ class Context:
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
         self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn
         self.wrote = False  # anything beside the queues
+        self.events: dict[tuple[str, Facts], int] = {}  # of this turn, how often each
         self.outcome = Outcome([], [], [], [])
 
     def send(self, connection: int, message: m.Message) -> None:
@@ -150,6 +156,15 @@ class Context:
     def note(self, level: str, event: str, **facts: Any) -> None:
         """Have an event logged when this turn is durable."""
         self.outcome.notes.append(Note(level, event, facts))
+
+    def event(self, event: str, count: int = 1, **facts: Any) -> None:
+        """Have operators told with this turn that something happened, and how often."""
+        key = event, tuple(facts.items())
+        self.events[key] = self.events.get(key, 0) + count
+
+    def awake(self, queue: Queue) -> None:
+        """Have the consumers of *queue* looked after."""
+        self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
         """Take note that *batch* is put in this turn.

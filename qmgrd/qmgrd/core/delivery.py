@@ -1,6 +1,11 @@
-"""Consumers, gets and what they settle: who is handed which message, and when it comes back."""
+"""Consumers and gets: who is handed which message, and when.
 
-from collections import deque
+Who takes what comes stands in its queue's rotation, and so does who has a selector. Who selects
+through an index does not: it is looked after when something comes that the index has for it, so that
+thousands may wait, each for an answer of its own.
+"""
+
+from collections import OrderedDict
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -8,38 +13,33 @@ from qmgrd.core.amount import amount
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.intake import SettlePart
-from qmgrd.core.lease import Consumer, Lease, Lessee
+from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
+from qmgrd.core.seek import seek
+from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
+from qmgrd.core.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
 CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
 SHARE_MESSAGES = 256  # at most so many to one consumer before the next has its turn
-RETURNS_PER_TURN = 500
 
 
 class Delivery:
     """The consumers of all connections.
 
-    Invariant: each open consumer stands in its queue's rotation once; leases of a connection that
-    is gone wait in ``_returns`` until they have come back.
+    Invariant: each open consumer stands in its queue's rotation once, or among those who seek.
     """
 
     def __init__(
-        self, context: Context, catalogue: Catalogue, sessions: dict[int, Session]
-    ) -> None:
+        self, context: Context, catalogue: Catalogue, sessions: dict[int, Session],
+        settlements: Settlements,
+    ) -> None:  # fmt: skip
         self._context = context
         self._catalogue = catalogue
         self._sessions = sessions
+        self._settlements = settlements
         self._rows_max = context.turn_rows  # beyond it nothing is handed out
-        self._returns: deque[Lease] = deque()
-        self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
-
-    @property
-    def busy(self) -> bool:
-        """Whether leases wait to come back."""
-        return bool(self._returns)
 
     def consume(self, session: Session, message: m.Consume) -> None:
         """Open a consumer."""
@@ -50,12 +50,11 @@ class Delivery:
                 f"{amount(len(session.consumers), 'consumer')} on this connection, at most {limit}",
             )
         self._check_free(session, message.request_id)
-        queue = self._readable(message.queue)
+        queue = self._readable(session, message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
-        consumer = Consumer(
-            session.connection, message.request_id, queue, message.messages,
-            min(message.bytes, CREDIT_MAX_BYTES), lease_ms,
-        )  # fmt: skip
+        wanted = selection(queue, message.where, message.correlation_id, message.group_id)
+        consumer = _consumer(session, message.request_id, queue, message.messages,
+                             min(message.bytes, CREDIT_MAX_BYTES), lease_ms, wanted)  # fmt: skip
         self._context.send(session.connection, m.Ok(message.request_id, [queue.id, lease_ms]))
         self._join(session, consumer)
 
@@ -70,14 +69,16 @@ class Delivery:
                 f"at most {limit}",
             )
         self._check_free(session, message.request_id)
-        queue = self._readable(message.queue)
+        queue = self._readable(session, message.queue)
         if queue.bounds.get_inhibit:
             raise get_inhibited(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
-        consumer = Consumer(
-            session.connection, message.request_id, queue, message.messages_max, message.bytes_max,
-            message.lease_ms or queue.bounds.lease_ms, is_get=True,
-        )  # fmt: skip
+        wanted = selection(
+            queue, message.where, message.correlation_id, message.group_id, message.uid
+        )
+        consumer = _consumer(session, message.request_id, queue, message.messages_max,
+                             message.bytes_max, message.lease_ms or queue.bounds.lease_ms, wanted,
+                             is_get=True)  # fmt: skip
         self._join(session, consumer)
         # Set even for a wait of nothing: what this turn puts there is in time.
         consumer.timer = self._context.timers.at(
@@ -90,23 +91,46 @@ class Delivery:
                 ErrorCode.CONSUMER_EXISTS, f"request {request_id} is a consumer or a waiting get"
             )
 
-    def _readable(self, name: str) -> Queue:
+    def _readable(self, session: Session, name: str) -> Queue:
         queue = self._catalogue.local(name)
         if queue.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied by its link; it can be browsed"
             )
+        if queue.bounds.exclusive:
+            for other in queue.all_consumers():
+                if other.connection != session.connection:
+                    raise RequestError(
+                        ErrorCode.QUEUE_EXCLUSIVE,
+                        f"queue {name} is exclusive, and connection {other.connection} "
+                        f"({other.lessee.client or 'without a name'}) has it",
+                        1_000,
+                    )
         return queue
 
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
-        consumer.queue.consumers[consumer] = None
-        self._context.awake_queues[consumer.queue.id] = consumer.queue
+        queue = consumer.queue
+        if consumer.prefix:
+            queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
+            queue.sought[consumer.prefix] = None
+        else:
+            queue.consumers[consumer] = None
+            if consumer.selector is not None:
+                queue.selecting[consumer] = None
+        self._context.awake(queue)
 
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
+        queue = consumer.queue
         session.consumers.pop(consumer.request_id, None)
-        consumer.queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
+        queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
+        queue.selecting.pop(consumer, None)
+        seeking = queue.seeking.get(consumer.prefix)
+        if seeking is not None:
+            seeking.pop(consumer, None)
+            if not seeking:
+                del queue.seeking[consumer.prefix]
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
 
@@ -114,9 +138,17 @@ class Delivery:
         if not consumer.open:
             return
         self.pump_queue(consumer.queue)  # What this very turn put there is in time.
-        if consumer.open:
-            self._leave(session, consumer)
-            self._context.send(session.connection, m.Ok(consumer.request_id))
+        if not consumer.open:
+            return
+        if consumer.selector is not None and not consumer.at_end and _can_hand(consumer.queue):
+            consumer.wait_over = True  # It looks at what there is to its end, in slices.
+            self._context.awake(consumer.queue)
+        else:
+            self._end_wait(session, consumer)
+
+    def _end_wait(self, session: Session, consumer: Consumer) -> None:
+        self._leave(session, consumer)
+        self._context.send(session.connection, m.Ok(consumer.request_id))
 
     def credit(self, session: Session, message: m.Credit) -> None:
         """Let a consumer have more; credit for one that has ended is late, not wrong."""
@@ -126,7 +158,9 @@ class Delivery:
         messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
         consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
-        self._context.awake_queues[consumer.queue.id] = consumer.queue
+        if consumer.prefix:
+            consumer.queue.sought[consumer.prefix] = None
+        self._context.awake(consumer.queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
         """End a consumer or a get; what it has leased it may still settle."""
@@ -136,39 +170,6 @@ class Delivery:
         self._leave(session, consumer)
         ended = m.Ended(message.request_id, ErrorCode.CANCELLED, "cancelled by the client")
         self._context.send(session.connection, ended)
-
-    def settle(self, session: Session, message: m.Settle) -> None:
-        """Acknowledge or release what the handles name."""
-        session.exceptions += self._settle(message, 0)
-        session.settled_id = message.settle_id
-        self._context.answering[session.connection] = session
-
-    def settle_part(self, session: Session, part: SettlePart) -> None:
-        """Acknowledge or release a piece of what a settle names; the last piece has the answer."""
-        session.part_exceptions += self._settle(part, part.first_index)
-        if part.is_last:
-            session.exceptions += session.part_exceptions
-            session.part_exceptions = []
-            session.settled_id = part.settle_id
-            self._context.answering[session.connection] = session
-
-    def _settle(self, message: m.Settle | SettlePart, first_index: int) -> list[list[int]]:
-        """Return the exceptions."""
-        exceptions: list[list[int]] = []
-        queue = self._catalogue.by_id.get(message.queue_id)
-        if queue is None or queue.is_transmission:
-            return exceptions  # Deleted, with the message; or nobody's to settle but its link's.
-        tx, held_bytes = self._context.tx, queue.counters.bytes
-        if message.action == m.ACK:
-            failed = queue.ack_all(tx, message.handles)
-        else:
-            failed = queue.release_all(tx, message.handles)
-        exceptions += [[message.settle_id, first_index + index, code] for index, code in failed]
-        # The body rows of long messages go one by one.
-        freed_bytes = held_bytes - queue.counters.bytes
-        self._context.count_read(2 * len(message.handles) // m.HANDLE.size, freed_bytes)
-        self._context.touch(queue)
-        return exceptions
 
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
@@ -184,82 +185,97 @@ class Delivery:
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
-        bounds = queue.bounds
-        if queue.ready <= 0 or len(queue.leases) >= bounds.leases_max or bounds.get_inhibit:
+        allowed = queue.breaker.lets(queue.bounds, self._context.now.ms, queue.leases)
+        if allowed == 0 or not _can_hand(queue):
+            self._end_waits(queue)
             return
+        moved = bool(queue.sought) and self._pump_seeking(queue, allowed)
+        if not (moved and allowed):
+            moved |= self._pump_rotation(queue, allowed)
+        if moved and not allowed:  # Else there is nothing to be had until something changes.
+            self._context.awake(queue)
+
+    def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
+        """Hand out in rotation; return whether that changed anything."""
         wanting = sum(consumer.wants for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
         moved = False
         for _ in range(len(queue.consumers)):
             if queue.ready <= 0:
-                return
-            if moved and self._context.rows > self._rows_max:
+                break
+            if moved and (allowed or self._context.rows > self._rows_max):
                 break  # The others have their share in the next turn.
             consumer = next(iter(queue.consumers))
             queue.consumers.move_to_end(consumer)
             if consumer.wants:
-                moved |= self._hand(queue, consumer, share)
-        if moved:  # Else there is nothing to be had until something changes.
-            self._context.awake_queues[queue.id] = queue
+                moved |= self._hand(queue, consumer, allowed or share)
+        return moved
+
+    def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
+        """Hand out to those for whom an index has something; return whether it had."""
+        moved = False
+        for prefix in list(queue.sought):
+            if moved and (allowed or self._context.rows > self._rows_max):
+                break
+            del queue.sought[prefix]
+            for consumer in list(queue.seeking.get(prefix, ())):
+                if consumer.wants and queue.ready > 0:
+                    moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
+                if moved and allowed:
+                    break
+        return moved
+
+    def _end_waits(self, queue: Queue) -> None:
+        """Have those go whose wait is over, as there is nothing more to be had for now."""
+        for consumer in [waiting for waiting in queue.selecting if waiting.wait_over]:
+            self._end_wait(self._sessions[consumer.connection], consumer)
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Lease a share to *consumer*; return whether that changed anything."""
         context = self._context
-        damaged_before = queue.counters.damaged
-        items = queue.take(context.tx, context.now, consumer, share)
+        damaged_before, at_end = queue.counters.damaged, True
+        if consumer.selector is None and not consumer.prefix:
+            items = queue.take(context.tx, context.now, consumer, share)
+        else:
+            items, looked_at, at_end = seek(queue, context.tx, context.now, consumer, share)
+            context.count_read(looked_at, 0)
         damaged = queue.counters.damaged - damaged_before
         if damaged:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
+        consumer.at_end = at_end and not items
         if not items:
-            return bool(damaged)
+            if consumer.at_end and consumer.wait_over:
+                self._end_wait(self._sessions[consumer.connection], consumer)
+            return bool(damaged) or not at_end
+        if consumer.prefix and not at_end:
+            queue.sought[consumer.prefix] = None
         context.count_read(len(items), sum(map(len, items)))
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
-        self._watch(consumer.lessee)
+        queue.breaker.handed(items)
+        self._settlements.watch(consumer.lessee)
         if consumer.is_get:
             self._leave(self._sessions[consumer.connection], consumer)
         return True
-
-    def _watch(self, lessee: Lessee) -> None:
-        """Have the timer ring at the end of the oldest lease."""
-        if lessee.timer_set or not lessee.leases:
-            return
-        lessee.timer_set = True
-        deadline_ms = next(iter(lessee.leases.values())).deadline_ms
-        self._context.timers.at(deadline_ms, lambda: self._expire(lessee))
-
-    def _expire(self, lessee: Lessee) -> None:
-        lessee.timer_set = False
-        due: list[Lease] = []
-        for lease in lessee.leases.values():
-            if lease.deadline_ms > self._context.now.ms or len(due) >= self._ends_left:
-                break
-            due.append(lease)
-        self._ends_left -= len(due)
-        for lease in due:
-            lessee.queue.come_back(self._context.tx, lease, failed=True)
-        if due:
-            self._context.rows += 2 * len(due)
-            self._context.touch(lessee.queue)
-        self._watch(lessee)
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
-            for consumer in [waiting for waiting in queue.consumers if waiting.is_get]:
+            for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
                 self._leave(self._sessions[consumer.connection], consumer)
                 answer = m.Error(
                     consumer.request_id, error.code, error.error_class, error.retry_after_ms,
                     error.text,
                 )  # fmt: skip
                 self._context.send(consumer.connection, answer)
-        self._context.awake_queues[queue.id] = queue
+        queue.sought |= dict.fromkeys(queue.seeking)
+        self._context.awake(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""
-        for consumer in list(queue.consumers):
+        for consumer in queue.all_consumers():
             self._leave(self._sessions[consumer.connection], consumer)
             text = f"queue {queue.name} was deleted"
             ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)
@@ -269,23 +285,23 @@ class Delivery:
         queue.leases.clear()
 
     def close(self, session: Session) -> None:
-        """Let what a connection that is gone had leased come back, in slices."""
+        """Forget the consumers of a connection that is gone, and have what it held come back."""
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
-        for lessee in session.lessees.values():
-            self._returns.extend(lessee.leases.values())
+        self._settlements.close(session)
 
-    def return_leases(self) -> None:
-        """Bring back a slice of what lost connections held; the timers have rung in this turn."""
-        self._ends_left = left = min(RETURNS_PER_TURN, self._context.turn_rows)
-        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
-            if not left:
-                return
-            lease = self._returns.popleft()
-            queue = lease.lessee.queue
-            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
-                continue  # It was settled, or ended, in the meantime.
-            queue.come_back(self._context.tx, lease, failed=False)
-            left -= 1
-            self._context.rows += 2
-            self._context.touch(queue)
+
+def _consumer(
+    session: Session, request_id: int, queue: Queue, messages: int, bytes_: int, lease_ms: int,
+    wanted: Selection, *, is_get: bool = False,
+) -> Consumer:  # fmt: skip
+    return Consumer(
+        session.connection, request_id, queue, messages, bytes_, lease_ms, is_get=is_get,
+        selector=wanted.selector, prefix=wanted.prefix, client=session.name,
+    )  # fmt: skip
+
+
+def _can_hand(queue: Queue) -> bool:
+    """Return whether *queue* has anything that may be handed out."""
+    bounds = queue.bounds
+    return queue.ready > 0 and len(queue.leases) < bounds.leases_max and not bounds.get_inhibit

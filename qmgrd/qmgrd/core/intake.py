@@ -16,10 +16,7 @@ TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from tha
 class SettlePart(NamedTuple):
     """A piece of a settle that is too long for one turn; the last one has its answer."""
 
-    settle_id: int
-    action: int
-    queue_id: int
-    handles: bytes
+    settle: m.Settle
     first_index: int  # of these handles in the settle
     is_last: bool
 
@@ -28,10 +25,10 @@ def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
     """Yield *settle* in pieces of at most *handles_max* handles."""
     size = handles_max * m.HANDLE.size
     for start in range(0, len(settle.handles), size):
-        handles = settle.handles[start : start + size]
+        part = settle._replace(handles=settle.handles[start : start + size])
         is_last = start + size >= len(settle.handles)
         first_index = start // m.HANDLE.size
-        yield SettlePart(*settle[:3], handles, first_index, is_last)
+        yield SettlePart(part, first_index, is_last)
 
 
 class Arrival(NamedTuple):

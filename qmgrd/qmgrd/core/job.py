@@ -4,17 +4,23 @@ A job is a stored row with a cursor. Each turn gives every job a share of rows; 
 turn is durable together with its new cursor.
 """
 
+from itertools import islice
 from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.messages import Ok
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, producer
+from qmgrd.core import keys, lane, producer
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 
 SLICE_ROWS = 500
+# All that a queue has, but for its rows in the schedule, which find nothing when they are due.
+_OF_A_QUEUE = (
+    keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
+    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE,
+)  # fmt: skip
 RETENTION_PERIOD_MS = 3_600_000
 
 
@@ -106,18 +112,43 @@ class Jobs:
             return True
         found, last = self._slice(job, keys.lane(queue.id, keys.LANE_READY))
         for key, value in found:
-            priority, arrival = keys.place(key)
+            arrival = keys.place(key)[1]
             if arrival < job.row["before"] and arrival not in queue.leases:
-                queue.remove_entry(self._context.tx, priority, arrival, value)
+                lane.remove(queue, self._context.tx, key, value)
                 queue.counters.purged += 1
                 job.row["done"] += 1
         self._context.touch(queue)
         return last
 
+    def _sweep(self, job: Job) -> bool:
+        """Remove what was not persistent and is gone since a restart; its arrivals are a range."""
+        queue = self._catalogue.by_id.get(job.row["queue_id"])
+        if queue is None:
+            return True
+        left = min(SLICE_ROWS, self._context.turn_rows)
+        tx, first, before = self._context.tx, job.row["first"], job.row["before"]
+        for number in range(len(job.row["cursor"]), 2 * (keys.PRIORITY_TOP + 1)):
+            lane_, priority = divmod(number, keys.PRIORITY_TOP + 1)
+            start = keys.message(queue.id, lane_, priority, max(first, job.row.get("at", 0)))
+            found = list(
+                islice(tx.scan(start, keys.message(queue.id, lane_, priority, before)), left)
+            )
+            for key, value in found:
+                if entries.decode(value).volatile:
+                    lane.remove(queue, tx, key, value)
+                    job.row["done"] += 1
+            left -= len(found)
+            self._context.rows += 2 * len(found)
+            if not left:
+                job.row["at"] = keys.place(found[-1][0])[1] + 1
+                return False
+            job.row["cursor"], job.row["at"] = bytes(number + 1), 0
+        return True
+
     def _drop(self, job: Job) -> bool:
         """Remove all that a deleted queue left, in the order of keys, as the cursor goes."""
         queue_id, tx = job.row["queue_id"], self._context.tx
-        for space in (keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN):
+        for space in _OF_A_QUEUE:
             found, _ = self._slice(job, keys.of_queue(space, queue_id))
             for key, value in found:
                 if space == keys.SPACE_MESSAGE:

@@ -29,10 +29,13 @@ class Lessee:
     them; one timer looks after all.
     """
 
-    __slots__ = ("client", "is_unit", "leases", "queue", "timer_set")
+    __slots__ = ("client", "is_unit", "lease_ms", "leases", "queue", "timer_set")
 
-    def __init__(self, queue: "Queue", client: str = "", *, is_unit: bool = False) -> None:
+    def __init__(
+        self, queue: "Queue", client: str = "", lease_ms: int = 0, *, is_unit: bool = False
+    ) -> None:
         self.queue = queue
+        self.lease_ms = lease_ms
         self.client = client  # its name, for the history of what fails
         self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
         self.leases: dict[int, Lease] = {}
@@ -42,14 +45,14 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("connection", "credit_bytes", "credit_messages", "heads", "is_get",
+    __slots__ = ("at_end", "connection", "credit_bytes", "credit_messages", "heads", "is_get",
                  "lease_ms", "lessee", "open", "prefix", "queue", "request_id", "selector", "timer",
                  "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
         lease_ms: int, *, is_get: bool = False, selector: "Selector | None" = None,
-        prefix: bytes = b"",
+        prefix: bytes = b"", client: str = "",
     ) -> None:  # fmt: skip
         self.connection = connection
         self.request_id = request_id
@@ -61,8 +64,9 @@ class Consumer:
         self.selector = selector
         self.heads = [0] * 10  # With a selector: by priority, what is before it does not want.
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
-        self.wait_over = False  # It ends once it has looked at all there is.
-        self.lessee = Lessee(queue)  # its connection's own, once it has joined
+        self.at_end = False  # It has looked at all there is.
+        self.wait_over = False  # It goes once it has.
+        self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.open = True
 

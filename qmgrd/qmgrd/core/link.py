@@ -267,6 +267,7 @@ class Link:
             self._in_flight_bytes += size
             self._context.count_read(count, size)
         self.outbox.set_aside()
+        self.queue.sent_id = max(self.queue.sent_id, self.outbox.sent_id)
         sent = self.outbox.sent_id - sent_before
         self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
         self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
@@ -276,17 +277,20 @@ class Link:
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
         first_id, target, batch, batch_bytes = self.outbox.sent_id + 1, "", list[bytes](), 0
+        extras: list[list[Any]] = []
         room = min(PUMP_MESSAGES, self._window_messages - self._in_flight_messages)
-        for found_target, record in self.outbox.records(room):
+        for found_target, record, extra in self.outbox.records(room):
             size = len(record)
             if size > self._peer.message_max_bytes:
                 if self.outbox.sent_id < first_id:
                     self._block_at(first_id, size)
                 break
             if batch and (found_target != target or batch_bytes + size > self._frame_bytes):
-                yield m.Put(self._stream, first_id, 0, target, batch)
-                first_id, batch, batch_bytes = first_id + len(batch), [], 0
+                yield m.Put(self._stream, first_id, 0, target, batch, extras)
+                first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []
             target = found_target
+            if extra:
+                extras.append([len(batch), extra])
             batch.append(record)
             self.outbox.take(1)
             batch_bytes += size
@@ -294,7 +298,7 @@ class Link:
             if bytes_max <= 0:
                 break
         if batch:
-            yield m.Put(self._stream, first_id, 0, target, batch)
+            yield m.Put(self._stream, first_id, 0, target, batch, extras)
 
     def _block_at(self, seq_id: int, size: int) -> None:
         """Wait: the peer may be given a higher limit, and says so when it comes back."""

@@ -74,8 +74,10 @@ class LinkInbox:
         ]
         self.duplicates += len(put.records) - len(numbered)
         batch = [record for _, record in numbered]
+        given = {put.first_id + index: extra for index, extra in put.extras}
+        extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
         limit = context.config.limits.message_max_bytes
-        done = queue.put(context.tx, context.now, context.stamper, batch, limit)
+        done = queue.put(context.tx, context.now, context.stamper, batch, limit, extras=extras)
         kept_out = {
             index: error
             for index, error in done.refused

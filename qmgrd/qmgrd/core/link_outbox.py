@@ -8,16 +8,22 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
 from qmgr_protocol.record import Uid
 from qmgr_protocol.window import Outbox
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, lane, notes
 from qmgrd.core import row as rows
+from qmgrd.core.browse import is_there
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
 
-GONE = ("", b"")  # Target and record of an id whose message is damaged.
+Extra = dict[str, int | bytes]  # what a link says of a record beside it
+# Target, record and extra of an id whose message is damaged, expired or gone with a restart.
+GONE: tuple[str, bytes, Extra] = ("", b"", {})
+_PLAIN: Extra = {}
 
 
 class LinkOutbox(Outbox):
@@ -76,8 +82,8 @@ class LinkOutbox(Outbox):
             "blocked_behind": self.queue.counters.next_arrival - 1 - seq_id,
         }
 
-    def records(self, count: int) -> Iterator[tuple[str, bytes]]:
-        """Yield target and record of up to *count* of the next ids, as the window lets them go.
+    def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
+        """Yield target, record and extra of up to *count* of the next ids, as the window lets them go.
 
         An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
         for it. Call :meth:`set_aside` afterwards.
@@ -91,19 +97,37 @@ class LinkOutbox(Outbox):
             next_id = seq_id + 1
             entry = entries.decode(value)
             record = entries.record(tx, entry)
-            if entries.sound(record):
-                yield entry.target, record
+            if not is_there(self.queue, entry, seq_id, self._context.now):
+                yield GONE
+            elif entries.sound(record):
+                yield entry.target, record, self._extra(entry, record, seq_id)
             else:
                 self._damaged.append((key, value))
                 yield GONE
         yield from repeat(GONE, last + 1 - next_id)
+
+    def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
+        """Return the time that is left of a message, the rest of its delay, and its note."""
+        is_delayed = bool(record[7] & records.FLAG_DELAYED)
+        if not (entry.expires_ms or entry.noted or is_delayed):
+            return _PLAIN
+        extra: Extra = {}
+        if entry.expires_ms:
+            extra[EXTRA_EXPIRY_MS] = entry.expires_ms - self._context.now.ms
+        if is_delayed:
+            delay_ms = records.delay_of(record, records.check(record))
+            waited_ms = (self._context.now.wall_us - entry.put_us) // 1_000
+            extra[EXTRA_DELAY_MS] = min(max(delay_ms - waited_ms, 0), delay_ms)
+        if entry.noted:
+            extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
+        return extra
 
     def set_aside(self) -> None:
         """Keep for forensics what :meth:`records` found damaged."""
         if not self._damaged:
             return
         for key, value in self._damaged:
-            self.queue.set_aside(self._context.tx, key, value)
+            lane.set_aside(self.queue, self._context.tx, key, value)
         self._context.note(
             "error", "damaged messages set aside", queue=self.queue.name, count=len(self._damaged)
         )
@@ -129,6 +153,6 @@ class LinkOutbox(Outbox):
         tx, queue = self._context.tx, self.queue
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
-            queue.remove_entry(tx, *keys.place(key), value)
+            lane.remove(queue, tx, key, value)
         queue.counters.acked += len(found)
         self._context.rows += 3 * len(found)

@@ -22,6 +22,7 @@ from typing import Any
 from qmgr_protocol import record as records
 from qmgrd.core import index, keys
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.breaker import Breaker
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.entry import Entry
@@ -57,6 +58,8 @@ class Queue:
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
         self.deleted = False
+        self.breaker = Breaker()
+        self.told_full = False
         self.held: dict[bytes, None] = {}  # keys of UIDs that units of work are going to put
         self.held_messages = 0
         self.held_bytes = 0
@@ -153,6 +156,10 @@ class Queue:
             if arrival < consumer.heads[priority]:
                 consumer.heads[priority] = arrival
 
+    def all_consumers(self) -> list[Consumer]:
+        """Return the consumers and waiting gets, however they are looked after."""
+        return [*self.consumers, *(one for found in self.seeking.values() for one in found)]
+
     def tell(self, key: bytes) -> None:
         """Have those looked after who seek what an index has under *key*."""
         if not self.seeking:
@@ -238,7 +245,6 @@ class Queue:
         """Return the counters and what is in memory, for people and scripts."""
         shown: dict[str, Any] = self.counters.as_dict()
         shown |= {"ready": self.ready, "leased": len(self.leases), "held": self.held_messages}
-        shown["consumers"] = sum(not consumer.is_get for consumer in self.consumers) + sum(
-            not consumer.is_get for found in self.seeking.values() for consumer in found
-        )
+        shown["consumers"] = sum(not consumer.is_get for consumer in self.all_consumers())
+        shown["breaker"] = self.breaker.state.value
         return shown

@@ -7,12 +7,14 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.producer import Producer
+from qmgrd.core.unit import Unit
 
 STREAMS_MAX = 100
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
     from qmgrd.core.link_inbox import LinkInbox
+    from qmgrd.core.queue import Queue
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Session:
     streams: dict[int, "Producer | LinkInbox"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
+    units: dict[int, Unit] = field(default_factory=dict)
     lessees_max: int = 64  # beyond it those without leases are dropped
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0
@@ -60,12 +63,21 @@ class Session:
     def add_consumer(self, consumer: Consumer) -> None:
         """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
-        key = consumer.queue.id, consumer.lease_ms
-        consumer.lessee = self.lessees.setdefault(key, consumer.lessee)
+        consumer.lessee = self.lessee(consumer.queue, consumer.lease_ms)
+
+    def lessee(self, queue: "Queue", lease_ms: int) -> Lessee:
+        """Return who holds, on this connection, what is leased of *queue* for that long."""
+        key = queue.id, lease_ms
+        found = self.lessees.get(key)
+        if found is not None:
+            return found
+        found = self.lessees[key] = Lessee(queue, self.name, lease_ms)
         if len(self.lessees) > self.lessees_max:
             used = {open_.lessee for open_ in self.consumers.values()}
             self.lessees = {k: x for k, x in self.lessees.items() if x.leases or x in used}
             self.lessees_max = 64 + 2 * len(self.lessees)
+            self.lessees[key] = found
+        return found
 
     def settled(self) -> m.Settled | None:
         """Return the answer to this turn's settles, or None, and start anew."""

@@ -11,14 +11,17 @@ from qmgr_protocol.errors import (
     RequestError,
 )
 from qmgr_protocol.window import Inbox
-from qmgrd.core import keys, link_inbox, producer
+from qmgrd.core import keys, link_inbox, overflow, producer
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.job import Jobs
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.producer import Producer
+from qmgrd.core.queue import Queue
 from qmgrd.core.session import Answers, Session
+from qmgrd.core.units import Units
 
 
 class StreamUnknown(RemoteProtocolError):
@@ -44,8 +47,13 @@ class Streams:
     Invariant: a producer or a link's stream is open on one connection at most; the newest has it.
     """
 
-    def __init__(self, context: Context, catalogue: Catalogue, jobs: Jobs) -> None:
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, units: Units,
+        dead_letters: DeadLetters,
+    ) -> None:  # fmt: skip
         self._context = context
+        self._units = units
+        self._dead_letters = dead_letters
         self._catalogue = catalogue
         self._jobs = jobs
         self._holders: dict[bytes, Session] = {}  # producer id or stream id
@@ -148,10 +156,7 @@ class Streams:
         count = len(put.records)
         sender.note_seen(put.seen)
         sender.check(put.first_id, count)
-        answers = session.answers.get(put.stream)
-        if answers is None:
-            answers = session.answers[put.stream] = Answers()
-            self._context.answering[session.connection] = session
+        answers = self._answers(session, put.stream)
         last_id = put.first_id + count - 1
         fresh: Sequence[int] = sender.inbox.missing(put.first_id, count)
         batch = put.records
@@ -166,6 +171,35 @@ class Streams:
         sender.inbox.receive_all(fresh)
         sender.used_ms = self._context.now.ms
 
+    def _answers(self, session: Session, stream: int) -> Answers:
+        """Return what that stream is answered at the end of the turn."""
+        answers = session.answers.get(stream)
+        if answers is None:
+            answers = session.answers[stream] = Answers()
+            self._context.answering[session.connection] = session
+        return answers
+
+    def commit(self, session: Session, message: m.UnitCommit) -> None:
+        """Commit a unit of work, numbered like a put, so that it is answered again if sent again."""
+        sender = session.streams.get(message.stream)
+        if not isinstance(sender, Producer):
+            raise StreamUnknown(message.stream)
+        seq_id = message.seq_id
+        sender.note_seen(message.seen)
+        sender.check(seq_id, 1)
+        answers = self._answers(session, message.stream)
+        self._dirty[sender.key] = sender
+        sender.used_ms = self._context.now.ms
+        if not sender.inbox.missing(seq_id, 1):
+            answers.refused += sender.answers(seq_id, seq_id)
+            return
+        try:
+            self._units.commit(session, message)
+        except RequestError as error:
+            sender.refused[seq_id] = error.code
+            answers.refused.append([seq_id, int(error.code), error.text])
+        sender.inbox.receive_all([seq_id])
+
     def _store(
         self, name: str, batch: list[bytes], answers: Answers, ids: Sequence[int]
     ) -> list[tuple[int, RequestError]]:
@@ -177,8 +211,10 @@ class Streams:
         except RequestError as error:
             self._count_refused(name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
+        overflow.make_room(context, self._dead_letters, queue, len(batch), sum(map(len, batch)))
         limit = context.config.limits.message_max_bytes
         done = queue.put(context.tx, context.now, context.stamper, batch, limit, target)
+        self._tell_full(queue, done.refused)
         context.rows += done.rows
         context.touch(queue)
         for index, timestamp, count in done.stamped:
@@ -188,6 +224,15 @@ class Streams:
             for offset in range(count):  # The ids have holes, the stamps have none.
                 _add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
+
+    def _tell_full(self, queue: Queue, refused: list[tuple[int, RequestError]]) -> None:
+        """Have operators know of a queue that is full, once until there is room again."""
+        is_full = any(
+            error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
+        )
+        if is_full and not queue.told_full:
+            self._context.event("queue full", queue=queue.name)
+        queue.told_full = is_full
 
     def _count_refused(self, name: str, error: RequestError, count: int) -> None:
         """Count puts that are refused before their queue has seen them, though it is there."""

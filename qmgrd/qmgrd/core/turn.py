@@ -107,7 +107,7 @@ class Turns:
         """Run the last turns: say goodbye, bring leases back, mark the store as cleanly left."""
         self.intake.event(0, lambda broker: broker.shutdown())
         outcomes = [self.run(now)]
-        while self.broker.delivery.busy:
+        while self.broker.settlements.busy:
             outcomes.append(self.run(now))
         self.intake.event(0, lambda broker: broker.mark_clean())
         outcomes.append(self.run(now))
