@@ -10,6 +10,7 @@ from qmgrd.core.catalogue import Catalogue, Remote
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Jobs
+from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
@@ -28,6 +29,7 @@ class Admin:
     ) -> None:  # fmt: skip
         self._context = context
         self._catalogue = catalogue
+        self._links = LinkDefinitions(context, catalogue)
         self._jobs = jobs
         self._delivery = delivery
         self._streams = streams
@@ -112,15 +114,15 @@ class Admin:
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
         """Define a link and start it, unless it is to be stopped."""
         known = message.link in self._catalogue.links
-        link = self._catalogue.create_link(message.link, message.attributes)
+        link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
             link.start()
         self._ok(session, message.request_id, link.describe())
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
         """Give a link other addresses, in force from here on."""
-        changed = self._catalogue.alter_link(message.link, message.attributes)
-        link = self._catalogue.link(message.link)
+        changed = self._links.alter(message.link, message.attributes)
+        link = self._links.find(message.link)
         if changed:
             link.altered()
             self._context.note("info", "link altered", link=message.link, changed=changed)
@@ -134,7 +136,7 @@ class Admin:
         if message.link not in self._catalogue.links and forget_peer(self._context, message.link):
             self._ok(session, message.request_id, {"messages": 0})
             return
-        link = self._catalogue.link(message.link)
+        link = self._links.find(message.link)
         users = list(self._catalogue.remotes_of(message.link))
         if users:
             raise RequestError(
@@ -149,7 +151,7 @@ class Admin:
             )
         link.stop()
         forget_peer(self._context, message.link)
-        self._catalogue.remove_link(message.link)
+        self._links.remove(message.link)
         self._jobs.start("drop", queue_id=link.queue.id)
         self._ok(session, message.request_id, {"messages": depth})
 
@@ -162,12 +164,12 @@ class Admin:
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:
         """Show a link."""
-        self._ok(session, message.request_id, self._catalogue.link(message.link).describe())
+        self._ok(session, message.request_id, self._links.find(message.link).describe())
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
         """Start a link that is stopped, refused or waiting."""
         if message.accept:
-            self._catalogue.accept_peer(message.link)
+            self._links.accept_peer(message.link)
         self._switch(session, message, stopped=False)
 
     def link_stop(self, session: Session, message: m.LinkStop) -> None:
@@ -177,9 +179,9 @@ class Admin:
     def _switch(
         self, session: Session, message: m.LinkStart | m.LinkStop, *, stopped: bool
     ) -> None:
-        link = self._catalogue.link(message.link)
+        link = self._links.find(message.link)
         link.row["stopped"] = stopped
-        self._catalogue.store_link(message.link, link.row)
+        self._links.store(message.link, link.row)
         if stopped:
             link.stop()
         else:

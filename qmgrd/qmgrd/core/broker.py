@@ -27,6 +27,7 @@ from qmgrd.core.delivery import Delivery
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
@@ -69,6 +70,7 @@ class Broker:
         self._unclean = boot_.unclean
         self.jobs.load()
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
+        LinkDefinitions(context, self.catalogue).load()
         self._handlers = self._table()
         for link in self.catalogue.links.values():
             if not link.row["stopped"]:

@@ -1,4 +1,4 @@
-"""The queues and links that are defined: stored rows, and the objects made of them.
+"""The queues that are defined: stored rows, and the objects made of them; and the links there are.
 
     ORDERS        a local queue
     FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
@@ -12,22 +12,16 @@ from typing import Any, NamedTuple
 
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
-from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
-from qmgrd.core.link import Link, LinkState
+from qmgrd.core.link import Link
 from qmgrd.core.near import LOOKED_AT_MAX, nearest
 from qmgrd.core.queue import Queue
-
-# Why a link is refused that may go on with its peer as a new stream.
-ACCEPTABLE = frozenset({
-    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
-    ErrorCode.STORE_DAMAGED,
-})  # fmt: skip
 
 
 class Remote(NamedTuple):
@@ -68,11 +62,6 @@ class Catalogue:
         for queue in self.by_id.values():
             _check_arrivals(tx, queue)
         rows.get(tx, keys.NEXT_QUEUE)
-        for key, row in rows.scan(tx, keys.SPACE_LINK):
-            self._add_link(key[1:].decode(), unpack(row))
-        for queue in self.by_id.values():
-            if queue.is_transmission and queue.name[1:] not in self.links:
-                raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
 
     def local(self, name: str) -> Queue:
         """Return the local or transmission queue *name*.
@@ -151,14 +140,14 @@ class Catalogue:
             self._check_same(name, given)
             return self.show_queue(name)
         row: dict[str, Any] = attributes.stored(given)
-        self._check_room()
+        self.check_room()
         if manager:
             if manager not in self.links:
-                raise self._no_link(manager)
+                raise no_link(manager)
             row |= {"kind": "remote", "queue_id": 0}
         else:
-            row |= {"kind": "local", "queue_id": self._next_queue_id()}
-        self._store_queue(name, row)
+            row |= {"kind": "local", "queue_id": self.next_queue_id()}
+        self.store_queue(name, row)
         return self.show_queue(name)
 
     def _check_same(self, name: str, given: dict[str, Any]) -> None:
@@ -169,14 +158,16 @@ class Catalogue:
                 ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
             )
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
         limit = self._context.config.limits.queues_max
         if len(self.queues) >= limit:
             raise RequestError(
                 ErrorCode.QUEUES_EXHAUSTED, f"{amount(len(self.queues), 'queue')}, at most {limit}"
             )
 
-    def _store_queue(self, name: str, row: dict[str, Any]) -> None:
+    def store_queue(self, name: str, row: dict[str, Any]) -> None:
+        """Define a queue of that *row*."""
         self._write_queue(name, row)
         if row["kind"] != "remote":
             Counters().write(self._context.tx, row["queue_id"])
@@ -249,106 +240,6 @@ class Catalogue:
         }
         return shown | found.describe()
 
-    def create_link(self, name: str, given: dict[str, Any]) -> Link:
-        """Define a link and its transmission queue; the same definition again changes nothing.
-
-        Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
-        """
-        row = attributes.link_attributes(name, given)
-        known = self.links.get(name)
-        if known is not None:
-            if known.addresses != row["addresses"]:
-                raise RequestError(
-                    ErrorCode.LINK_EXISTS,
-                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
-                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
-                )
-            return known
-        if name == self._context.name:
-            raise RequestError(
-                ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; give the link the name of the other one, "
-                "to which it leads",
-            )
-        limit = self._context.config.limits.links_max
-        if len(self.links) >= limit:
-            raise RequestError(
-                ErrorCode.LINKS_EXHAUSTED, f"{amount(len(self.links), 'link')}, at most {limit}"
-            )
-        self._check_room()
-        row["queue_id"] = self._next_queue_id()
-        self._store_queue(f"@{name}", {"kind": "transmission", "queue_id": row["queue_id"]})
-        self.store_link(name, row)
-        return self._add_link(name, row)
-
-    def _add_link(self, name: str, row: dict[str, Any]) -> Link:
-        link = Link(name, row, self.by_id[row["queue_id"]], self._context)
-        self.links[name] = link
-        return link
-
-    def store_link(self, name: str, row: dict[str, Any]) -> None:
-        """Write the row of a link."""
-        rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
-        self._context.wrote = True
-
-    def alter_link(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Give a link other addresses for good; return those that are others now: [old, new].
-
-        Raises:
-            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
-        """
-        link = self.link(name)
-        before, after = link.addresses, attributes.link_addresses(name, changes, ["addresses"])
-        if after == before:
-            return {}
-        link.row["addresses"] = after
-        self.store_link(name, link.row)
-        return {"addresses": [before, after]}
-
-    def accept_peer(self, name: str) -> None:
-        """Have a refused link go on with its peer as that is now, as a new stream.
-
-        Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
-        """
-        link = self.link(name)
-        if link.state is not LinkState.REFUSED:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"link {name} is {link.state.value}, not refused: there is nothing to accept",
-            )
-        if link.refused_code not in ACCEPTABLE:
-            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
-            if link.refused_code == ErrorCode.PEER_WRONG:
-                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
-                f"peer would not mend; {mend}",
-            )
-        link.accept(self._next_queue_id())
-        self.store_link(name, link.row)
-
-    def remove_link(self, name: str) -> None:
-        """Forget a link and its transmission queue."""
-        link = self.links.pop(name)
-        self._context.tx.delete(keys.SPACE_LINK + name.encode())
-        self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
-        self.remove_queue(f"@{name}")
-
-    def link(self, name: str) -> Link:
-        """Return the link *name*.
-
-        Raises:
-            RequestError: LINK_UNKNOWN.
-        """
-        found = self.links.get(name)
-        if found is None:
-            names.check(name)
-            raise self._no_link(name)
-        return found
-
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of the remote queues that lead over the link to *manager*."""
         for name, found in self.queues.items():
@@ -366,16 +257,19 @@ class Catalogue:
             f"queue {name} does not exist here; {hint} it with: qmctl {how}",
         )
 
-    def _no_link(self, name: str) -> RequestError:
-        return RequestError(
-            ErrorCode.LINK_UNKNOWN,
-            f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
-        )
-
-    def _next_queue_id(self) -> int:
+    def next_queue_id(self) -> int:
+        """Return a queue id that was never given before."""
         queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
         rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id
+
+
+def no_link(name: str) -> RequestError:
+    """Return that there is no link *name*, and how to make it."""
+    return RequestError(
+        ErrorCode.LINK_UNKNOWN,
+        f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
+    )
 
 
 def _check_arrivals(tx: Transaction, queue: Queue) -> None:
