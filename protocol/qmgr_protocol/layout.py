@@ -90,6 +90,9 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (81, m.Snapshot, (_ID, _LONG)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),
     (83, m.ConnectionClose, (_ID, _SEQ)),
+    (90, m.TemplateSet, (_ID, NAME, _ATTRIBUTES)),
+    (91, m.TemplateDelete, (_ID, NAME)),
+    (92, m.TemplateList, (_ID,)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.

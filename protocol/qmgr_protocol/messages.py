@@ -363,6 +363,30 @@ class ConnectionClose(NamedTuple):
     connection: int
 
 
+class TemplateSet(NamedTuple):
+    """Defines a template: what queues have whose names fit a pattern. OK value: its row.
+
+    attributes: all of them, as of a local queue; nil, or not named: the template says nothing.
+    """
+
+    request_id: int
+    pattern: str
+    attributes: dict[str, Any] = {}
+
+
+class TemplateDelete(NamedTuple):
+    """Deletes a template. OK value: {pattern, queues}."""
+
+    request_id: int
+    pattern: str
+
+
+class TemplateList(NamedTuple):
+    """Lists templates in order of their patterns. OK value: {templates}."""
+
+    request_id: int
+
+
 class OperationUnknown(Exception):
     """A well-formed message of an operation that this version does not know."""
 

@@ -43,6 +43,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.QueueCreate, m.QueueAlter, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
     m.LinkOpen, m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
     m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
+    m.TemplateSet, m.TemplateDelete, m.TemplateList,
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,

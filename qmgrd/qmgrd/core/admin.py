@@ -5,8 +5,9 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import system
 from qmgrd.core.amount import amount
-from qmgrd.core.catalogue import Catalogue, Remote
+from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Jobs
@@ -46,7 +47,7 @@ class Admin:
     def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
         """Change attributes of a queue, in force from here on."""
         changed = self._catalogue.alter_queue(message.queue, message.attributes)
-        found = self._catalogue.find(message.queue)
+        found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             self._delivery.queue_altered(found)
         if changed:
@@ -55,9 +56,10 @@ class Admin:
         self._ok(session, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Delete a queue at once; a job removes what was on it."""
-        found = self._catalogue.find(message.queue)
-        if isinstance(found, Remote):
+        """Delete a queue at once; a job removes what was on it. An alias goes without its queue."""
+        found = self._catalogue.named(message.queue)
+        system.check_deletable(message.queue)
+        if not isinstance(found, Queue):
             self._catalogue.remove_queue(message.queue)
             self._ok(session, message.request_id, {"messages": 0})
             return
@@ -92,7 +94,7 @@ class Admin:
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
         """Show a queue with its table of origins."""
         row = self._catalogue.show_queue(message.queue)
-        found = self._catalogue.find(message.queue)
+        found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             found.origins.flush(self._context.tx)
             row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
@@ -101,7 +103,7 @@ class Admin:
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Remove what is there now and not leased; the answer comes when it is done."""
-        queue = self._catalogue.local(message.queue)
+        queue = self._catalogue.local(message.queue, gets=False)
         if queue.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -223,7 +225,7 @@ class Admin:
 
     def browse(self, session: Session, message: m.Browse) -> None:
         """Read messages without leasing them."""
-        queue = self._catalogue.local(message.queue)
+        queue = self._catalogue.local(message.queue, gets=False)
         after = None if message.after is None else (message.after[0], message.after[1])
         items, further = queue.browse(
             self._context.tx, after, message.messages_max, message.bytes_max

@@ -10,6 +10,7 @@ from qmgr_protocol.limits import QUEUE_ATTRIBUTES
 from qmgrd.core import attribute as attribute_
 from qmgrd.core.attribute import ALIAS_OF, INHIBITS
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.templates import Template
 
 ADDRESSES_MAX = 16
 _KNOWN = {
@@ -54,13 +55,15 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def check_in_force(queue: str, attributes: dict[str, Any], template: str) -> None:
-    """Raise VALUE_INVALID where a template gives *queue* what it could not be given itself."""
-    if attributes.get("backout_queue") == queue:
+def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
+    """Raise VALUE_INVALID where *template* gives *queue* what it could not be given itself."""
+    if template is None or "backout_queue" in row:
+        return
+    if template.attributes.get("backout_queue") == queue:
         raise RequestError(
             ErrorCode.VALUE_INVALID,
-            f"backout queue of queue {queue}: template {template} says {queue}, which is the queue "
-            f'itself; give it another with: --backout-queue QUEUE, or "" for the dead-letter queue',
+            f"backout queue of queue {queue}: template {template.pattern} says {queue}, which is "
+            "the queue itself; give that queue one of its own, or none, with: --backout-queue",
         )
 
 

@@ -31,6 +31,7 @@ from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
+from qmgrd.core.template_admin import TemplateAdmin
 
 TIMERS_PER_TURN = 1_000
 PAGE_BYTES = 4_096
@@ -79,6 +80,7 @@ class Broker:
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams
+        templates = TemplateAdmin(self.context, self.catalogue, delivery)
         return {
             m.Put: streams.put,
             m.Settle: delivery.settle,
@@ -103,6 +105,9 @@ class Broker:
             m.LinkShow: admin.link_show,
             m.LinkStart: admin.link_start,
             m.LinkStop: admin.link_stop,
+            m.TemplateSet: templates.template_set,
+            m.TemplateDelete: templates.template_delete,
+            m.TemplateList: templates.template_list,
             m.Status: admin.status,
             m.Snapshot: admin.snapshot,
             m.ConnectionList: self.connections.connection_list,

@@ -3,45 +3,48 @@
     ORDERS        a local queue
     FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
     @NYC          the transmission queue of link NYC: made and deleted with the link
+    SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
 
 Queue ids are given once and never used again; names are free again when a queue is deleted.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import attributes, keys
+from qmgrd.core import attributes, keys, system
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
+from qmgrd.core.attribute import ALIAS_OF
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link import Link
-from qmgrd.core.near import LOOKED_AT_MAX, nearest
+from qmgrd.core.missing import no_link, no_queue, no_target
+from qmgrd.core.named import KINDS, Alias, Remote, named
+from qmgrd.core.near import LOOKED_AT_MAX
 from qmgrd.core.queue import Queue
-
-
-class Remote(NamedTuple):
-    """A remote queue: where its messages go."""
-
-    name: str
-    target: str
-    manager: str
-    put_inhibit: bool = False
+from qmgrd.core.templates import Template, Templates
 
 
 class Catalogue:
-    """What is defined. Invariant: ``by_id`` holds each queue of ``queues`` that is not remote."""
+    """What is defined.
+
+    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``_held`` the template of
+    each local one that has one. No alias is of an alias.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queues: dict[str, Queue | Remote] = {}
+        self.queues: dict[str, Queue | Remote | Alias] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
+        self.templates = Templates()
         self._rows: dict[str, dict[str, Any]] = {}
+        self._held: dict[str, Template] = {}
 
     def load(self, dropped: set[int], *, unclean: bool) -> None:
         """Read all rows. After an unclean stop older messages count as maybe delivered.
@@ -53,6 +56,8 @@ class Catalogue:
             RowDamaged: one is, or there are traces of one that is missing.
         """
         tx = self._context.tx
+        for key, row in rows.scan(tx, keys.SPACE_TEMPLATE):
+            self.templates.add(Template(key[1:].decode(), unpack(row)))
         for key, row in rows.scan(tx, keys.SPACE_QUEUE):
             self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
         for key, _ in tx.scan(keys.SPACE_COUNTERS, keys.after(keys.SPACE_COUNTERS)):
@@ -63,31 +68,71 @@ class Catalogue:
             _check_arrivals(tx, queue)
         rows.get(tx, keys.NEXT_QUEUE)
 
-    def local(self, name: str) -> Queue:
-        """Return the local or transmission queue *name*.
+    def local(self, name: str, *, gets: bool = True) -> Queue:
+        """Return the local or transmission queue *name*, or that of which it is an alias.
+
+        Args:
+            gets: whether messages are to be got: that may be inhibited for those who use an alias.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
         """
-        found = self.find(name)
+        known = self.named(name)
+        found = self._behind(known)
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
-                f"{name} is a remote queue: its messages wait on @{found.manager} "
+                f"{found.name} is a remote queue: its messages wait on @{found.manager} "
                 f"and are got at {found.manager}",
             )
+        if gets and isinstance(known, Alias) and known.get_inhibit:
+            raise attributes.get_inhibited(name)
         return found
 
-    def find(self, name: str) -> Queue | Remote:
-        """Return what *name* names.
+    def named(self, name: str) -> Queue | Remote | Alias:
+        """Return what *name* names itself. A system queue is made when it is first asked for.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
         """
         found = self.queues.get(name)
         if found is None:
+            if name in system.ATTRIBUTES:
+                return self.system(name)
             names.split(name)
-            raise self._no_queue(name)
+            self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+            raise no_queue(name, self.queues)
+        return found
+
+    def find(self, name: str) -> Queue | Remote:
+        """Return what *name* names, or that of which it is an alias.
+
+        Raises:
+            RequestError: NAME_INVALID or QUEUE_UNKNOWN.
+        """
+        return self._behind(self.named(name))
+
+    def _behind(self, known: Queue | Remote | Alias) -> Queue | Remote:
+        """Return what is meant by what was named."""
+        if not isinstance(known, Alias):
+            return known
+        if known.target not in self.queues and known.target not in system.ATTRIBUTES:
+            raise no_target(known.name, known.target)
+        found = self.named(known.target)
+        assert not isinstance(found, Alias), f"{known.name} is an alias of alias {found.name}"
+        return found
+
+    def system(self, name: str) -> Queue:
+        """Return the system queue *name*; it is made on first use, however many queues there are.
+
+        Args:
+            name: one of those in system.py.
+        """
+        if name not in self.queues:
+            row = {"kind": "local", "queue_id": self.next_queue_id()}
+            self.store_queue(name, system.ATTRIBUTES[name] | row)
+        found = self.queues[name]
+        assert isinstance(found, Queue), name
         return found
 
     def destination(self, name: str) -> tuple[Queue, str]:
@@ -96,11 +141,14 @@ class Catalogue:
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, PUT_INHIBITED.
         """
-        found = self.find(name)
+        known = self.named(name)
+        found = self._behind(known)
+        if not isinstance(known, Queue) and known.put_inhibit:
+            raise attributes.put_inhibited(name)
         if isinstance(found, Remote):
             if found.put_inhibit:
-                raise attributes.put_inhibited(name)
-            queue, target = self.keeper(name), found.target
+                raise attributes.put_inhibited(found.name)
+            queue, target = self.links[found.manager].queue, found.target
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -135,25 +183,49 @@ class Catalogue:
                 f"{name} comes with the link; create that with: "
                 f"qmctl link create {manager} HOST:PORT",
             )
-        attributes.queue_attributes(name, given, "remote" if manager else "local")
+        kind = "remote" if manager else "alias" if ALIAS_OF in given else "local"
+        attributes.queue_attributes(name, given, kind)
+        if name in system.ATTRIBUTES:
+            self.system(name)
+            given = system.ATTRIBUTES[name] | given
         if name in self.queues:
             self._check_same(name, given)
             return self.show_queue(name)
-        row: dict[str, Any] = attributes.stored(given)
-        self.check_room()
-        if manager:
+        self._check_definition(name, given, kind, manager)
+        queue_id = 0 if kind in KINDS else self.next_queue_id()
+        self.store_queue(name, attributes.stored(given) | {"kind": kind, "queue_id": queue_id})
+        return self.show_queue(name)
+
+    def _check_definition(self, name: str, given: dict[str, Any], kind: str, manager: str) -> None:
+        """Refuse what cannot be defined beside all that is."""
+        if kind == "remote":
             if manager not in self.links:
                 raise no_link(manager)
-            row |= {"kind": "remote", "queue_id": 0}
         else:
-            row |= {"kind": "local", "queue_id": self.next_queue_id()}
-        self.store_queue(name, row)
-        return self.show_queue(name)
+            system.check_free(name)
+        if kind == "alias":
+            self._check_alias(name, given[ALIAS_OF])
+        self.check_room()
+        if kind == "local":
+            found = self.templates.of(name)
+            attributes.check_in_force(name, given, found)
+
+    def _check_alias(self, name: str, target: str) -> None:
+        """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
+        known = self.queues.get(target)
+        fault = ""
+        if isinstance(known, Alias):
+            fault = f"{target} is an alias itself, of {known.target}; name that"
+        for other in self.queues.values():
+            if isinstance(other, Alias) and other.target == name:
+                fault = f"{name} is to be an alias, and {other.name} is an alias of it"
+        if fault:
+            raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
 
     def _check_same(self, name: str, given: dict[str, Any]) -> None:
         known = self._rows[name]
         if not attributes.is_same(known, given):
-            old = {key: value for key, value in known.items() if key not in ("kind", "queue_id")}
+            old = attributes.own_of(known)
             raise RequestError(
                 ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
             )
@@ -161,15 +233,16 @@ class Catalogue:
     def check_room(self) -> None:
         """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
         limit = self._context.config.limits.queues_max
-        if len(self.queues) >= limit:
+        count = len(self.queues) - len(system.ATTRIBUTES.keys() & self.queues.keys())
+        if count >= limit:
             raise RequestError(
-                ErrorCode.QUEUES_EXHAUSTED, f"{amount(len(self.queues), 'queue')}, at most {limit}"
+                ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
             )
 
     def store_queue(self, name: str, row: dict[str, Any]) -> None:
         """Define a queue of that *row*."""
         self._write_queue(name, row)
-        if row["kind"] != "remote":
+        if row["kind"] not in KINDS:
             Counters().write(self._context.tx, row["queue_id"])
         self._add_queue(name, row, unclean=False)
 
@@ -179,16 +252,46 @@ class Catalogue:
 
     def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
         self._rows[name] = row
-        if row["kind"] == "remote":
-            self.queues[name] = Remote(name, *names.split(name), row.get("put_inhibit", False))
+        if row["kind"] in KINDS:
+            self.queues[name] = named(name, row)
             return
         queue_id = row["queue_id"]
         queue = Queue(
-            queue_id, name, attributes.bounds(self._context.config, row),
+            queue_id, name, self._bounds(name, row),
             Counters.read(self._context.tx, queue_id, name), self._context.ids,
             is_transmission=row["kind"] == "transmission", unclean=unclean,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
+
+    def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
+        """Return what the queue of that *row* is held to, and keep in mind by which template."""
+        found = self.templates.of(name) if row["kind"] == "local" else None
+        if found is None:
+            self._held.pop(name, None)
+        else:
+            self._held[name] = found
+        return attributes.bounds(self._context.config, self._full(name, row))
+
+    def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the *row* of a queue, completed by its template."""
+        found = self._held.get(name)
+        return row if found is None else found.attributes | row
+
+    def locals(self) -> Iterator[Queue]:
+        """Yield the local queues."""
+        return (queue for queue in self.by_id.values() if not queue.is_transmission)
+
+    def template_of(self, name: str) -> Template | None:
+        """Return the template that is in force for the local queue *name*."""
+        return self._held.get(name)
+
+    def check_in_force(self, name: str, template: Template | None) -> None:
+        """Raise VALUE_INVALID where *template* cannot be in force for the local queue *name*."""
+        attributes.check_in_force(name, self._rows[name], template)
+
+    def hold(self, queue: Queue) -> None:
+        """Hold a local queue to its attributes and the templates, as they are now."""
+        queue.bounds = self._bounds(queue.name, self._rows[queue.name])
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
         """Change attributes of a queue for good; return those that are others now: [old, new].
@@ -196,23 +299,28 @@ class Catalogue:
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
         """
-        found, old, config = self.find(name), self._rows[name], self._context.config
+        known, old, config = self.named(name), self._rows[name], self._context.config
         row = attributes.altered(name, old, changes)
         if row == old:
             return {}
+        if isinstance(known, Alias) and row[ALIAS_OF] != known.target:
+            self._check_alias(name, row[ALIAS_OF])
+        attributes.check_in_force(name, row, self.template_of(name))
         self._rows[name] = row
         self._write_queue(name, row)
-        if isinstance(found, Remote):
-            self.queues[name] = found._replace(put_inhibit=row.get("put_inhibit", False))
+        if isinstance(known, Queue):
+            self.hold(known)
         else:
-            found.bounds = attributes.bounds(config, row)
-        before, after = attributes.in_force(config, old), attributes.in_force(config, row)
+            self.queues[name] = named(name, row)
+        before = attributes.in_force(config, self._full(name, old))
+        after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
     def remove_queue(self, name: str) -> None:
         """Forget *name*; what was stored under its id is a job's to remove."""
         found = self.queues.pop(name)
         self._rows.pop(name)
+        self._held.pop(name, None)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
         self._context.wrote = True
         if isinstance(found, Queue):
@@ -222,23 +330,18 @@ class Catalogue:
             self._context.awake_queues.pop(found.id, None)
 
     def show_queue(self, name: str) -> dict[str, Any]:
-        """Return the row of a queue with its counters."""
-        found = self.find(name)
+        """Return the row of a queue with its counters; of an alias its own."""
+        known = self.named(name)
         row = self._rows[name]
         shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
-        if isinstance(found, Remote):
-            return shown | {
-                "put_inhibit": found.put_inhibit, "target": found.target, "manager": found.manager,
-            }  # fmt: skip
-        bounds = found.bounds
-        shown |= {
-            "depth_max": bounds.depth_max,
-            "bytes_max": bounds.bytes_max,
-            "lease_ms": bounds.lease_ms,
-            "put_inhibit": bounds.put_inhibit,
-            "get_inhibit": bounds.get_inhibit,
-        }
-        return shown | found.describe()
+        shown |= attributes.in_force(self._context.config, self._full(name, row))
+        if isinstance(known, Remote):
+            shown |= {"target": known.target, "manager": known.manager}
+        if not isinstance(known, Queue):
+            return shown
+        found = self.template_of(name)
+        shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
+        return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of the remote queues that lead over the link to *manager*."""
@@ -246,30 +349,11 @@ class Catalogue:
             if isinstance(found, Remote) and found.manager == manager:
                 yield name
 
-    def _no_queue(self, name: str) -> RequestError:
-        self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
-        meant = nearest(name, self.queues)
-        target, manager = names.split(name)
-        hint = f"did you mean {meant}? if not, create" if meant else "create"
-        how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
-        return RequestError(
-            ErrorCode.QUEUE_UNKNOWN,
-            f"queue {name} does not exist here; {hint} it with: qmctl {how}",
-        )
-
     def next_queue_id(self) -> int:
         """Return a queue id that was never given before."""
         queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
         rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id
-
-
-def no_link(name: str) -> RequestError:
-    """Return that there is no link *name*, and how to make it."""
-    return RequestError(
-        ErrorCode.LINK_UNKNOWN,
-        f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
-    )
 
 
 def _check_arrivals(tx: Transaction, queue: Queue) -> None:

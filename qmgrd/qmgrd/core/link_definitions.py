@@ -11,9 +11,10 @@ from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core import attributes, keys
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
-from qmgrd.core.catalogue import Catalogue, no_link
+from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.link import Link, LinkState
+from qmgrd.core.missing import no_link
 
 # Why a link is refused that may go on with its peer as a new stream.
 ACCEPTABLE = frozenset({

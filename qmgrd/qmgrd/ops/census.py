@@ -8,6 +8,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
+from qmgrd.core.named import KINDS
 from qmgrd.ops.verify import LEAK, name_in
 from qmgrd.ops.verify_definitions import NONSENSE, SPACES
 from qmgrd.store.image import faults_of_pages, open_image
@@ -110,7 +111,7 @@ def _queues(tx: Transaction) -> list[dict[str, Any]]:
     for key, value in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
         try:
             row = unpack(rows.unseal(key, value))
-            if row["kind"] != "remote":
+            if row["kind"] not in KINDS:
                 found.append(_queue(tx, key[1:].decode(errors="replace"), row))
         except NONSENSE:
             continue
