@@ -207,6 +207,25 @@ class Producer(Section):
     """The most producers remembered."""
 
 
+class Unit(Section):
+    """[unit]"""
+
+    messages_max: Annotated[int, count(1, 100_000)] = 2_000
+    """The most messages that a unit of work may put and get."""
+
+    bytes_max: Annotated[int, in_bytes("1 KiB", "1 GiB")] = 16 * MIB
+    """The most bytes that it may put."""
+
+    rows_max: Annotated[int, count(10, 1_000_000)] = 20_000
+    """The most rows of the store that its commit may write: all of it is one turn."""
+
+    age_max_ms: Annotated[int, in_ms("100 ms", "1 d")] = 300 * SECOND_MS
+    """How long it may be open, in ms; then it is backed out."""
+
+    units_per_connection_max: Annotated[int, count(1, 10_000)] = 100
+    """The most units of work that one connection may have open."""
+
+
 class Link(Section):
     """[link]"""
 
@@ -258,6 +277,7 @@ class Config(Section):
     limits: Limits = Limits()
     queue_defaults: QueueDefaults = QueueDefaults()
     producer: Producer = Producer()
+    unit: Unit = Unit()
     link: Link = Link()
     log: Log = Log()
 

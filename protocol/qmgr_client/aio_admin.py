@@ -97,6 +97,34 @@ class Admin:
         """Stop a link until it is started again."""
         return await self._row(m.LinkStop, link)
 
+    async def template_set(
+        self, pattern: str, attributes: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Define what all local queues have whose names fit *pattern*, as ``APP.*``.
+
+        The *attributes* are all that the template has from now on. Returns its row, with whether it
+        is "created" and what is "changed": attribute to [before, after].
+
+        Raises:
+            RequestError: NAME_INVALID: it is no pattern; VALUE_INVALID; TEMPLATES_EXHAUSTED.
+        """
+        return await self._row(m.TemplateSet, pattern, dict(attributes or {}))
+
+    async def template_delete(self, pattern: str) -> dict[str, Any]:
+        """Delete a template; tells for how many queues it was in force.
+
+        Where the answer was lost with a connection that is not known.
+
+        Raises:
+            RequestError: TEMPLATE_UNKNOWN.
+        """
+        return await self._row(m.TemplateDelete, pattern)
+
+    async def template_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all templates, in order of their patterns."""
+        rows: list[dict[str, Any]] = (await self._row(m.TemplateList))["templates"]
+        return rows
+
     async def status(self) -> dict[str, Any]:
         """Return how the queue manager is."""
         return await self._row(m.Status)

@@ -14,7 +14,11 @@ from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import parse, to_array
 
 # What a deletion is answered that had been done before its answer was lost.
-_GONE = {m.QueueDelete: ErrorCode.QUEUE_UNKNOWN, m.LinkDelete: ErrorCode.LINK_UNKNOWN}
+_GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
+    m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
+    m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
+    m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
+}
 
 
 @dataclass(slots=True)
@@ -112,8 +116,9 @@ class Requests:
         request = self.open.pop(request_id)
         if request.is_abandoned:
             return
-        if request.was_lost and _GONE.get(type(request.message)) == error.code:
-            self._events.append(RequestDone(request.ticket, {"messages": None}))
+        code, value = _GONE.get(type(request.message), (None, None))
+        if request.was_lost and code == error.code:
+            self._events.append(RequestDone(request.ticket, dict(value or {})))
         else:
             self._events.append(RequestFailed(request.ticket, error))
 

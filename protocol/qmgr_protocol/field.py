@@ -122,6 +122,11 @@ def flag(value: Any) -> str:
     return "" if type(value) is bool else f"{_show(value)} is not true or false"
 
 
+def fraction(value: Any) -> str:
+    """Check for a number with a fraction."""
+    return "" if type(value) is float else f"{_show(value)} is not a number"
+
+
 def blobs(value: Any) -> str:
     """Check for an array of binaries. Their number and size are bounded by the frame."""
     if type(value) is list and _BINARY.issuperset(map(type, value)):
@@ -164,4 +169,4 @@ U32 = integer(0, 2**32 - 1)
 U64 = integer(0, 2**63 - 1)  # What a signed reader can hold too.
 TEXT = text(1_024)
 NAME = text(1_024)  # Long enough to be answered by NAME_INVALID, which says what a name is.
-SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), TEXT))
+SCALAR = optional(either(flag, integer(-(2**63), 2**63 - 1), fraction, TEXT))

@@ -106,6 +106,9 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (110, m.JobList, (_ID,)),
     (111, m.JobShow, (_ID, _SEQ)),
     (112, m.JobCancel, (_ID, _SEQ)),
+    (90, m.TemplateSet, (_ID, NAME, _ATTRIBUTES)),
+    (91, m.TemplateDelete, (_ID, NAME)),
+    (92, m.TemplateList, (_ID,)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.

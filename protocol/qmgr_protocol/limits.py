@@ -1,11 +1,62 @@
 """Limits of what people say: each the least and the most, both included, or the most alone."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 from qmgr_protocol.messages import LEASE_MAX_MS
 
 CLIENT_NAME_MAX = 255  # characters: operators read them in lists
-# Also of the defaults that are configured (queue_defaults).
-QUEUE_LIMITS = {
-    "depth_max": (1, 10**12),  # messages
-    "bytes_max": (2**10, 2**44),  # bytes of records
-    "lease_ms": (100, LEASE_MAX_MS),
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+Quantity = Literal[
+    "messages", "bytes", "ms", "count", "percent", "factor", "flag", "choice", "queue"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """What values an attribute of a queue takes: numbers from low to high, or one of choices.
+
+    A factor may have a fraction. Of a queue the value is a name, QUEUE@MANAGER, or empty.
+    """
+
+    quantity: Quantity
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return self.high > 0
+
+
+# Of a local queue, and of a template; low and high also hold for the defaults that are configured.
+QUEUE_ATTRIBUTES = {
+    "depth_max": Attribute("messages", 1, 10**12),
+    "bytes_max": Attribute("bytes", 2**10, 2**44),  # of records
+    "lease_ms": Attribute("ms", 100, LEASE_MAX_MS),
+    "message_max_bytes": Attribute("bytes", 0, 2**30),
+    "exclusive": Attribute("flag"),
+    "priority_default": Attribute("count", 0, 9),
+    "expiry_max_ms": Attribute("ms", 0, 3650 * _DAY_MS),
+    "expired": Attribute("choice", choices=("discard", "dead-letter")),
+    "overflow": Attribute("choice", choices=("refuse", "discard-oldest", "dead-letter-oldest")),
+    "dedup_retention_ms": Attribute("ms", 0, 3650 * _DAY_MS),
+    "backout_threshold": Attribute("count", 0, 65_535),
+    "delivery_limit": Attribute("count", 0, 65_535),
+    "backout_queue": Attribute("queue"),
+    "retry_initial_ms": Attribute("ms", 0, 30 * _DAY_MS),
+    "retry_factor": Attribute("factor", 1, 100),
+    "retry_max_ms": Attribute("ms", 0, 30 * _DAY_MS),
+    "retry_jitter_percent": Attribute("percent", 0, 100),
+    "breaker_percent": Attribute("percent", 0, 100),
+    "breaker_window_ms": Attribute("ms", 100, _HOUR_MS),
+    "breaker_messages_min": Attribute("messages", 1, 100_000),
+    "breaker_pause_ms": Attribute("ms", 100, _HOUR_MS),
 }
+QUEUE_LIMITS = {
+    name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
+}
+PATTERN_MAX = 64  # characters of the pattern of a template

@@ -28,6 +28,7 @@ LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Role: TypeAlias = Literal["client", "queue-manager"]
+Binary: TypeAlias = bytes  # beside a field of that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
 
 
@@ -247,8 +248,8 @@ class Consume(NamedTuple):
     bytes: int
     lease_ms: int = 0
     where: str = ""
-    correlation_id: bytes = b""
-    group_id: bytes = b""
+    correlation_id: Binary = b""
+    group_id: Binary = b""
 
 
 class Credit(NamedTuple):
@@ -486,6 +487,30 @@ class ConnectionClose(NamedTuple):
 
     request_id: int
     connection: int
+
+
+class TemplateSet(NamedTuple):
+    """Defines a template: what queues have whose names fit a pattern. OK value: its row.
+
+    attributes: all of them, as of a local queue; nil, or not named: the template says nothing.
+    """
+
+    request_id: int
+    pattern: str
+    attributes: dict[str, Any] = {}
+
+
+class TemplateDelete(NamedTuple):
+    """Deletes a template. OK value: {pattern, queues}."""
+
+    request_id: int
+    pattern: str
+
+
+class TemplateList(NamedTuple):
+    """Lists templates in order of their patterns. OK value: {templates}."""
+
+    request_id: int
 
 
 class OperationUnknown(Exception):

@@ -45,6 +45,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
     m.UnitBegin, m.UnitPut, m.UnitCommit, m.UnitBackout,
     m.QueueMove, m.JobList, m.JobShow, m.JobCancel,
+    m.TemplateSet, m.TemplateDelete, m.TemplateList,
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,

@@ -78,7 +78,7 @@ def read(
 def _damaged(
     priority: int, arrival: int, entry: entries.Entry, run: Run, snapshot: Snapshot
 ) -> Row:
-    known = entry.kind != entries.UNREADABLE
+    known = entry.flags != entries.UNREADABLE
     return Row(
         run.queue, priority, arrival, None, None, None,
         _time(entry.put_us) if known else None,

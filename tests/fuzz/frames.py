@@ -48,6 +48,7 @@ class Maker:
             m.LinkOpen: self._link_open,
             m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
             m.QueueAlter: lambda: m.QueueAlter(self.id(), self.name(), self._attributes()),
+            m.TemplateSet: lambda: m.TemplateSet(self.id(), self.pattern(), self._attributes()),
             m.LinkCreate: lambda: m.LinkCreate(self.id(), *self._link()),
             m.LinkAlter: lambda: m.LinkAlter(self.id(), *self._link()),
         }
@@ -94,7 +95,7 @@ class Maker:
         rng = self.rng
         if name in _USUAL:
             return rng.choice(_USUAL[name])
-        if name in ("queue", "link"):
+        if name in ("queue", "link", "pattern"):
             return self.name()
         if name == "after":
             place: Any = [rng.randrange(12), rng.choice(EDGES)]
@@ -160,14 +161,17 @@ class Maker:
         stream_id = self.rng.choice(STORE_IDS) + self.rng.randrange(3).to_bytes(8, "big")
         return m.LinkOpen(self.id(), stream_id, 1, 1)
 
+    def pattern(self) -> str:
+        """A pattern of names, more or less."""
+        return self.rng.choice(("*", "Q*", "*.*", "SYSTEM.*", "", "a b", self.name()))
+
     def _attributes(self) -> dict[str, Any]:
         rng = self.rng
         known = ("depth_max", "bytes_max", "lease_ms", "put_inhibit", "get_inhibit", "depth_mx",
-                 "stopped", "", "x" * 200)  # fmt: skip
-        return {
-            rng.choice(known): rng.choice((*EDGES[:11], "5", None, True, False, [1], ["x"] * 100))
-            for _ in range(rng.choice((0, 0, 1, 1, 2)))
-        }
+                 "alias_of", "retry_factor", "overflow", "backout_queue", "stopped", "",
+                 "x" * 200)  # fmt: skip
+        values = (*EDGES[:11], "5", "Q", 1.5, "refuse", None, True, False, [1], ["x"] * 100)
+        return {rng.choice(known): rng.choice(values) for _ in range(rng.choice((0, 0, 1, 1, 2)))}
 
     def _link(self) -> tuple[str, dict[str, Any]]:
         """A name and attributes."""

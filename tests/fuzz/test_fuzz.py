@@ -60,11 +60,12 @@ def test_program_names_the_seed_of_a_finding(
     assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
 
 
-# Planted bugs: each is found within SEEDS.
+# Planted bugs: each is found within so many rounds; the rarest shows in one of twenty-five.
+PLANTED_SEEDS = range(150)
 
 
 def found(fuzz: Any) -> bool:
-    for seed in SEEDS:
+    for seed in PLANTED_SEEDS:
         try:
             fuzz(seed)
         except (AssertionError, TurnFailed, KeyError, RecursionError):

@@ -72,6 +72,22 @@ async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path:
             await other.ack(message)
 
 
+async def test_templates_are_set_listed_and_deleted(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("APP.A")
+        row = await manager.template_set("APP.*", {"retry_factor": 1.5, "lease_ms": 100})
+        assert (row["created"], row["queues"]) == (True, 1)
+        shown = await manager.queue_show("APP.A")
+        assert (shown["retry_factor"], shown["template"]) == (1.5, "APP.*")
+        (listed,) = await manager.template_list()
+        assert listed["attributes"] == {"retry_factor": 1.5, "lease_ms": 100}
+        assert (await manager.template_delete("APP.*"))["queues"] == 1
+        assert await manager.template_list() == []
+        with pytest.raises(RequestError) as caught:
+            await manager.template_delete("APP.*")
+        assert caught.value.code == ErrorCode.TEMPLATE_UNKNOWN
+
+
 async def test_connections_are_listed_and_closed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address, name="boss") as manager:
         async with connect(address, name="worker") as worker:

@@ -143,6 +143,9 @@ MESSAGES: dict[str, m.Message] = {
     "JobList": m.JobList(15),
     "JobShow": m.JobShow(15, (3 << 40) + 1),
     "JobCancel": m.JobCancel(15, (3 << 40) + 1),
+    "TemplateSet": m.TemplateSet(11, "APP.*", {"retry_factor": 1.5}),
+    "TemplateDelete": m.TemplateDelete(11, "APP.*"),
+    "TemplateList": m.TemplateList(11),
 }
 
 # What a newer peer may send, and what is read of it.
@@ -301,7 +304,7 @@ def shown(value: Any) -> Any:
     """Return *value* as JSON can carry it."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if isinstance(value, bool) or value is None or isinstance(value, str | float):
         return value
     if isinstance(value, int):
         return int(value) if abs(value) < 2**53 else {"integer": str(value)}

@@ -59,6 +59,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "first_id": SEQS,
     "seen": U64,
     "queue": NAMES,
+    "pattern": NAMES,
     "records": BINARIES,
     "commit_id": U64,
     "refused": st.lists(st.tuples(SEQS, U32, TEXTS).map(list), max_size=3),

@@ -149,8 +149,8 @@ def test_refusal_names_message_field_and_limit() -> None:
 
 def test_attribute_is_a_value_or_a_list_of_values() -> None:
     """Deeper values would have to be shown, compared and stored by whoever gets them."""
-    layout.parse([61, 1, "NYC", {"addresses": ["a:1", "b:2"], "stopped": False}])
-    wrong: list[Any] = [{}, [[]], [{}], b"x", 1.5, "x" * 1_025]
+    layout.parse([61, 1, "NYC", {"addresses": ["a:1", "b:2"], "stopped": False, "share": 1.5}])
+    wrong: list[Any] = [{}, [[]], [{}], b"x", "x" * 1_025]
     for value in wrong:
         with pytest.raises(FieldInvalid, match=r"LinkCreate\.attributes: under 'addresses'"):
             layout.parse([61, 1, "NYC", {"addresses": value}])

@@ -1,6 +1,7 @@
 """PROTOCOL.md says what the code does: its tables, its numbers, its examples."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,14 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES as ATTRS
 from qmgr_protocol.states import FROM_DIALLER, FROM_LISTENER, TRANSITIONS, Side, State
+from qmgrd.core.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
 from tests.qmgrd.core.harness import Manager
 
 DOCUMENT = Path(__file__).parents[2] / "protocol" / "PROTOCOL.md"
+SPAN = re.compile(r"[0-9][0-9,]*(?:\^[0-9]+)?")
 MADE = {"record": dissected, "talk": talk}
 
 
@@ -137,6 +141,29 @@ def test_example_is_what_the_code_makes(name: str, request: pytest.FixtureReques
     assert text().partition(mark)[2].partition("```")[0] == made
 
 
+def test_attributes_are_those_of_the_code() -> None:
+    found = {row[0].strip("`"): row[1:3] for row in rows(section(11)) if row[0].strip("`") in ATTRS}
+    assert list(found) == list(ATTRS)
+    held = Bounds(depth_max=0, bytes_max=0, lease_ms=0, leases_max=0)
+    for name, (values, default) in found.items():
+        known = ATTRS[name]
+        if known.is_number:
+            assert [power(end) for end in SPAN.findall(values)] == [known.low, known.high]
+        elif known.choices:
+            assert re.findall(r"`([a-z-]+)`", values) == list(known.choices)
+        if default != "the queue manager's":
+            assert default.strip('`"').replace(",", "") == as_said(getattr(held, name))
+
+
+def as_said(value: object) -> str:
+    return str(value).lower().removesuffix(".0")
+
+
+def power(text: str) -> int:
+    base, _, exponent = text.replace(",", "").partition("^")
+    return int(math.pow(int(base), int(exponent or 1)))
+
+
 def test_keys_of_each_reply_are_described() -> None:
     """With the real queue manager: what it answers is a key of section 11."""
     described = set(re.findall(r"\w+", section(11)))
@@ -149,6 +176,11 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.QueueShow, "Q"),
         client.ask(m.QueueShow, "@NYC"),
         client.ask(m.QueueList),
+        client.ask(m.QueueCreate, "S", {"alias_of": "Q"}),
+        client.ask(m.TemplateSet, "Q*", {"expiry_max_ms": 1}),
+        client.ask(m.QueueShow, "Q"),
+        client.ask(m.TemplateList),
+        client.ask(m.TemplateDelete, "Q*"),
         client.ask(m.Browse, "Q"),
         client.ask(m.QueuePurge, "Q"),
         client.ask(m.QueueDelete, "Q"),

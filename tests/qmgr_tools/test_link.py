@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools.link import ACCEPTABLE
-from qmgrd.core import catalogue
+from qmgrd.core import link_definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
@@ -205,7 +205,7 @@ def test_link_that_is_refused_for_its_peers_store_names_accept(at: Qmctl, change
 
 
 def test_acceptable_is_what_the_queue_manager_accepts() -> None:
-    assert {code.name for code in catalogue.ACCEPTABLE} == ACCEPTABLE
+    assert {code.name for code in link_definitions.ACCEPTABLE} == ACCEPTABLE
 
 
 def test_wrong_address_is_corrected(at: Qmctl, refused: str, daemon: Daemon) -> None:

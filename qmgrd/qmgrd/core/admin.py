@@ -5,12 +5,13 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import browse, keys
+from qmgrd.core import browse, keys, system
 from qmgrd.core.amount import amount
-from qmgrd.core.catalogue import Catalogue, Remote
+from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Jobs
+from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
@@ -30,6 +31,7 @@ class Admin:
     ) -> None:  # fmt: skip
         self._context = context
         self._catalogue = catalogue
+        self._links = LinkDefinitions(context, catalogue)
         self._jobs = jobs
         self._delivery = delivery
         self._streams = streams
@@ -46,7 +48,7 @@ class Admin:
     def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
         """Change attributes of a queue, in force from here on."""
         changed = self._catalogue.alter_queue(message.queue, message.attributes)
-        found = self._catalogue.find(message.queue)
+        found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             self._delivery.queue_altered(found)
         if changed:
@@ -55,9 +57,10 @@ class Admin:
         self._ok(session, message.request_id, row | {"changed": changed})
 
     def queue_delete(self, session: Session, message: m.QueueDelete) -> None:
-        """Delete a queue at once; a job removes what was on it."""
-        found = self._catalogue.find(message.queue)
-        if isinstance(found, Remote):
+        """Delete a queue at once; a job removes what was on it. An alias goes without its queue."""
+        found = self._catalogue.named(message.queue)
+        system.check_deletable(message.queue)
+        if not isinstance(found, Queue):
             self._catalogue.remove_queue(message.queue)
             self._ok(session, message.request_id, {"messages": 0})
             return
@@ -92,7 +95,7 @@ class Admin:
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
         """Show a queue with its table of origins."""
         row = self._catalogue.show_queue(message.queue)
-        found = self._catalogue.find(message.queue)
+        found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             found.origins.flush(self._context.tx)
             row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
@@ -101,7 +104,7 @@ class Admin:
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Remove what is there now and not leased; the answer comes when it is done."""
-        queue = self._catalogue.local(message.queue)
+        queue = self._catalogue.local(message.queue, gets=False)
         if queue.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -114,15 +117,15 @@ class Admin:
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
         """Define a link and start it, unless it is to be stopped."""
         known = message.link in self._catalogue.links
-        link = self._catalogue.create_link(message.link, message.attributes)
+        link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
             link.start()
         self._ok(session, message.request_id, link.describe())
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
         """Give a link other addresses, in force from here on."""
-        changed = self._catalogue.alter_link(message.link, message.attributes)
-        link = self._catalogue.link(message.link)
+        changed = self._links.alter(message.link, message.attributes)
+        link = self._links.find(message.link)
         if changed:
             link.altered()
             self._context.note("info", "link altered", link=message.link, changed=changed)
@@ -136,7 +139,7 @@ class Admin:
         if message.link not in self._catalogue.links and forget_peer(self._context, message.link):
             self._ok(session, message.request_id, {"messages": 0})
             return
-        link = self._catalogue.link(message.link)
+        link = self._links.find(message.link)
         users = list(self._catalogue.remotes_of(message.link))
         if users:
             raise RequestError(
@@ -151,7 +154,7 @@ class Admin:
             )
         link.stop()
         forget_peer(self._context, message.link)
-        self._catalogue.remove_link(message.link)
+        self._links.remove(message.link)
         self._jobs.start("drop", queue_id=link.queue.id)
         self._ok(session, message.request_id, {"messages": depth})
 
@@ -164,12 +167,12 @@ class Admin:
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:
         """Show a link."""
-        self._ok(session, message.request_id, self._catalogue.link(message.link).describe())
+        self._ok(session, message.request_id, self._links.find(message.link).describe())
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
         """Start a link that is stopped, refused or waiting."""
         if message.accept:
-            self._catalogue.accept_peer(message.link)
+            self._links.accept_peer(message.link)
         self._switch(session, message, stopped=False)
 
     def link_stop(self, session: Session, message: m.LinkStop) -> None:
@@ -179,9 +182,9 @@ class Admin:
     def _switch(
         self, session: Session, message: m.LinkStart | m.LinkStop, *, stopped: bool
     ) -> None:
-        link = self._catalogue.link(message.link)
+        link = self._links.find(message.link)
         link.row["stopped"] = stopped
-        self._catalogue.store_link(message.link, link.row)
+        self._links.store(message.link, link.row)
         if stopped:
             link.stop()
         else:
@@ -223,7 +226,7 @@ class Admin:
 
     def browse(self, session: Session, message: m.Browse) -> None:
         """Read messages without leasing them."""
-        queue = self._catalogue.local(message.queue)
+        queue = self._catalogue.local(message.queue, gets=False)
         context, after = self._context, None
         if message.after is not None:
             after = message.after[0], message.after[1]

@@ -1,29 +1,25 @@
 """The attributes that people may give a queue or a link: their types, ranges and defaults."""
 
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 from qmgr_config.model import Config
-from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import QUEUE_LIMITS
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES
+from qmgrd.core import attribute as attribute_
+from qmgrd.core.attribute import ALIAS_OF, INHIBITS
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.templates import Template
 
 ADDRESSES_MAX = 16
-INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
-# Of a limit: what people call it, and how they read its values.
-_SAID: dict[str, tuple[str, Callable[[int], str]]] = {
-    "depth_max": ("depth max", "{:,}".format),
-    "bytes_max": ("bytes max", bytes_text),
-    "lease_ms": ("lease", ms_text),
-}
 _KNOWN = {
-    "local": (*QUEUE_LIMITS, *INHIBITS),
+    "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", *INHIBITS),
     "remote": ("put_inhibit",),
+    "alias": (ALIAS_OF, *INHIBITS),
 }
+_IDENTITY = ("kind", "queue_id")  # what else is in a row
 
 
 def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -34,33 +30,46 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
     """
     for attribute, value in given.items():
         _check_known(queue, attribute, kind)
-        if attribute in INHIBITS:
-            if type(value) is not bool:
-                raise RequestError(
-                    ErrorCode.VALUE_INVALID,
-                    f"queues.{queue}.{attribute}: {value!r} is neither true nor false",
-                )
-            continue
-        _check_limit(queue, attribute, value)
+        attribute_.check("queue", queue, attribute, value)
+    if kind == "alias" and not given.get(ALIAS_OF, queue):
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: empty; say which queue it names"
+        )
     return dict(given)
 
 
-def _check_limit(queue: str, attribute: str, value: Any) -> None:
-    low, high = QUEUE_LIMITS[attribute]
-    if type(value) is int and low <= value <= high:
+def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return those of *given* that have a value, once each is known for a template and in range.
+
+    Raises:
+        RequestError: VALUE_INVALID, with the path of the attribute.
+    """
+    known = list(QUEUE_ATTRIBUTES)
+    kept = {}
+    for attribute, value in given.items():
+        if attribute not in known:
+            raise _unknown("templates", pattern, attribute, known)
+        if value is not None:
+            attribute_.check("template", pattern, attribute, value)
+            kept[attribute] = value
+    return kept
+
+
+def check_in_force(queue: str, row: dict[str, Any], template: Template | None) -> None:
+    """Raise VALUE_INVALID where *template* gives *queue* what it could not be given itself."""
+    if template is None or "backout_queue" in row:
         return
-    word, text = _SAID[attribute]
-    fault = f"{value!r} is not an integer"
-    if type(value) is int:
-        fault = f"{text(value)} is too {'small' if value < low else 'large'}"
-    raise RequestError(
-        ErrorCode.VALUE_INVALID, f"{word} of queue {queue}: {fault} ({text(low)} to {text(high)})"
-    )
+    if template.attributes.get("backout_queue") == queue:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"backout queue of queue {queue}: template {template.pattern} says {queue}, which is "
+            "the queue itself; give that queue one of its own, or none, with: --backout-queue",
+        )
 
 
 def stored(given: dict[str, Any]) -> dict[str, Any]:
     """Return what of *given* attributes a row holds: an inhibit only where it is set."""
-    return {key: value for key, value in given.items() if value is not False}
+    return {key: value for key, value in given.items() if key not in INHIBITS or value}
 
 
 def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -72,20 +81,27 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
     kind = row["kind"]
     for attribute in changes:
         _check_known(queue, attribute, kind)
+    if ALIAS_OF in changes and changes[ALIAS_OF] is None:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: there is no default"
+        )
     given = {key: value for key, value in changes.items() if value is not None}
     kept = {key: value for key, value in row.items() if key not in changes}
     return kept | stored(queue_attributes(queue, given, kind))
 
 
 def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
-    """Return what the queue of that *row* is held to, given or not."""
-    values = {**config.queue_defaults.model_dump(), **row}
-    return {attribute: values.get(attribute, False) for attribute in _KNOWN[row["kind"]]}
+    """Return what the queue of that *row*, completed by its template, is held to."""
+    held = bounds(config, row)
+    return {
+        attribute: row[ALIAS_OF] if attribute == ALIAS_OF else getattr(held, attribute)
+        for attribute in _KNOWN[row["kind"]]
+    }
 
 
 def given_of(row: dict[str, Any]) -> list[str]:
-    """Return the limits that the queue of that *row* was given; the others are the defaults."""
-    return [attribute for attribute in QUEUE_LIMITS if attribute in row]
+    """Return the attributes that the queue of that *row* was given; the others are defaults."""
+    return [attribute for attribute in QUEUE_ATTRIBUTES if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
@@ -93,22 +109,20 @@ def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
 
     An inhibit that is not spoken of does not matter: whoever set it wants it kept.
     """
-    own = {key: value for key, value in row.items() if key not in ("kind", "queue_id")}
+    own = own_of(row)
     unspoken = {key: own[key] for key in INHIBITS if key in own and key not in given}
     return own == stored(given) | unspoken
 
 
+def own_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes in the *row* of a queue."""
+    return {key: value for key, value in row.items() if key not in _IDENTITY}
+
+
 def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
     """Return what a queue with these attributes is held to."""
-    defaults = config.queue_defaults
-    return Bounds(
-        depth_max=attributes.get("depth_max", defaults.depth_max),
-        bytes_max=attributes.get("bytes_max", defaults.bytes_max),
-        lease_ms=attributes.get("lease_ms", defaults.lease_ms),
-        leases_max=defaults.leases_max,
-        put_inhibit=attributes.get("put_inhibit", False),
-        get_inhibit=attributes.get("get_inhibit", False),
-    )
+    given = {key: attributes[key] for key in _KNOWN["local"] if key in attributes}
+    return Bounds(**config.queue_defaults.model_dump() | given)
 
 
 def put_inhibited(queue: str) -> RequestError:

@@ -29,6 +29,7 @@ from qmgrd.core.events import tell
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
 from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.queue import Queue
 from qmgrd.core.returns import Returns
 from qmgrd.core.rights import allowed
@@ -36,6 +37,7 @@ from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
 from qmgrd.core.sweep import Sweep
+from qmgrd.core.template_admin import TemplateAdmin
 from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
@@ -82,6 +84,7 @@ class Broker:
         self.jobs.load()
         context.schedule.load(tx)
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
+        LinkDefinitions(context, self.catalogue).load()
         for queue in self.catalogue.by_id.values():
             self._lose_volatile(queue)
         self._handlers = self._table()
@@ -99,6 +102,7 @@ class Broker:
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams
+        templates = TemplateAdmin(self.context, self.catalogue, delivery)
         return {
             m.Put: streams.put,
             m.Settle: self.settlements.settle,
@@ -127,6 +131,9 @@ class Broker:
             m.LinkShow: admin.link_show,
             m.LinkStart: admin.link_start,
             m.LinkStop: admin.link_stop,
+            m.TemplateSet: templates.template_set,
+            m.TemplateDelete: templates.template_delete,
+            m.TemplateList: templates.template_list,
             m.Status: admin.status,
             m.Snapshot: admin.snapshot,
             m.ConnectionList: self.connections.connection_list,

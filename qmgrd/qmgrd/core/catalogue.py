@@ -1,53 +1,50 @@
-"""The queues and links that are defined: stored rows, and the objects made of them.
+"""The queues that are defined: stored rows, and the objects made of them; and the links there are.
 
     ORDERS        a local queue
     FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
     @NYC          the transmission queue of link NYC: made and deleted with the link
+    SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
 
 Queue ids are given once and never used again; names are free again when a queue is deleted.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
-from qmgr_protocol.errors import ErrorCode, RequestError, name_of
-from qmgrd.core import attributes, keys
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import attributes, keys, system
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
+from qmgrd.core.attribute import ALIAS_OF
+from qmgrd.core.bounds import Bounds
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
-from qmgrd.core.link import Link, LinkState
-from qmgrd.core.near import LOOKED_AT_MAX, nearest
+from qmgrd.core.link import Link
+from qmgrd.core.missing import no_link, no_queue, no_target
+from qmgrd.core.named import KINDS, Alias, Remote, named
+from qmgrd.core.near import LOOKED_AT_MAX
 from qmgrd.core.queue import Queue
-
-# Why a link is refused that may go on with its peer as a new stream.
-ACCEPTABLE = frozenset({
-    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
-    ErrorCode.STORE_DAMAGED,
-})  # fmt: skip
-
-
-class Remote(NamedTuple):
-    """A remote queue: where its messages go."""
-
-    name: str
-    target: str
-    manager: str
-    put_inhibit: bool = False
+from qmgrd.core.templates import Template, Templates
 
 
 class Catalogue:
-    """What is defined. Invariant: ``by_id`` holds each queue of ``queues`` that is not remote."""
+    """What is defined.
+
+    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``_held`` the template of
+    each local one that has one. No alias is of an alias.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queues: dict[str, Queue | Remote] = {}
+        self.queues: dict[str, Queue | Remote | Alias] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
+        self.templates = Templates()
         self._rows: dict[str, dict[str, Any]] = {}
+        self._held: dict[str, Template] = {}
 
     def load(self, dropped: set[int], *, unclean: bool) -> None:
         """Read all rows. After an unclean stop older messages count as maybe delivered.
@@ -59,6 +56,8 @@ class Catalogue:
             RowDamaged: one is, or there are traces of one that is missing.
         """
         tx = self._context.tx
+        for key, row in rows.scan(tx, keys.SPACE_TEMPLATE):
+            self.templates.add(Template(key[1:].decode(), unpack(row)))
         for key, row in rows.scan(tx, keys.SPACE_QUEUE):
             self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
         for key, _ in tx.scan(keys.SPACE_COUNTERS, keys.after(keys.SPACE_COUNTERS)):
@@ -68,37 +67,72 @@ class Catalogue:
         for queue in self.by_id.values():
             _check_arrivals(tx, queue)
         rows.get(tx, keys.NEXT_QUEUE)
-        for key, row in rows.scan(tx, keys.SPACE_LINK):
-            self._add_link(key[1:].decode(), unpack(row))
-        for queue in self.by_id.values():
-            if queue.is_transmission and queue.name[1:] not in self.links:
-                raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
 
-    def local(self, name: str) -> Queue:
-        """Return the local or transmission queue *name*.
+    def local(self, name: str, *, gets: bool = True) -> Queue:
+        """Return the local or transmission queue *name*, or that of which it is an alias.
+
+        Args:
+            gets: whether messages are to be got: that may be inhibited for those who use an alias.
 
         Raises:
-            RequestError: NAME_INVALID, QUEUE_UNKNOWN or QUEUE_IS_REMOTE.
+            RequestError: NAME_INVALID, QUEUE_UNKNOWN, QUEUE_IS_REMOTE or GET_INHIBITED.
         """
-        found = self.find(name)
+        known = self.named(name)
+        found = self._behind(known)
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
-                f"{name} is a remote queue: its messages wait on @{found.manager} "
+                f"{found.name} is a remote queue: its messages wait on @{found.manager} "
                 f"and are got at {found.manager}",
             )
+        if gets and isinstance(known, Alias) and known.get_inhibit:
+            raise attributes.get_inhibited(name)
         return found
 
-    def find(self, name: str) -> Queue | Remote:
-        """Return what *name* names.
+    def named(self, name: str) -> Queue | Remote | Alias:
+        """Return what *name* names itself. A system queue is made when it is first asked for.
 
         Raises:
             RequestError: NAME_INVALID or QUEUE_UNKNOWN.
         """
         found = self.queues.get(name)
         if found is None:
+            if name in system.ATTRIBUTES:
+                return self.system(name)
             names.split(name)
-            raise self._no_queue(name)
+            self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+            raise no_queue(name, self.queues)
+        return found
+
+    def find(self, name: str) -> Queue | Remote:
+        """Return what *name* names, or that of which it is an alias.
+
+        Raises:
+            RequestError: NAME_INVALID or QUEUE_UNKNOWN.
+        """
+        return self._behind(self.named(name))
+
+    def _behind(self, known: Queue | Remote | Alias) -> Queue | Remote:
+        """Return what is meant by what was named."""
+        if not isinstance(known, Alias):
+            return known
+        if known.target not in self.queues and known.target not in system.ATTRIBUTES:
+            raise no_target(known.name, known.target)
+        found = self.named(known.target)
+        assert not isinstance(found, Alias), f"{known.name} is an alias of alias {found.name}"
+        return found
+
+    def system(self, name: str) -> Queue:
+        """Return the system queue *name*; it is made on first use, however many queues there are.
+
+        Args:
+            name: one of those in system.py.
+        """
+        if name not in self.queues:
+            row = {"kind": "local", "queue_id": self.next_queue_id()}
+            self.store_queue(name, system.ATTRIBUTES[name] | row)
+        found = self.queues[name]
+        assert isinstance(found, Queue), name
         return found
 
     def destination(self, name: str) -> tuple[Queue, str]:
@@ -107,11 +141,14 @@ class Catalogue:
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, PUT_INHIBITED.
         """
-        found = self.find(name)
+        known = self.named(name)
+        found = self._behind(known)
+        if not isinstance(known, Queue) and known.put_inhibit:
+            raise attributes.put_inhibited(name)
         if isinstance(found, Remote):
             if found.put_inhibit:
-                raise attributes.put_inhibited(name)
-            queue, target = self.keeper(name), found.target
+                raise attributes.put_inhibited(found.name)
+            queue, target = self.links[found.manager].queue, found.target
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -146,39 +183,66 @@ class Catalogue:
                 f"{name} comes with the link; create that with: "
                 f"qmctl link create {manager} HOST:PORT",
             )
-        attributes.queue_attributes(name, given, "remote" if manager else "local")
+        kind = "remote" if manager else "alias" if ALIAS_OF in given else "local"
+        attributes.queue_attributes(name, given, kind)
+        if name in system.ATTRIBUTES:
+            self.system(name)
+            given = system.ATTRIBUTES[name] | given
         if name in self.queues:
             self._check_same(name, given)
             return self.show_queue(name)
-        row: dict[str, Any] = attributes.stored(given)
-        self._check_room()
-        if manager:
-            if manager not in self.links:
-                raise self._no_link(manager)
-            row |= {"kind": "remote", "queue_id": 0}
-        else:
-            row |= {"kind": "local", "queue_id": self._next_queue_id()}
-        self._store_queue(name, row)
+        self._check_definition(name, given, kind, manager)
+        queue_id = 0 if kind in KINDS else self.next_queue_id()
+        self.store_queue(name, attributes.stored(given) | {"kind": kind, "queue_id": queue_id})
         return self.show_queue(name)
+
+    def _check_definition(self, name: str, given: dict[str, Any], kind: str, manager: str) -> None:
+        """Refuse what cannot be defined beside all that is."""
+        if kind == "remote":
+            if manager not in self.links:
+                raise no_link(manager)
+        else:
+            system.check_free(name)
+        if kind == "alias":
+            self._check_alias(name, given[ALIAS_OF])
+        self.check_room()
+        if kind == "local":
+            found = self.templates.of(name)
+            attributes.check_in_force(name, given, found)
+
+    def _check_alias(self, name: str, target: str) -> None:
+        """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
+        known = self.queues.get(target)
+        fault = ""
+        if isinstance(known, Alias):
+            fault = f"{target} is an alias itself, of {known.target}; name that"
+        for other in self.queues.values():
+            if isinstance(other, Alias) and other.target == name:
+                fault = f"{name} is to be an alias, and {other.name} is an alias of it"
+        if fault:
+            raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
 
     def _check_same(self, name: str, given: dict[str, Any]) -> None:
         known = self._rows[name]
         if not attributes.is_same(known, given):
-            old = {key: value for key, value in known.items() if key not in ("kind", "queue_id")}
+            old = attributes.own_of(known)
             raise RequestError(
                 ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
             )
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
         limit = self._context.config.limits.queues_max
-        if len(self.queues) >= limit:
+        count = len(self.queues) - len(system.ATTRIBUTES.keys() & self.queues.keys())
+        if count >= limit:
             raise RequestError(
-                ErrorCode.QUEUES_EXHAUSTED, f"{amount(len(self.queues), 'queue')}, at most {limit}"
+                ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
             )
 
-    def _store_queue(self, name: str, row: dict[str, Any]) -> None:
+    def store_queue(self, name: str, row: dict[str, Any]) -> None:
+        """Define a queue of that *row*."""
         self._write_queue(name, row)
-        if row["kind"] != "remote":
+        if row["kind"] not in KINDS:
             Counters().write(self._context.tx, row["queue_id"])
         self._add_queue(name, row, unclean=False)
 
@@ -188,17 +252,47 @@ class Catalogue:
 
     def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
         self._rows[name] = row
-        if row["kind"] == "remote":
-            self.queues[name] = Remote(name, *names.split(name), row.get("put_inhibit", False))
+        if row["kind"] in KINDS:
+            self.queues[name] = named(name, row)
             return
         queue_id = row["queue_id"]
         queue = Queue(
-            queue_id, name, attributes.bounds(self._context.config, row),
+            queue_id, name, self._bounds(name, row),
             Counters.read(self._context.tx, queue_id, name), self._context.ids,
             self._context.schedule,
             is_transmission=row["kind"] == "transmission", unclean=unclean,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
+
+    def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
+        """Return what the queue of that *row* is held to, and keep in mind by which template."""
+        found = self.templates.of(name) if row["kind"] == "local" else None
+        if found is None:
+            self._held.pop(name, None)
+        else:
+            self._held[name] = found
+        return attributes.bounds(self._context.config, self._full(name, row))
+
+    def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the *row* of a queue, completed by its template."""
+        found = self._held.get(name)
+        return row if found is None else found.attributes | row
+
+    def locals(self) -> Iterator[Queue]:
+        """Yield the local queues."""
+        return (queue for queue in self.by_id.values() if not queue.is_transmission)
+
+    def template_of(self, name: str) -> Template | None:
+        """Return the template that is in force for the local queue *name*."""
+        return self._held.get(name)
+
+    def check_in_force(self, name: str, template: Template | None) -> None:
+        """Raise VALUE_INVALID where *template* cannot be in force for the local queue *name*."""
+        attributes.check_in_force(name, self._rows[name], template)
+
+    def hold(self, queue: Queue) -> None:
+        """Hold a local queue to its attributes and the templates, as they are now."""
+        queue.bounds = self._bounds(queue.name, self._rows[queue.name])
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
         """Change attributes of a queue for good; return those that are others now: [old, new].
@@ -206,23 +300,28 @@ class Catalogue:
         Raises:
             RequestError: NAME_INVALID, QUEUE_UNKNOWN, VALUE_INVALID.
         """
-        found, old, config = self.find(name), self._rows[name], self._context.config
+        known, old, config = self.named(name), self._rows[name], self._context.config
         row = attributes.altered(name, old, changes)
         if row == old:
             return {}
+        if isinstance(known, Alias) and row[ALIAS_OF] != known.target:
+            self._check_alias(name, row[ALIAS_OF])
+        attributes.check_in_force(name, row, self.template_of(name))
         self._rows[name] = row
         self._write_queue(name, row)
-        if isinstance(found, Remote):
-            self.queues[name] = found._replace(put_inhibit=row.get("put_inhibit", False))
+        if isinstance(known, Queue):
+            self.hold(known)
         else:
-            found.bounds = attributes.bounds(config, row)
-        before, after = attributes.in_force(config, old), attributes.in_force(config, row)
+            self.queues[name] = named(name, row)
+        before = attributes.in_force(config, self._full(name, old))
+        after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
     def remove_queue(self, name: str) -> None:
         """Forget *name*; what was stored under its id is a job's to remove."""
         found = self.queues.pop(name)
         self._rows.pop(name)
+        self._held.pop(name, None)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
         self._context.wrote = True
         if isinstance(found, Queue):
@@ -232,123 +331,18 @@ class Catalogue:
             self._context.awake_queues.pop(found.id, None)
 
     def show_queue(self, name: str) -> dict[str, Any]:
-        """Return the row of a queue with its counters."""
-        found = self.find(name)
+        """Return the row of a queue with its counters; of an alias its own."""
+        known = self.named(name)
         row = self._rows[name]
         shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
-        if isinstance(found, Remote):
-            return shown | {
-                "put_inhibit": found.put_inhibit, "target": found.target, "manager": found.manager,
-            }  # fmt: skip
-        bounds = found.bounds
-        shown |= {
-            "depth_max": bounds.depth_max,
-            "bytes_max": bounds.bytes_max,
-            "lease_ms": bounds.lease_ms,
-            "put_inhibit": bounds.put_inhibit,
-            "get_inhibit": bounds.get_inhibit,
-        }
-        return shown | found.describe()
-
-    def create_link(self, name: str, given: dict[str, Any]) -> Link:
-        """Define a link and its transmission queue; the same definition again changes nothing.
-
-        Raises:
-            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
-        """
-        row = attributes.link_attributes(name, given)
-        known = self.links.get(name)
-        if known is not None:
-            if known.addresses != row["addresses"]:
-                raise RequestError(
-                    ErrorCode.LINK_EXISTS,
-                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
-                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
-                )
-            return known
-        if name == self._context.name:
-            raise RequestError(
-                ErrorCode.PEER_WRONG,
-                f"{name} is this queue manager itself; give the link the name of the other one, "
-                "to which it leads",
-            )
-        limit = self._context.config.limits.links_max
-        if len(self.links) >= limit:
-            raise RequestError(
-                ErrorCode.LINKS_EXHAUSTED, f"{amount(len(self.links), 'link')}, at most {limit}"
-            )
-        self._check_room()
-        row["queue_id"] = self._next_queue_id()
-        self._store_queue(f"@{name}", {"kind": "transmission", "queue_id": row["queue_id"]})
-        self.store_link(name, row)
-        return self._add_link(name, row)
-
-    def _add_link(self, name: str, row: dict[str, Any]) -> Link:
-        link = Link(name, row, self.by_id[row["queue_id"]], self._context)
-        self.links[name] = link
-        return link
-
-    def store_link(self, name: str, row: dict[str, Any]) -> None:
-        """Write the row of a link."""
-        rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
-        self._context.wrote = True
-
-    def alter_link(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Give a link other addresses for good; return those that are others now: [old, new].
-
-        Raises:
-            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
-        """
-        link = self.link(name)
-        before, after = link.addresses, attributes.link_addresses(name, changes, ["addresses"])
-        if after == before:
-            return {}
-        link.row["addresses"] = after
-        self.store_link(name, link.row)
-        return {"addresses": [before, after]}
-
-    def accept_peer(self, name: str) -> None:
-        """Have a refused link go on with its peer as that is now, as a new stream.
-
-        Raises:
-            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
-        """
-        link = self.link(name)
-        if link.state is not LinkState.REFUSED:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"link {name} is {link.state.value}, not refused: there is nothing to accept",
-            )
-        if link.refused_code not in ACCEPTABLE:
-            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
-            if link.refused_code == ErrorCode.PEER_WRONG:
-                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
-                f"peer would not mend; {mend}",
-            )
-        link.accept(self._next_queue_id())
-        self.store_link(name, link.row)
-
-    def remove_link(self, name: str) -> None:
-        """Forget a link and its transmission queue."""
-        link = self.links.pop(name)
-        self._context.tx.delete(keys.SPACE_LINK + name.encode())
-        self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
-        self.remove_queue(f"@{name}")
-
-    def link(self, name: str) -> Link:
-        """Return the link *name*.
-
-        Raises:
-            RequestError: LINK_UNKNOWN.
-        """
-        found = self.links.get(name)
-        if found is None:
-            names.check(name)
-            raise self._no_link(name)
-        return found
+        shown |= attributes.in_force(self._context.config, self._full(name, row))
+        if isinstance(known, Remote):
+            shown |= {"target": known.target, "manager": known.manager}
+        if not isinstance(known, Queue):
+            return shown
+        found = self.template_of(name)
+        shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
+        return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of the remote queues that lead over the link to *manager*."""
@@ -356,24 +350,8 @@ class Catalogue:
             if isinstance(found, Remote) and found.manager == manager:
                 yield name
 
-    def _no_queue(self, name: str) -> RequestError:
-        self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
-        meant = nearest(name, self.queues)
-        target, manager = names.split(name)
-        hint = f"did you mean {meant}? if not, create" if meant else "create"
-        how = f"queue create {name}" if target else f"link create {manager} HOST:PORT"
-        return RequestError(
-            ErrorCode.QUEUE_UNKNOWN,
-            f"queue {name} does not exist here; {hint} it with: qmctl {how}",
-        )
-
-    def _no_link(self, name: str) -> RequestError:
-        return RequestError(
-            ErrorCode.LINK_UNKNOWN,
-            f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",
-        )
-
-    def _next_queue_id(self) -> int:
+    def next_queue_id(self) -> int:
+        """Return a queue id that was never given before."""
         queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
         rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id

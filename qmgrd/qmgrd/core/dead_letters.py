@@ -58,8 +58,8 @@ class DeadLetters:
                 self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note)
             ):
                 queue.counters.dead += 1
-                facts = {"queue": queue.name, "to": name, "why": name_of(cause.code)}
-                self._context.event("message dead-lettered", **facts)
+                why = name_of(cause.code)
+                self._context.event("message dead-lettered", queue=queue.name, to=name, why=why)
                 return True
         self._context.event("dead letter has no place", queue=queue.name, why=name_of(cause.code))
         return False

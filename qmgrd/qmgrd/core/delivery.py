@@ -1,8 +1,8 @@
 """Consumers and gets: who is handed which message, and when.
 
 Who takes what comes stands in its queue's rotation, and so does who has a selector. Who selects
-through an index does not: it is looked after when something comes that the index has for it, so that
-thousands may wait, each for an answer of its own.
+through an index does not: it is looked after when something comes that the index has for it, so
+that thousands may wait, each for an answer of its own.
 """
 
 from collections import OrderedDict

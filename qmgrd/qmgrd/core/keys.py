@@ -7,6 +7,7 @@
     02     link name                                      link row (msgpack map)
     03     queue manager name                             store id pinned to it (16 bytes)
     04     queue id (u32)                                 counters row
+    05     pattern of names                               template row (msgpack map)
     10     queue id, lane (u8), 9 - priority, arrival     entry
     11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
            (of a transmission queue: u8 length and name of the target before the origin)
@@ -36,6 +37,7 @@ FORMAT = 3
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
+SPACE_TEMPLATE = b"\x05"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
 SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"

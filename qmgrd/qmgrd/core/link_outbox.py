@@ -83,7 +83,7 @@ class LinkOutbox(Outbox):
         }
 
     def records(self, count: int) -> Iterator[tuple[str, bytes, Extra]]:
-        """Yield target, record and extra of up to *count* of the next ids, as the window lets them go.
+        """Yield target, record and extra of up to *count* of the next ids, within the window.
 
         An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
         for it. Call :meth:`set_aside` afterwards.

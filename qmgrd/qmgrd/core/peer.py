@@ -98,7 +98,7 @@ class Peer:
                 answers.append(self._answer(message))
             elif type(message) is m.Settle and len(message.handles) > SETTLE_BYTES:
                 for part in parts_of(message, SETTLE_HANDLES):
-                    self._intake.message(self.number, part, len(part.handles))
+                    self._intake.message(self.number, part, len(part.settle.handles))
             else:
                 self._intake.message(self.number, message, size_bytes)
         if connection.error is not None:

@@ -26,6 +26,7 @@ _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",
     keys.SPACE_LINK: "the definition of link",
     keys.SPACE_PEER: "the store id of queue manager",
+    keys.SPACE_TEMPLATE: "the definition of template",
 }
 _BY_NUMBER = {
     keys.SPACE_COUNTERS: "the counters of queue",

@@ -1,5 +1,5 @@
-"""What a get, a consumer or a browse selects: by UID, correlation id or group through an index, at a
-cost that does not depend on depth; or by a selector, which looks at each message once.
+"""What a get, a consumer or a browse selects: by UID, correlation id or group through an index, at
+a cost that does not depend on depth; or by a selector, which looks at each message once.
 """
 
 from collections.abc import Callable

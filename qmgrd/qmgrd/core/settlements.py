@@ -1,4 +1,4 @@
-"""What consumers say of the messages they hold, and what becomes of those of whom nothing is heard."""
+"""What consumers say of messages they hold, and what becomes of those of whom nothing is heard."""
 
 from collections import deque
 

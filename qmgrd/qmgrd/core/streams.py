@@ -180,7 +180,7 @@ class Streams:
         return answers
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
-        """Commit a unit of work, numbered like a put, so that it is answered again if sent again."""
+        """Commit a unit of work, numbered like a put: sent again, it is answered as at first."""
         sender = session.streams.get(message.stream)
         if not isinstance(sender, Producer):
             raise StreamUnknown(message.stream)

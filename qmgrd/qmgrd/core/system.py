@@ -1,11 +1,34 @@
-"""The queues that the queue manager needs itself: made when there is something for them."""
+"""The queues that the queue manager needs itself. Each is made when it is first used."""
 
 from typing import Any
 
-PREFIX = "SYSTEM."
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+PREFIX = "SYSTEM."  # of names that people do not give away
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 EVENTS = "SYSTEM.EVENTS"
+# What each is made with. Events nobody reads make room for newer ones.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     DEAD_LETTERS: {},
     EVENTS: {"depth_max": 10_000, "overflow": "discard-oldest"},
 }
+
+
+def check_free(name: str) -> None:
+    """Raise NAME_INVALID where *name* is no one's to give but the queue manager's."""
+    if name.startswith(PREFIX) and name not in ATTRIBUTES:
+        raise RequestError(
+            ErrorCode.NAME_INVALID,
+            f"{name}: names that start with {PREFIX} are reserved for the queue manager's own "
+            "queues; choose another",
+        )
+
+
+def check_deletable(name: str) -> None:
+    """Raise QUEUE_IS_SYSTEM where the queue manager needs the queue *name*."""
+    if name in ATTRIBUTES:
+        raise RequestError(
+            ErrorCode.QUEUE_IS_SYSTEM,
+            f"{name} is needed by the queue manager itself and cannot be deleted; empty it with: "
+            f"qmctl queue purge {name}",
+        )

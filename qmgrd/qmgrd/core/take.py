@@ -86,7 +86,7 @@ def _scan(
          correlation, group, envelope, body) = (
             unpack(value) if length > _LEAST_BYTES else _NO_HEADS
         )  # fmt: skip
-        if 0 < expires_ms <= now_ms and flags != entries.UNREADABLE:
+        if 0 < expires_ms <= now_ms:
             continue
         note = b""
         if (

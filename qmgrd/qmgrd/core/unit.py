@@ -1,8 +1,8 @@
 """A unit of work: puts and gets that happen all together, or not at all. It lives in memory.
 
-    put ──▶ held: checked, stamped, its place kept ──commit──▶ appended in that place
-    get ──▶ leased, without a deadline             ──commit──▶ removed
-                                                   ──backout──▶ nothing was put; what was got is back
+    put ──▶ held: checked, stamped, its place kept──commit──▶ appended in that place
+    get ──▶ leased, without a deadline            ──commit──▶ removed
+                                                  ──backout──▶ nothing was put, what was got is back
 
 All of a commit is in one turn, so that it is atomic over crashes; nothing of it is stored before.
 """

@@ -5,12 +5,14 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import lane, overflow, put, settle
+from qmgrd.core import lane, overflow, settle
+from qmgrd.core import put as puts
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.lease import Lease
+from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
 from qmgrd.core.returns import BACKED_OUT, How, Returns
 from qmgrd.core.session import Session
@@ -75,7 +77,7 @@ class Units:
                 _add_stamp(stamped, index, int.from_bytes(prepared.trailer[-8:], "big"))
         self._context.send(session.connection, m.Ok(message.request_id, [refused, stamped]))
 
-    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> put.Prepared:
+    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
         """Add a put to *unit*.
 
         Raises:
@@ -87,7 +89,7 @@ class Units:
             raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
         overflow.make_room(context, self._dead_letters, queue, 1, len(record))
         limit = queue.longest(context.config.limits.message_max_bytes)
-        prepared = put.prepare(
+        prepared = puts.prepare(
             queue, context.tx, context.now, context.stamper, record, limit, bound_for
         )
         arrival = 0 if queue.is_transmission else queue.next_arrival()
@@ -143,7 +145,9 @@ class Units:
         context.reserve([held.prepared.record for held in unit.puts])
         self._close(session, unit)
         for queue, prepared, arrival, _ in unit.let_go():
-            context.rows += put.append(queue, context.tx, prepared, arrival or queue.next_arrival())
+            context.rows += puts.append(
+                queue, context.tx, prepared, arrival or queue.next_arrival()
+            )
             context.touch(queue)
         for lessee in unit.lessees.values():
             queue = lessee.queue
@@ -162,12 +166,12 @@ class Units:
                 ErrorCode.UNIT_BACKED_OUT,
                 f"unit {unit.number} was backed out: queue {gone[0]} was deleted meanwhile",
             )
-        puts, gets = len(unit.puts), unit.gets
-        if (puts, gets) != (message.puts, message.gets):
+        held, gets = len(unit.puts), unit.gets
+        if (held, gets) != (message.puts, message.gets):
             self.undo(session, unit)
             raise RequestError(
                 ErrorCode.UNIT_INCOMPLETE,
-                f"unit {unit.number} holds {puts} puts and {gets} gets, its commit says "
+                f"unit {unit.number} holds {held} puts and {gets} gets, its commit says "
                 f"{message.puts} and {message.gets}: it was backed out",
             )
 

@@ -8,6 +8,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
+from qmgrd.core.named import KINDS
 from qmgrd.ops.verify import LEAK, name_in
 from qmgrd.ops.verify_definitions import NONSENSE, SPACES
 from qmgrd.store.image import faults_of_pages, open_image
@@ -110,7 +111,7 @@ def _queues(tx: Transaction) -> list[dict[str, Any]]:
     for key, value in tx.scan(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
         try:
             row = unpack(rows.unseal(key, value))
-            if row["kind"] != "remote":
+            if row["kind"] not in KINDS:
                 found.append(_queue(tx, key[1:].decode(errors="replace"), row))
         except NONSENSE:
             continue
@@ -128,7 +129,7 @@ def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
         priority, _ = keys.place(key)
         depth += 1
         size += entries.record_bytes(entry)
-        if entry.kind != entries.UNREADABLE:
+        if entry.flags != entries.UNREADABLE:
             oldest_us = entry.put_us if oldest_us is None else min(entry.put_us, oldest_us)
         priorities[priority] = priorities.get(priority, 0) + 1
     aside = keys.lane(queue_id, keys.LANE_DAMAGED)

@@ -29,6 +29,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
+from qmgrd.core.named import KINDS
 from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
 from qmgrd.store.image import open_image
 from qmgrd.store.inspect import StoreUnreadable
@@ -221,7 +222,7 @@ def describe(data: Path) -> dict[str, Any]:
             queues = [
                 _queue(tx, key[1:].decode(), row, ranges)
                 for key, row in defined
-                if row["kind"] != "remote"
+                if row["kind"] not in KINDS
             ]
     finally:
         image.close()

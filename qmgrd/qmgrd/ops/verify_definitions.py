@@ -8,9 +8,10 @@ from typing import Any
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
-from qmgrd.core import keys, link_inbox, producer
+from qmgrd.core import keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
+from qmgrd.core.templates import check_pattern
 from qmgrd.ops.finding import Findings
 
 SINGLE = {
@@ -32,6 +33,7 @@ SPACES = {  # and what their rows are
     keys.SPACE_LINK: "definitions of links",
     keys.SPACE_PEER: "store ids of peers",
     keys.SPACE_COUNTERS: "counters",
+    keys.SPACE_TEMPLATE: "definitions of templates",
     keys.SPACE_MESSAGE: "messages",
     keys.SPACE_UID: "UID index",
     keys.SPACE_ORIGIN: "highest timestamps",
@@ -41,7 +43,7 @@ SPACES = {  # and what their rows are
     keys.SPACE_BODY: "pieces of long messages",
     keys.SPACE_JOB: "jobs",
 }
-KINDS = ("local", "remote", "transmission")
+KINDS = ("local", "remote", "transmission")  # by what their names are
 JOBS = ("purge", "drop", "retention")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 END = b"\xff" * 64  # behind all keys of a store
@@ -53,7 +55,7 @@ class Defined:
     """What a store defines, as far as it can be read."""
 
     queues: dict[int, str] = field(default_factory=dict)  # id to name, but for remote ones
-    remote: list[str] = field(default_factory=list)
+    remote: list[str] = field(default_factory=list)  # and aliases: they have no id
     links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
     is_whole: bool = True  # no row that defines something is damaged
@@ -78,7 +80,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
                 "content", keys.NEXT_QUEUE, f"queue {name} has id {queue_id}, the next is {next_id}"
             )
     _check_pairs(found, defined)
-    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, *STREAMS):
+    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_TEMPLATE, *STREAMS):
         _check_rows(found, tx, space)
     return defined
 
@@ -128,7 +130,7 @@ def _read_queues(found: Findings, tx: Transaction, defined: Defined) -> None:
         if read is None:
             continue
         name, kind, queue_id = read
-        if kind == "remote":
+        if kind in named.KINDS:
             defined.remote.append(name)
             continue
         if queue_id in defined.queues:
@@ -144,7 +146,8 @@ def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
     name, facts = key[1:].decode(), unpack(row)
     target, manager = names.split(name)
     kind = facts["kind"]
-    if kind != KINDS[(not target) + bool(manager)]:
+    is_alias = kind == "alias" and target and not manager and names.split(facts["alias_of"])[0]
+    if not is_alias and kind != KINDS[(not target) + bool(manager)]:
         raise ValueError(f"{name} is no {kind} queue")
     return name, kind, int(facts["queue_id"])
 
@@ -201,6 +204,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
     """Check the rows of *space* that stand for themselves."""
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
+        keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),
         keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
         keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
     }.get(space, lambda key, row: None)
@@ -210,4 +214,11 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
         elif space == keys.SPACE_PEER and len(row) != 16:
             found.add("content", key, f"a store id of {len(row)} bytes, not 16")
         else:
-            _decoded(found, key, row, "a window", decode)
+            what = "a template" if space == keys.SPACE_TEMPLATE else "a window"
+            _decoded(found, key, row, what, decode)
+
+
+def _template(pattern: str, facts: dict[str, Any]) -> None:
+    check_pattern(pattern)
+    if type(facts) is not dict:
+        raise ValueError("no map")

@@ -71,7 +71,7 @@ def _check_stray(
         count += 1
         if space == keys.SPACE_MESSAGE:
             entry = entries.decode(value)
-            if entry.kind == entries.IN_ROWS:
+            if entry.in_rows:
                 checked.bodies.add(_body_id(entry))
     found.looked_at(count)
     if queue_id in defined.dropped or not defined.is_whole:
@@ -146,7 +146,7 @@ class QueueCheck:
             self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
             return
         entry = entries.decode(value)
-        is_whole = entry.kind != entries.IN_ROWS or self._check_body(key, entry)
+        is_whole = not entry.in_rows or self._check_body(key, entry)
         if key[5] == keys.LANE_DAMAGED:
             self._checked.set_aside += 1
             return
@@ -157,7 +157,7 @@ class QueueCheck:
             self.first_arrival = arrival
         if not is_whole:
             self._unsound.add(key[5:])
-        elif entry.kind == entries.UNREADABLE:
+        elif entry.flags == entries.UNREADABLE:
             self._damaged("entry", key, "its head makes no sense")
         elif not entries.sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")

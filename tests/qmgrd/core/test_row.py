@@ -88,6 +88,7 @@ def test_value_too_short_for_a_seal_is_damaged(value: bytes) -> None:
             "the definition of queue ORDERS\N{REPLACEMENT CHARACTER}:",
         ),
         (keys.SPACE_LINK + b"NYC", "the definition of link NYC:"),
+        (keys.SPACE_TEMPLATE + b"APP.*", "the definition of template APP.*:"),
         (keys.SPACE_PEER + b"NYC", "the store id of queue manager NYC:"),
         (keys.of_queue(keys.SPACE_COUNTERS, 3), "the counters of queue id 3:"),
         (keys.SPACE_PRODUCER + b"P" * 16, f"the window of producer {b'P'.hex() * 16}:"),

@@ -23,6 +23,8 @@ def fill(manager: Manager) -> Client:
     client = manager.connect()
     client.ask(m.QueueCreate, "Q", {"depth_max": 1_000})
     client.ask(m.QueueCreate, "EMPTY")
+    client.ask(m.QueueCreate, "ALIAS", {"alias_of": "F@NYC"})
+    client.ask(m.TemplateSet, "EMP*", {"retry_factor": 1.5})
     client.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
     client.ask(m.QueueCreate, "F@NYC")
     for priority in (0, 4, 9):

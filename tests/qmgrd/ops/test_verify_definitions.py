@@ -34,6 +34,12 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("seal", keys.NEXT_QUEUE, flip(keys.NEXT_QUEUE)),
     ("seal", keys.SPACE_QUEUE + b"@NYC", flip(keys.SPACE_QUEUE)),
     ("seal", keys.SPACE_LINK + b"NYC", flip(keys.SPACE_LINK)),
+    ("seal", keys.SPACE_TEMPLATE + b"EMP*", flip(keys.SPACE_TEMPLATE)),
+    ("content", keys.SPACE_TEMPLATE + b"a b", put_sealed(keys.SPACE_TEMPLATE + b"a b", b"\x80")),
+    ("content", keys.SPACE_TEMPLATE + b"B*", put_sealed(keys.SPACE_TEMPLATE + b"B*", b"\x90")),
+    ("content", keys.SPACE_QUEUE + b"X", put_sealed(
+        keys.SPACE_QUEUE + b"X", pack({"kind": "alias", "queue_id": 0, "alias_of": "@NYC"})
+    )),
     ("seal", keys.of_queue(keys.SPACE_COUNTERS, 1), flip(keys.SPACE_COUNTERS, 9)),
     ("seal", OUTBOX, flip(OUTBOX)),
     ("seal", keys.job(9), flip(keys.job(9))),

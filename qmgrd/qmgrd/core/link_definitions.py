@@ -1,0 +1,147 @@
+"""The links that are defined: their rows, and the objects made of them.
+
+A link comes with its transmission queue, and goes with it.
+"""
+
+from typing import Any
+
+from qmgr_protocol import name as names
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgrd.core import attributes, keys
+from qmgrd.core import row as rows
+from qmgrd.core.amount import amount
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.link import Link, LinkState
+from qmgrd.core.missing import no_link
+
+# Why a link is refused that may go on with its peer as a new stream.
+ACCEPTABLE = frozenset({
+    ErrorCode.PEER_STORE_CHANGED, ErrorCode.RESTORED, ErrorCode.PEER_RESTORED,
+    ErrorCode.STORE_DAMAGED,
+})  # fmt: skip
+
+
+class LinkDefinitions:
+    """Defines, alters and forgets the links of a catalogue, which holds them."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+
+    def load(self) -> None:
+        """Read all rows, when those of the queues have been read.
+
+        Raises:
+            RowDamaged: one is, or there is a transmission queue of one that is missing.
+        """
+        catalogue = self._catalogue
+        for key, row in rows.scan(self._context.tx, keys.SPACE_LINK):
+            self._add(key[1:].decode(), unpack(row))
+        for queue in catalogue.by_id.values():
+            if queue.is_transmission and queue.name[1:] not in catalogue.links:
+                raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
+
+    def create(self, name: str, given: dict[str, Any]) -> Link:
+        """Define a link and its transmission queue; the same definition again changes nothing.
+
+        Raises:
+            RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
+        """
+        row = attributes.link_attributes(name, given)
+        known = self._catalogue.links.get(name)
+        if known is not None:
+            if known.addresses != row["addresses"]:
+                raise RequestError(
+                    ErrorCode.LINK_EXISTS,
+                    f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
+                    f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
+                )
+            return known
+        if name == self._context.name:
+            raise RequestError(
+                ErrorCode.PEER_WRONG,
+                f"{name} is this queue manager itself; give the link the name of the other one, "
+                "to which it leads",
+            )
+        limit = self._context.config.limits.links_max
+        if len(self._catalogue.links) >= limit:
+            raise RequestError(
+                ErrorCode.LINKS_EXHAUSTED,
+                f"{amount(len(self._catalogue.links), 'link')}, at most {limit}",
+            )
+        self._catalogue.check_room()
+        row["queue_id"] = self._catalogue.next_queue_id()
+        self._catalogue.store_queue(
+            f"@{name}", {"kind": "transmission", "queue_id": row["queue_id"]}
+        )
+        self.store(name, row)
+        return self._add(name, row)
+
+    def _add(self, name: str, row: dict[str, Any]) -> Link:
+        link = Link(name, row, self._catalogue.by_id[row["queue_id"]], self._context)
+        self._catalogue.links[name] = link
+        return link
+
+    def store(self, name: str, row: dict[str, Any]) -> None:
+        """Write the row of a link."""
+        rows.put(self._context.tx, keys.SPACE_LINK + name.encode(), pack(row))
+        self._context.wrote = True
+
+    def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
+        """Give a link other addresses for good; return those that are others now: [old, new].
+
+        Raises:
+            RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
+        """
+        link = self.find(name)
+        before, after = link.addresses, attributes.link_addresses(name, changes, ["addresses"])
+        if after == before:
+            return {}
+        link.row["addresses"] = after
+        self.store(name, link.row)
+        return {"addresses": [before, after]}
+
+    def accept_peer(self, name: str) -> None:
+        """Have a refused link go on with its peer as that is now, as a new stream.
+
+        Raises:
+            RequestError: LINK_UNKNOWN, VALUE_INVALID where that would not help the link.
+        """
+        link = self.find(name)
+        if link.state is not LinkState.REFUSED:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} is {link.state.value}, not refused: there is nothing to accept",
+            )
+        if link.refused_code not in ACCEPTABLE:
+            mend = f"see: qmctl link show {name}; mend that, then say: qmctl link start {name}"
+            if link.refused_code == ErrorCode.PEER_WRONG:
+                mend = f"correct the address with: qmctl link alter {name} HOST:PORT"
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"link {name} was refused with {name_of(link.refused_code)}, which accepting the "
+                f"peer would not mend; {mend}",
+            )
+        link.accept(self._catalogue.next_queue_id())
+        self.store(name, link.row)
+
+    def remove(self, name: str) -> None:
+        """Forget a link and its transmission queue."""
+        link = self._catalogue.links.pop(name)
+        self._context.tx.delete(keys.SPACE_LINK + name.encode())
+        self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
+        self._catalogue.remove_queue(f"@{name}")
+
+    def find(self, name: str) -> Link:
+        """Return the link *name*.
+
+        Raises:
+            RequestError: LINK_UNKNOWN.
+        """
+        found = self._catalogue.links.get(name)
+        if found is None:
+            names.check(name)
+            raise no_link(name)
+        return found

@@ -1,0 +1,35 @@
+"""The verbs of administration without async, against a real daemon."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from qmgr_client import aio_admin
+from qmgr_client.blocking import connect
+from qmgr_client.blocking_admin import Admin
+from qmgr_protocol.errors import ErrorCode, RequestError
+from tests.qmgr_client.test_blocking import Server
+
+VERBS = [name for name in vars(aio_admin.Admin) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
+    ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in (Admin, aio_admin.Admin))
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+
+
+def test_templates_and_aliases(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, connect(server.address) as client:
+        client.queue_create("APP.A", {"depth_max": 3})
+        client.queue_create("SALES", {"alias_of": "APP.A"})
+        client.put("SALES", b"x")
+        assert client.queue_show("APP.A")["depth"] == 1
+        assert client.queue_alter("APP.A", {"retry_factor": 2.5})["retry_factor"] == 2.5
+        assert client.template_set("APP.*", {"lease_ms": 100})["queues"] == 1
+        assert [row["pattern"] for row in client.template_list()] == ["APP.*"]
+        assert client.template_delete("APP.*")["queues"] == 1
+        with pytest.raises(RequestError) as caught:
+            client.template_delete("APP.*")
+        assert caught.value.code == ErrorCode.TEMPLATE_UNKNOWN
