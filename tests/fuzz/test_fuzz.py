@@ -9,11 +9,12 @@ import pytest
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
-from qmgrd.core.delivery import Delivery
+from qmgrd.core import settle
 from qmgrd.core.link import Link
 from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.queue import Queue
 from qmgrd.core.selector_parser import _Parser
+from qmgrd.core.settlements import Settlements
 from qmgrd.core.turn import TurnFailed
 from tests.fuzz.__main__ import main
 from tests.fuzz.core import fuzz_core
@@ -111,16 +112,15 @@ def test_limit_that_is_not_held_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A settle of what lies on a transmission queue leaves a hole in a link's ids."""
 
-    def planted(self: Delivery, session: Any, message: m.Settle) -> None:
+    def planted(self: Settlements, session: Any, message: m.Settle) -> None:
         session.settled_id = message.settle_id
         for queue in self._catalogue.by_id.values():
             if queue.is_transmission:
-                queue.ack_all(
-                    self._context.tx, m.HANDLE.pack(9, queue.counters.next_arrival - 1, 0)
-                )
+                handle = m.HANDLE.pack(9, queue.counters.next_arrival - 1, 0)
+                settle.ack_all(queue, self._context.tx, self._context.now, handle)
                 self._context.touch(queue)
 
-    monkeypatch.setattr(Delivery, "settle", planted)
+    monkeypatch.setattr(Settlements, "settle", planted)
     assert found(fuzz_core)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.states import Side
@@ -229,8 +230,7 @@ class Wire:
         )
         if type(answer) is m.Ok:
             return []
-        cut = m.DELIVERY_BYTES
-        return [(answer.queue_id, *m.DELIVERY.unpack_from(x), x[cut:]) for x in answer.items]
+        return [(answer.queue_id, *_apart(item)) for item in answer.items]
 
     def ack(self, *leases: tuple[Any, ...]) -> list[list[int]]:
         """Acknowledge; return what could not be."""
@@ -277,3 +277,9 @@ class Producer:
         self.seen = self.commit_id = answer.commit_id
         refused: list[list[Any]] = answer.refused
         return refused
+
+
+def _apart(item: bytes) -> tuple[Any, ...]:
+    """Return the head of a delivery item, field by field, and its record."""
+    behind = item[m.DELIVERY_BYTES :]
+    return *m.DELIVERY.unpack_from(item), behind[: records.size_of(behind)]

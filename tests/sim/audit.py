@@ -111,7 +111,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
     expected: set[bytes] = set()
     for key, value in rows_of(node.store, keys.SPACE_MESSAGE):
         entry = entries.decode(value)
-        if entry.kind == entries.IN_ROWS:
+        if entry.in_rows:
             body_id = int.from_bytes(entry.rest[:8], "big")
             count = entries.rows_of(entries.record_bytes(entry))
             expected |= {keys.body(body_id, chunk) for chunk in range(count)}

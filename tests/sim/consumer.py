@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from tests.sim.client import Client
 from tests.sim.lab import Lab
@@ -140,6 +141,7 @@ class Consumer(Client):
     def _delivered(self, deliver: m.Deliver) -> None:
         for item in deliver.items:
             record = item[m.DELIVERY_BYTES :]
+            record = record[: records.size_of(record)]
             put = self.lab.ledger.of(record)
             fact = f"message {put.serial} to {self.name}"
             require(self.credit > 0 and self.credit_bytes > 0, "credit_is_respected", fact)

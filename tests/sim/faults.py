@@ -159,7 +159,7 @@ def rot(world: "World") -> bool:
     key = keys.message(queue_id, keys.LANE_READY, priority, arrival)
     entry = entries.decode(rows[key])
     start = records.HEAD_BYTES  # of the body: its first bytes say nothing that is needed here
-    if entry.kind == entries.IN_ROWS:
+    if entry.in_rows:
         key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
     else:
         start += entries.HEAD_BYTES

@@ -12,18 +12,19 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
-from qmgrd.core import attributes, streams
+from qmgrd.core import attributes, settle, streams
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Outcome
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.kv import Now, Transaction
-from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.lease import Consumer
 from qmgrd.core.link import Link, LinkState
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
+from qmgrd.core.settlements import Settlements
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.turn import Turns
 from tests.sim.ledger import Violated
@@ -171,37 +172,32 @@ def as_holder(queue: Queue, handles: bytes) -> bytes:
 
 
 def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
-    ack = Queue.ack_all
+    ack = settle.ack_all
     monkeypatch.setattr(
-        Queue, "ack_all", lambda self, tx, handles: ack(self, tx, as_holder(self, handles))
-    )
+        settle, "ack_all",
+        lambda queue, tx, now, handles: ack(queue, tx, now, as_holder(queue, handles)),
+    )  # fmt: skip
     assert_caught({"settled_by_its_holder"})
 
 
 def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Queue, "ack_all", lambda self, tx, handles: [])
+    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles: [])
     assert_caught({"settled_is_durable"})
 
 
 def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
-    release_all = Queue.release_all
-    monkeypatch.setattr(
-        Queue,
-        "release_all",
-        lambda self, tx, handles: release_all(self, tx, as_holder(self, handles)),
-    )
+    one_by_one = Settlements._one_by_one
+
+    def as_anybody(self: Settlements, session: Any, queue: Queue, message: m.Settle) -> Any:
+        handles = as_holder(queue, message.handles)
+        return one_by_one(self, session, queue, message._replace(handles=handles))
+
+    monkeypatch.setattr(Settlements, "_one_by_one", as_anybody)
     assert_caught({"delivered_again_has_a_cause"})
 
 
 def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
-    come_back = Queue.come_back
-
-    def lazy(self: Queue, tx: Transaction, lease: Lease, *, failed: bool) -> None:
-        heads = self.heads[:]
-        come_back(self, tx, lease, failed=failed)
-        self.heads[:] = heads
-
-    monkeypatch.setattr(Queue, "come_back", lazy)
+    monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival: None)
     assert_caught({"ready_is_found"})
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes, selection
+from qmgrd.core import keys, selection
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.selector import Selector
-from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, tail_of
+from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -61,13 +61,6 @@ def browse(
     return Page(items, None, looked_at)
 
 
-def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
-    """Return whether a message is still one: not expired, not gone with a restart."""
-    return not (
-        0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
-    )
-
-
 def _item(
     queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, record: bytes, priority: int,
     arrival: int,
@@ -75,8 +68,7 @@ def _item(
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before)
     if arrival in queue.leases:
         state |= STATE_LEASED
-    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
-    more, tail = tail_of(now, entry.expires_ms, note)
+    more, tail = tail_of(queue, tx, now, entry, arrival)
     # No lease number: who browses must not be able to settle for others.
     head = DELIVERY.pack(
         priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us

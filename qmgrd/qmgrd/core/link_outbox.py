@@ -16,9 +16,9 @@ from qmgr_protocol.window import Outbox
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
 from qmgrd.core import row as rows
-from qmgrd.core.browse import is_there
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
+from qmgrd.core.take import is_there
 
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.

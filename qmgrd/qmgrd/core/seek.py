@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane, notes, selection
-from qmgrd.core.browse import indexed, is_there
+from qmgrd.core import keys, lane, selection
+from qmgrd.core.browse import indexed
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
-from qmgrd.core.take import DELIVER_MAX_BYTES, state_of, tail_of
+from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -47,11 +47,13 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         if arrival not in queue.leases:
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
-                if items and size + len(sound.record) > DELIVER_MAX_BYTES:
+                more, tail = tail_of(queue, tx, now, sound.entry, arrival)
+                item_bytes = len(sound.record) + len(tail)
+                if items and size + item_bytes > DELIVER_MAX_BYTES:
                     at_end = False
                     break
-                items.append(_lease(queue, tx, now, consumer, key, sound))
-                size += len(sound.record)
+                items.append(_lease(queue, now, consumer, key, sound, more) + tail)
+                size += item_bytes
         if not consumer.prefix:
             consumer.heads[priority] = arrival + 1
     consumer.credit_messages -= len(items)
@@ -81,9 +83,9 @@ def _wanted(
 
 
 def _lease(
-    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, key: bytes, sound: entries.Sound
+    queue: "Queue", now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
 ) -> bytes:
-    """Lease a message; return it as a delivery item."""
+    """Lease a message; return it as a delivery item, but for what follows the record."""
     entry, record, trailer, checksum = sound
     priority, arrival = keys.place(key)
     number = checksum >> MARK_SHIFT << COUNT_BITS | queue.ids.leases(1)
@@ -92,13 +94,11 @@ def _lease(
         queue.origins.index_key(trailer), is_plain=False,
     )  # fmt: skip
     queue.leases[arrival] = consumer.lessee.leases[arrival] = lease
-    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
-    more, tail = tail_of(now, entry.expires_ms, note)
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before) | more
     head = DELIVERY.pack(
         priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
     )
-    return head + record + tail
+    return head + record
 
 
 def _candidates(

@@ -7,7 +7,7 @@ or is gone with a restart, is stepped over: the schedule and a job remove it.
 """
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
@@ -67,7 +67,7 @@ def _scan(
     Returns the bytes of all items and the priority to seek next, -1 where there is no more.
     """
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
-    own, now_ms, deadline_ms = lessee.leases, now.ms, now.ms + consumer.lease_ms
+    own, deadline_ms = lessee.leases, now.ms + consumer.lease_ms
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
     number = queue.ids.leases(count) - 1
@@ -86,60 +86,72 @@ def _scan(
          correlation, group, envelope, body) = (
             unpack(value) if length > _LEAST_BYTES else _NO_HEADS
         )  # fmt: skip
-        if 0 < expires_ms <= now_ms:
-            continue
-        note = b""
+        more, tail = 0, b""
         if (
-            flags or target or group
+            flags or target or group or expires_ms
             or length != _LEAST_BYTES + correlation + envelope + body + origin
             or crc32(value[_SUMMED_AT:]) != checksum
         ):  # fmt: skip
-            opened = _open(queue, tx, arrival, key, value, damaged)
+            opened = _open(queue, tx, now, arrival, key, value, damaged)
             if opened is None:
                 continue
-            (delivered, failed, put_us), record, trailer, checksum, note = opened
+            (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
             is_plain = False
         else:
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
-        if items and size + length > DELIVER_MAX_BYTES:
+        size += length + len(tail)
+        if items and size > DELIVER_MAX_BYTES:
             heads[found] = arrival  # It is the first of the next frame.
-            return size, -1
+            return size - length - len(tail), -1
         number += 1
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
         lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
                  is_plain)  # fmt: skip
         leases[arrival] = own[arrival] = new_lease(Lease, lease)  # As Lease(*lease), only faster.
-        state = state_of(delivered, arrival, maybe_before)
-        if expires_ms or note:
-            more, tail = tail_of(now, expires_ms, note)
-            state |= more
-            record += tail
-        items.append(_pack_item(found, arrival, handle, delivered, failed, state, put_us) + record)
-        size += length
+        state = state_of(delivered, arrival, maybe_before) | more
+        item = _pack_item(found, arrival, handle, delivered, failed, state, put_us)
+        items.append(item + record + tail)
         if len(items) == count or size >= consumer.credit_bytes:
             return size, found
     return size, -1
 
 
-def _open(
-    queue: "Queue", tx: Transaction, arrival: int, key: bytes, value: bytes,
-    damaged: list[tuple[bytes, bytes]],
-) -> tuple[tuple[int, int, int], bytes, bytes, int, bytes] | None:  # fmt: skip
-    """Return counts and put time, record, UID, checksum and note of what is not plain.
+class _Opened(NamedTuple):
+    counts: tuple[int, int, int]  # delivered, failed, put time
+    record: bytes
+    trailer: bytes
+    checksum: int
+    more: int  # of its state
+    tail: bytes  # what follows the record
 
-    None of what cannot be had: it is *damaged*, or gone with a restart.
+
+def _open(
+    queue: "Queue", tx: Transaction, now: Now, arrival: int, key: bytes, value: bytes,
+    damaged: list[tuple[bytes, bytes]],
+) -> _Opened | None:  # fmt: skip
+    """Return what is to be known of a message that is not plain.
+
+    None of what cannot be had: it is *damaged*, expired, or gone with a restart.
     """
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
         return None
     entry, record, trailer, checksum = sound
-    if entry.volatile and queue.is_lost(entry, arrival):
+    if not is_there(queue, entry, arrival, now):
         return None
-    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
-    return (entry.delivered, entry.failed, entry.put_us), record, trailer, checksum, note
+    more, tail = tail_of(queue, tx, now, entry, arrival)
+    counts = entry.delivered, entry.failed, entry.put_us
+    return _Opened(counts, record, trailer, checksum, more, tail)
+
+
+def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
+    """Return whether a message is still one: not expired, not gone with a restart."""
+    return not (
+        0 < entry.expires_ms <= now.ms or (entry.volatile and queue.is_lost(entry, arrival))
+    )
 
 
 def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
@@ -149,10 +161,13 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
     return STATE_MAYBE_REDELIVERED if arrival < maybe_before else 0
 
 
-def tail_of(now: Now, expires_ms: int, note: bytes) -> tuple[int, bytes]:
-    """Return what follows a record in a delivery, and what the state says of it."""
+def tail_of(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int
+) -> tuple[int, bytes]:
+    """Return what the state says of what follows a record in a delivery, and that."""
+    note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
     state, tail = (STATE_NOTED, note) if note else (0, b"")
-    if expires_ms:
+    if entry.expires_ms:
         state |= STATE_EXPIRES
-        tail = REMAINING.pack(max(expires_ms - now.ms, 0)) + tail
+        tail = REMAINING.pack(max(entry.expires_ms - now.ms, 0)) + tail
     return state, tail

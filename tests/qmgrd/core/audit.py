@@ -1,7 +1,7 @@
 """Holds what a manager stores and remembers against each other: raises where they disagree."""
 
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import index, keys
 from qmgrd.core import row as sealed
 from qmgrd.core.counters import Counters
 from qmgrd.core.queue import Queue
@@ -18,18 +18,20 @@ def audit(manager: Manager) -> None:
 
 
 def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
-    lane = keys.lane(queue.id, keys.LANE_READY)
-    index = keys.of_queue(keys.SPACE_UID, queue.id)
-    ready = {key: value for key, value in rows.items() if key.startswith(lane)}
-    uids = {key: value for key, value in rows.items() if key.startswith(index)}
+    ready = _living(rows, queue, keys.LANE_READY)
+    delayed = _living(rows, queue, keys.LANE_DELAYED)
+    uid_prefix = keys.of_queue(keys.SPACE_UID, queue.id)
+    uids = {key: value for key, value in rows.items() if key.startswith(uid_prefix)}
     counters = queue.counters
-    assert counters.depth == len(ready)
-    assert counters.depth == counters.puts - counters.acked - counters.purged - counters.damaged
+    assert (counters.depth, counters.delayed) == (len(ready), len(delayed))
+    gone = counters.acked + counters.purged + counters.damaged + counters.expired
+    gone += counters.dead + counters.moved + counters.lost
+    assert counters.depth + counters.delayed == counters.puts - gone
     assert counters.puts == counters.fast + counters.slow
-    assert len(uids) == len(ready)
     size = 0
     bodies: set[bytes] = set()
-    for key, value in ready.items():
+    _audit_rows(rows, queue)
+    for key, value in (ready | delayed).items():
         entry = entries.decode(value)
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
@@ -38,20 +40,63 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
         highest = sealed.unseal(origin, rows[origin])
         assert highest >= trailer[-8:], "the table of origins is below a message"
         size += entries.record_bytes(entry)
-        if entry.kind == entries.IN_ROWS:
+        if entry.in_rows:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
     assert counters.bytes == size
-    _audit_leases(queue, {keys.place(key) for key in ready})
+    _audit_leases(queue, {keys.place(key): entries.decode(value) for key, value in ready.items()})
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing,
-    known.maybe_before = counters.maybe_before  # nor does a start.
+    known.maybe_before = counters.maybe_before  # nor does a start,
+    known.next_arrival = counters.next_arrival  # nor what a unit of work keeps a place for.
     assert known == counters
     return bodies
 
 
-def _audit_leases(queue: Queue, places: set[tuple[int, int]]) -> None:
+def _lane(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
+    prefix = keys.lane(queue.id, lane)
+    return {key: value for key, value in rows.items() if key.startswith(prefix)}
+
+
+def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, bytes]:
+    """What a lane holds, but for what is gone with a restart and not swept yet."""
+    return {
+        key: value
+        for key, value in _lane(rows, queue, lane).items()
+        if not queue.is_lost(entries.decode(value), keys.place(key)[1])
+    }
+
+
+def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
+    """Each row that leads to a message belongs to one, and each message has all of its own."""
+    expected: set[bytes] = set()
+    for lane in (keys.LANE_READY, keys.LANE_DELAYED):
+        for key, value in _lane(rows, queue, lane).items():
+            entry, (priority, arrival) = entries.decode(value), keys.place(key)
+            trailer = entries.uid_trailer(entry)
+            expected.add(queue.origins.index_key(trailer, entry.target.encode()))
+            expected.update(index.timed_keys(queue.id, entry, lane, priority, arrival))
+            if lane == keys.LANE_READY and not queue.is_transmission:
+                front = entry.rest if not entry.in_rows else rows[keys.body(_body_id(entry), 0)]
+                expected.update(index.selection_keys(queue.id, front, priority, arrival))
+    spaces = (keys.SPACE_UID, keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE)
+    prefixes = tuple(keys.of_queue(space, queue.id) for space in spaces)
+    found = {key for key in rows if key.startswith(prefixes)}
+    due = {key for key in rows if key[:1] == keys.SPACE_DUE}
+    for key in due:
+        if keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_REMEMBERED):
+            found.discard(queue.origins.index_key(rows[key]))
+        elif keys.DUE.unpack(key)[2] == queue.id:
+            found.add(key)
+    assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
+
+
+def _body_id(entry: entries.Entry) -> int:
+    return int.from_bytes(entry.rest[:8], "big")
+
+
+def _audit_leases(queue: Queue, places: dict[tuple[int, int], entries.Entry]) -> None:
     for arrival, lease in queue.leases.items():
         assert (lease.priority, arrival) in places, "a lease of a message that is not there"
         assert lease.lessee.leases[arrival] is lease

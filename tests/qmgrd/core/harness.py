@@ -43,6 +43,7 @@ class Delivery(NamedTuple):
     state: int
     put_us: int
     record: bytes
+    tail: bytes = b""  # the time it has left, its note
 
     @property
     def body(self) -> bytes:
@@ -377,4 +378,6 @@ def items(message: m.Deliver) -> list[Delivery]:
 
 def delivery(queue_id: int, item: bytes) -> Delivery:
     head = m.DELIVERY.unpack_from(item)
-    return Delivery._make((queue_id, *head, item[m.DELIVERY_BYTES :]))
+    behind = item[m.DELIVERY_BYTES :]
+    cut = records.size_of(behind)
+    return Delivery._make((queue_id, *head, behind[:cut], behind[cut:]))

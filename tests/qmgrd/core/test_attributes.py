@@ -75,7 +75,7 @@ def test_queue_attribute_out_of_range_is_named(given: dict[str, Any], words: str
     assert caught.value.code == ErrorCode.VALUE_INVALID
 
 
-@pytest.mark.parametrize("attribute", QUEUE_LIMITS.keys() & QueueDefaults.model_fields)
+@pytest.mark.parametrize("attribute", sorted(QUEUE_LIMITS.keys() & QueueDefaults.model_fields))
 def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
     (quantity,) = QueueDefaults.model_fields[attribute].metadata
     assert QUEUE_LIMITS[attribute] == (quantity.low, quantity.high)

@@ -10,6 +10,7 @@ from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
 from qmgrd.core.queue import Queue
+from qmgrd.core.schedule import Schedule
 from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
@@ -25,7 +26,7 @@ def bodies(deliveries: list[Delivery]) -> list[bytes]:
 
 
 def test_queue_is_one_of_priorities_and_cleanly_closed_unless_told() -> None:
-    queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1, b""))
+    queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1, b""), Schedule())
     assert queue.prefixes[9] < queue.prefixes[0]
     assert queue.counters.maybe_before == 0
 

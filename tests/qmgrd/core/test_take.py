@@ -11,7 +11,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.messages import DELIVERY, HANDLE
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, settle
 from qmgrd.core import take as takes
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
@@ -19,6 +19,7 @@ from qmgrd.core.ids import COUNT_BITS, Ids
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
+from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
 
@@ -59,7 +60,7 @@ def damage(store: MemoryStore, at: list[tuple[int, int, int]]) -> None:
 def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any]) -> Any:
     """Return what is handed out, stored and counted."""
     store, counters = MemoryStore(), Counters(maybe_before=3)
-    queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1, b""))
+    queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1, b""), Schedule())
     queue.put(store, NOW, Stamper("QM1", 0), batch, 10**6)
     damage(store, at)
     consumer = Consumer(1, 1, queue, 10**6, 10**9, 1_000)
@@ -71,8 +72,10 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
         elif queue.leases:
             lease = list(queue.leases.values())[number % len(queue.leases)]
             handle = HANDLE.pack(lease.priority, lease.arrival, lease.number)
-            settle = queue.ack_all if what == "ack" else queue.release_all
-            seen.append(settle(store, handle))
+            if what == "ack":
+                seen.append(settle.ack_all(queue, store, NOW, handle))
+            else:
+                settle.come_back(queue, store, lease, failed=True)
     queue.flush(store)
     leases = [lease[:1] + lease[2:] for lease in queue.leases.values()]
     return seen, dict(store.rows), counters, leases, queue.heads
@@ -123,7 +126,7 @@ class Taker:
         self.store = CountingStore()
         self.counters = Counters()
         bounds = Bounds(10**6, 10**9, 1_000, 10**6)
-        self.queue = Queue(1, "Q", bounds, self.counters, Ids(1, b""))
+        self.queue = Queue(1, "Q", bounds, self.counters, Ids(1, b""), Schedule())
         self.stamper = Stamper("QM1", 0)
         self.consumer = Consumer(1, 1, self.queue, 10**6, 10**9, 1_000)
         self.put(*priorities)
