@@ -17,7 +17,7 @@ from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
-LOOKED_AT_MAX = 1_000  # messages for one page: a selector may want none of them
+LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page
 
 Place = tuple[int, int]
 
@@ -42,7 +42,7 @@ def browse(
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
         looked_at += 1
-        if looked_at > LOOKED_AT_MAX:
+        if looked_at - len(items) > LOOKED_AT_MAX:
             return Page(items, place, looked_at)
         if not is_there(queue, entry, arrival, now):
             place = priority, arrival

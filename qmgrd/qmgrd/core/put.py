@@ -80,10 +80,10 @@ def put(
         record = batch[index]
         if plain_max and record[4:5] == b"\0":
             run = batch[index : index + RUN_MAX_RECORDS]
-            count = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
+            count, used = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
-                rows += lane.ROWS_OF_A_PUT * count
+                rows += used
                 index += count
                 continue
         try:
@@ -102,15 +102,15 @@ def put(
 def _put_plain(
     queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
     plain_max: int, bound_for: bytes,
-) -> int:  # fmt: skip
-    """Append the plain records that *batch* begins with; return how many they were."""
+) -> tuple[int, int]:  # fmt: skip
+    """Append the plain records that *batch* begins with; return their number, and their rows'."""
     unpack, front, write = _HEAD.unpack_from, _FRONT.pack, tx.put
     counters, origin, timestamp = queue.counters, stamper.origin, stamper.last_us
     head = entries.encode_head(now.wall_us, bound_for)
     prefix_of = queue.plain_prefixes.get
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
     origin_bytes, arrival = len(origin), counters.next_arrival
-    size = 0
+    size = indexed = 0
     for record in batch:
         length = len(record)
         if not records.HEAD_BYTES <= length <= plain_max:
@@ -134,7 +134,7 @@ def _put_plain(
         write(key, b"".join((head, stamp, rest, trailer)))
         write(index_prefix + trailer, key[position_at:])
         if correlation:
-            queue.index_correlation(
+            indexed += queue.index_correlation(
                 tx, record[_CORRELATION_AT : _CORRELATION_AT + correlation], key
             )
         size += length
@@ -147,7 +147,7 @@ def _put_plain(
         counters.bytes += size + count * len(trailer)
         counters.puts += count
         counters.fast += count
-    return count
+    return count, lane.ROWS_OF_A_PUT * count + indexed
 
 
 def _room(queue: "Queue", batch: list[bytes]) -> bool:

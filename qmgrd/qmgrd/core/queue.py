@@ -180,14 +180,15 @@ class Queue:
                 self.tell(key)
             self.tell_uid(trailer)
 
-    def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> None:
-        """Have what a put appended under *key* found by its correlation id."""
+    def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> int:
+        """Have what a put appended under *key* found by it; return how many rows that took."""
         if self.is_transmission:
-            return
+            return 0
         prefix = self._correlation_prefix + bytes([len(correlation_id)]) + correlation_id
         tx.put(prefix + key[-keys.PLACE.size :], b"")
         if prefix in self.seeking:
             self.sought[prefix] = None
+        return 1
 
     def remember(
         self, tx: Transaction, until_ms: int, trailer: bytes, priority: int, arrival: int

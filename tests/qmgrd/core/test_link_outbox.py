@@ -34,7 +34,7 @@ def outbox(app: Client) -> Iterator[LinkOutbox]:
 def found(outbox: LinkOutbox, count: int) -> list[tuple[str, bytes]]:
     return [
         (target, records.decode(record).body if record else b"")
-        for target, record in outbox.records(count)
+        for target, record, _ in outbox.records(count)
     ]
 
 
@@ -102,5 +102,5 @@ def test_message_is_described_by_its_id(outbox: LinkOutbox) -> None:
 
 
 def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
-    (_, record) = list(outbox.records(5))[seq_id - 1]
+    (_, record, _) = list(outbox.records(5))[seq_id - 1]
     return records.decode(record).uid

@@ -45,8 +45,9 @@ fields = st.builds(
         st.builds(Uid, st.sampled_from(["QM1", "B"]), st.sampled_from([5, NOW.wall_us + 1])),
     ),
     group=st.one_of(st.none(), st.just((b"g" * 24, 1, False))),
-    expiry_ms=st.sampled_from([0, 1]),
-    flags=st.sampled_from([0, 1, 0x10]),
+    expiry_ms=st.sampled_from([0, 0, 1]),
+    flags=st.sampled_from([0, 1, 2, 3, 4]),
+    delay_ms=st.sampled_from([0, 0, 5]),
 )  # fmt: skip
 record = st.builds(
     lambda fields, at: (
@@ -88,14 +89,14 @@ def test_plain_records_are_put_as_all_others(
 
 def test_plain_records_take_the_tight_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the test above would compare the slow one with itself."""
-    monkeypatch.setattr(puts, "_put_one", None)
+    monkeypatch.setattr(puts, "prepare", None)
     plain = [
         *(records.encode(Fields(bytes(size))) for size in (0, 256, PLAIN_MAX)),
         records.encode(Fields(b"x", correlation_id=b"c" * 64, envelope={"h": 1})),
-        records.encode(Fields(b"x", priority=9, expiry_ms=records.EXPIRY_END - 1)),
+        records.encode(Fields(b"x", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)),
     ]
     said, _, counters, _ = outcome([plain], "", Bounds(10, 10**6, 1_000, 100))
-    assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 10)]
+    assert said == [([], [(i, NOW.wall_us + i) for i in range(5)], 11)]
     assert (counters.depth, counters.fast) == (5, 5)
 
 
