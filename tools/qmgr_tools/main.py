@@ -20,6 +20,7 @@ from qmgr_tools import (
     status,
     store,
     streams,
+    template,
     top,
 )
 from qmgr_tools.bench import commands as bench
@@ -32,6 +33,10 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "queue": group(
             "Queues", create=queue.create, alter=queue_alter.alter, ls=queue.ls, show=queue.show,
             purge=queue.purge, delete=queue.delete,
+        ),
+        "template": group(
+            "Templates: what queues have by their names", ls=template.ls, show=template.show,
+            set=template.set_, delete=template.delete,
         ),
         "link": group(
             "Links to other queue managers", create=link.create, alter=link.alter, ls=link.ls,
