@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from qmgr_tools import (
+    apply,
     completion,
     connection,
     context,
@@ -45,6 +46,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close
         ),
+        "apply": apply.apply,
+        "dump": apply.dump,
     },
     "The queue manager": {
         "status": status.status,

@@ -33,7 +33,7 @@ def _gives(row: dict[str, Any]) -> dict[str, Any]:
         for column in queue_attribute.COLUMNS
         if column.key in given
     )
-    return row | given | {"gives": "; ".join(words)}
+    return {**row, **given, "gives": "; ".join(words)}
 
 
 @command()
