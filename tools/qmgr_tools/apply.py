@@ -45,7 +45,7 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
     Examples:
       qmctl apply -f definitions.toml --dry-run
       qmctl apply -f definitions.toml
-      qmctl dump | qmctl --context hub apply -f /dev/stdin
+      qmctl apply -f definitions.toml --prune
     """
     wanted = definitions.read(file)
     with call.client(f"apply {file}") as client:
@@ -82,7 +82,7 @@ def dump(call: Call) -> None:
     TOML, whatever -o says but json: then the same as one object.
 
     Examples:
-      qmctl dump > definitions.toml
+      qmctl dump   # behind it: > definitions.toml
     """
     with call.client("dump the definitions") as client:
         found = definitions.of_manager(client)
