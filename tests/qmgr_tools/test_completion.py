@@ -91,6 +91,16 @@ def test_queues_to_alter_and_codes_to_explain(tab: Tab, queue: str, way: str) ->
 
 
 @pytest.mark.process
+def test_templates_and_values_are_offered(tab: Tab, daemon: Daemon) -> None:
+    with connect(daemon.unix) as client:
+        client.template_set("TAB.*")
+        assert "TAB.*" in tab("template", "show", "TA")
+        client.template_delete("TAB.*")
+    assert tab("queue", "create", "Q", "--overflow", "") == [
+        "refuse", "discard-oldest", "dead-letter-oldest",
+    ]  # fmt: skip
+
+
 def test_open_connections_are_offered_with_their_names(
     tab: Tab, daemon: Daemon, home: dict[str, str]
 ) -> None:

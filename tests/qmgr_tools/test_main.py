@@ -103,7 +103,8 @@ def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
         (["send", "Q"], "no such command 'send'; did you mean put? --"),
         (
             ["delete", "Q"],
-            "no such command 'delete'; did you mean queue delete, link delete, context delete? --",
+            "no such command 'delete'; did you mean queue delete, template delete, link delete, "
+            "context delete? --",
         ),
         (["queue", "ls", "--srt", "ready"], "no such option: --srt; did you mean --sort? --"),
     ],

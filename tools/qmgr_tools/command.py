@@ -178,13 +178,15 @@ class Command:
 
     It takes a Call, then its own parameters. Its docstring is the help, in front of *more_help*;
     the examples at its end go below the options. One that is *watched* shows what it does by
-    watch.follow and has --watch; a *local* one connects to nothing.
+    watch.follow and has --watch; a *local* one connects to nothing. Its *options* come behind its
+    own parameters, and reach it by its last one, which is ** then.
     """
 
     function: Callable[..., None]
     more_help: str = ""
     watched: bool = False
     local: bool = False
+    options: tuple[inspect.Parameter, ...] = ()
 
     @property
     def docstring(self) -> str:
@@ -222,6 +224,7 @@ class Command:
         not_taken |= WHERE if self.local else set()
         shared = inspect.signature(run).parameters.values()
         own = list(inspect.signature(self.function).parameters.values())[1:]
+        own = [*(p for p in own if p.kind is not p.VAR_KEYWORD), *self.options]
         taken = [*own, *(p for p in shared if p.name not in not_taken)]
         both = [p.replace(kind=p.KEYWORD_ONLY) for p in taken]
         run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
@@ -230,10 +233,14 @@ class Command:
 
 
 def command(
-    more_help: str = "", *, watched: bool = False, local: bool = False
+    more_help: str = "",
+    *,
+    watched: bool = False,
+    local: bool = False,
+    options: tuple[inspect.Parameter, ...] = (),
 ) -> Callable[[Callable[..., None]], Command]:
     """Return a decorator that makes a function a Command."""
-    return lambda function: Command(function, more_help, watched, local)
+    return lambda function: Command(function, more_help, watched, local, options)
 
 
 def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:

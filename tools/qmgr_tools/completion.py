@@ -59,12 +59,19 @@ def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queues that messages can be got from."""
-    return [name for name, kind in _queues(ctx) if kind == "local"]
+    return [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
 
 
 def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queues that hold messages here."""
     return [name for name, kind in _queues(ctx) if kind != "remote"]
+
+
+def templates(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the patterns of the templates."""
+    rows = _asked(ctx, lambda client: client.template_list()) or ()
+    patterns = (str(row.get("pattern")) for row in rows)
+    return [pattern for pattern in patterns if is_name(pattern.replace("*", "-"))]
 
 
 def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -37,6 +37,11 @@ def delete_queue(call: Call, row: dict[str, Any]) -> None:
     queue, kind = row["queue"], row.get("kind")
     if kind == "transmission":
         raise _of_link(f"delete queue {queue}", queue)
+    if kind == "alias":
+        counts = {"messages": 0, "bytes": 0, "leased": 0, "consumers": 0}
+        stays = f"queue {row.get('alias_of')} stays"
+        tell(call, {"queue": queue, **counts}, f"delete the alias {queue}; {stays}")
+        return
     if kind == "remote":
         waiting = f"; what waits on @{row.get('manager')} stays"
         counts = {"messages": 0, "bytes": 0, "leased": 0, "consumers": 0}
@@ -63,6 +68,9 @@ def purge_queue(call: Call, row: dict[str, Any]) -> None:
         raise _of_link(f"purge queue {queue}", queue)
     if kind == "remote":
         why = f"it is remote: its messages wait on @{row.get('manager')}"
+        raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why)
+    if kind == "alias":
+        why = f"it is an alias: its messages are on {row.get('alias_of')}"
         raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why)
     ready, leased, on_it = (int(row.get(key, 0)) for key in ("ready", "leased", "bytes"))
     bytes_max = on_it if ready else 0

@@ -70,7 +70,7 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the command's own options, and those of every command."""
         arguments: list[tuple[str, str]] = []
-        own: list[tuple[str, str]] = []
+        own: dict[str, list[tuple[str, str]]] = {"Options": []}
         shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -80,9 +80,12 @@ class Command(TyperCommand):
                 name, help_ = record
                 arguments.append((name.partition(" ")[0], REQUIRED.sub("", help_)))
             else:
-                (shared if parameter.name in SHARED else own).append(record)
+                section = getattr(parameter, "rich_help_panel", None) or "Options"
+                known = own.setdefault(section, [])
+                (shared if parameter.name in SHARED else known).append(record)
         _write(formatter, "Arguments", arguments)
-        _write(formatter, "Options", own)
+        for section, rows in own.items():
+            _write(formatter, section, rows)
         _write(formatter, "Options of every command", shared)
 
 

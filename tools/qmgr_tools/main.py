@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from qmgr_tools import (
+    apply,
     completion,
     connection,
     context,
@@ -20,6 +21,7 @@ from qmgr_tools import (
     status,
     store,
     streams,
+    template,
     top,
 )
 from qmgr_tools.bench import commands as bench
@@ -33,6 +35,10 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Queues", create=queue.create, alter=queue_alter.alter, ls=queue.ls, show=queue.show,
             purge=queue.purge, delete=queue.delete,
         ),
+        "template": group(
+            "Templates: what queues have by their names", ls=template.ls, show=template.show,
+            set=template.set_, delete=template.delete,
+        ),
         "link": group(
             "Links to other queue managers", create=link.create, alter=link.alter, ls=link.ls,
             show=link.show, start=link.start, stop=link.stop, delete=link.delete,
@@ -40,6 +46,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close
         ),
+        "apply": apply.apply,
+        "dump": apply.dump,
     },
     "The queue manager": {
         "status": status.status,

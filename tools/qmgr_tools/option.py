@@ -11,19 +11,13 @@ from typing import Any
 import typer
 
 from qmgr_config.units import ms_text, parse_bytes, parse_ms, shown
-from qmgr_protocol.limits import QUEUE_LIMITS
 from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
-from qmgr_tools import humane
 from qmgr_tools.failure import usage
 
 NUMBER_MAX = 2**63 - 1  # that the protocol has
 DEFAULT = "default"  # an option that takes a value back
-# Of a queue, for the help.
-DEPTHS = "{:,} to {:,}".format(*QUEUE_LIMITS["depth_max"])
-SIZES = " to ".join(map(humane.exact_size, QUEUE_LIMITS["bytes_max"]))
-LEASES = " to ".join(map(ms_text, QUEUE_LIMITS["lease_ms"]))
 LEASE_MAX = f"at most {ms_text(LEASE_MAX_MS)}"
 WAITS = f"at most {ms_text(WAIT_MAX_MS)}"
 TIME = re.compile(r"(?P<number>-?[0-9][0-9_]*(\.[0-9]+)?) *(?P<unit>[A-Za-z]*)")
@@ -45,35 +39,22 @@ def messages(text: str | int) -> int:
     return int(said)
 
 
-def depth_max(text: str | int) -> int:
-    """Return the most messages of a queue."""
-    return _within("depth_max", messages(text), "{:,}".format)
+def within(number: int | float, low: int, high: int, said: Callable[[Any], str]) -> int | float:
+    """Return *number* where it is from *low* to *high*; the refusal names these as they are said.
 
-
-def bytes_max(text: str | int) -> int:
-    """Return the most bytes of a queue."""
-    return _within("bytes_max", size(text), humane.exact_size)
-
-
-def lease_of_queue(text: str | int) -> int:
-    """Return for how long messages of a queue may be held, in milliseconds."""
-    return _within("lease_ms", _time_ms(text), ms_text)
-
-
-def _within(limit: str, number: int, shown_as: Callable[[int], str]) -> int:
-    low, high = QUEUE_LIMITS[limit]
+    Raises:
+        typer.BadParameter: it is not.
+    """
     if low <= number <= high:
         return number
     fault = "small" if number < low else "large"
-    raise typer.BadParameter(
-        f"{shown_as(number)} is too {fault} ({shown_as(low)} to {shown_as(high)})"
-    )
+    raise typer.BadParameter(f"{said(number)} is too {fault} ({said(low)} to {said(high)})")
 
 
-def or_default(parse: Callable[[str | int], int]) -> Callable[[str], int | str]:
+def or_default(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a parser that also takes the word "default", as :data:`DEFAULT`."""
 
-    def parsed(text: str) -> int | str:
+    def parsed(text: str) -> Any:
         return DEFAULT if text == DEFAULT else parse(text)
 
     return parsed
@@ -81,25 +62,26 @@ def or_default(parse: Callable[[str | int], int]) -> Callable[[str], int | str]:
 
 def wait(text: str | int) -> int:
     """Return a wait in milliseconds, as in "5s"."""
-    return _at_most(_time_ms(text), WAIT_MAX_MS)
+    return _at_most(time_ms(text), WAIT_MAX_MS)
 
 
 def lease(text: str | int) -> int:
     """Return a lease in milliseconds, as in "30s"."""
-    return _at_most(_time_ms(text), LEASE_MAX_MS)
+    return _at_most(time_ms(text), LEASE_MAX_MS)
 
 
 def seconds(text: str | float) -> float:
     """Return a duration in seconds, as in "5s" or "500 ms"; a default as it is."""
     if isinstance(text, float):
         return text
-    time_ms = _time_ms(text)
-    if not time_ms:
+    wait_ms = time_ms(text)
+    if not wait_ms:
         raise typer.BadParameter(f"{text} is no time to work in")
-    return _at_most(time_ms, WAIT_MAX_MS) / 1000
+    return _at_most(wait_ms, WAIT_MAX_MS) / 1000
 
 
-def _time_ms(text: object) -> int:
+def time_ms(text: object) -> int:
+    """Return a time in milliseconds, as in "30s"; 0 needs no unit."""
     said = str(text).strip()
     match = TIME.fullmatch(said)
     if match is None:

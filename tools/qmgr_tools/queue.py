@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, option, output, queue_state, watch
+from qmgr_tools import completion, dry_run, output, queue_attribute, queue_state, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -49,25 +49,34 @@ COLUMNS = (
     output.count("returned"),
     output.count("purged"),
     output.count("damaged"),
-    output.count("depth_max"),
-    output.exact_size("bytes_max"),
-    output.exact_duration("lease_ms"),
+    *queue_attribute.COLUMNS,
     output.Column("given", "GIVEN", output.listed),
     output.Column("put_inhibit", "PUT INHIBIT", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
     output.count("next_arrival"),
     output.count("maybe_before"),
     output.count("queue_id"),
+    output.text("alias_of"),
+    output.text("template"),
     output.text("target"),
     output.text("manager"),
 )
-LIMITS = tuple(column for column in COLUMNS if column.key in ("depth_max", "bytes_max", "lease_ms"))
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
+ATTRIBUTES = queue_attribute.COLUMNS
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
-@command()
+AliasOf = Annotated[
+    str | None,
+    typer.Option(
+        metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+        help="The queue for which it is another name.",
+    ),
+]  # fmt: skip
+
+
+@command(options=queue_attribute.options(takes_default=False))
 def create(
     call: Call,
     queue: Annotated[
@@ -77,52 +86,34 @@ def create(
             help="NAME, or NAME@MANAGER.",
         ),
     ],
-    depth_max: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help=f"The most messages: {option.DEPTHS}.", parser=option.depth_max,
-            show_default="the daemon's",
-        ),
-    ] = None,
-    bytes_max: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SIZE", help=f'The most bytes, as in "64 MiB": {option.SIZES}.',
-            parser=option.bytes_max,
-            show_default="the daemon's",
-        ),
-    ] = None,
-    lease: Annotated[
-        int | None,
-        typer.Option(
-            metavar="TIME", parser=option.lease_of_queue,
-            help=f"How long a message may be held before others get it: {option.LEASES}.",
-            show_default="the daemon's",
-        ),
-    ] = None,
+    alias_of: AliasOf = None,
+    **attributes: Any,
 ) -> None:  # fmt: skip
     """Create a queue; what exists already, just so, is left as it is.
 
     A name is 1 to 64 of A-Z a-z 0-9 . _ -. What is put on NAME@MANAGER goes over the link to that
-    queue manager and is got there, from NAME.
+    queue manager and is got there, from NAME. What is not given is as a template has it, see: qmctl
+    template; else as the queue manager has it. An alias is another name for a queue, for puts and
+    gets; it has no limits.
 
     JSON: the queue, as "qmctl queue show" gives it, without origins.
 
     Examples:
       qmctl queue create ORDERS
       qmctl queue create ORDERS --depth-max 100000 --lease 5min
+      qmctl queue create ORDERS --retry-initial 1s --backout-threshold 5
       qmctl queue create ORDERS@NYC
+      qmctl queue create SALES --alias-of ORDERS
     """
-    given = {"depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease}
-    attributes = {key: value for key, value in given.items() if value is not None}
+    given = queue_attribute.given({"alias_of": alias_of} | attributes)
     with call.client(f"create queue {queue}") as client:
         was_there = not call.is_json and _is_there(client, queue)
         try:
-            row = with_state(client.queue_create(queue, attributes))
+            row = with_state(client.queue_create(queue, given))
         except RequestError as error:
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
-            raise _exists(queue, client.queue_show(queue), attributes) from error
+            raise _exists(queue, client.queue_show(queue), given) from error
     if call.is_json:
         output.document(row)
     else:
@@ -145,7 +136,7 @@ def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
     whys = [
         f"{column.title.lower()} is {column.cell(row)}{' by default' * (column.key not in given)}, "
         f"asked {column.cell(asked) or 'the default'}"
-        for column in LIMITS
+        for column in (*queue_attribute.COLUMNS, output.text("alias_of"))
         if (column.key in asked) != (column.key in given)
         or (column.key in asked and row.get(column.key) != asked[column.key])
     ]
@@ -189,11 +180,16 @@ def show(call: Call, queue: AnyName) -> None:
 
     \b
     JSON: an object with
-      queue, kind (local, remote, transmission), queue_id
+      queue, kind (local, remote, transmission, alias), queue_id
       state                           open, full, no puts, no gets, closed (both)
-      target, manager                 of a remote one
-      depth_max, bytes_max, lease_ms  its limits
-      given                           which of these it was given; else: defaults
+      target, manager; alias_of       of a remote one; of an alias
+      depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
+      expired, dedup_retention_ms, retry_initial_ms, retry_factor, retry_max_ms,
+      retry_jitter_percent, backout_threshold, delivery_limit, backout_queue,
+      breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
+      exclusive, priority_default     what it is held to; see alter
+      given                           which of these it was given itself
+      template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter
       depth, bytes                    messages on it, and bytes of these
       ready, leased                   of them: to be had by a get; held
@@ -219,7 +215,10 @@ def show(call: Call, queue: AnyName) -> None:
 
 
 def _show(row: dict[str, Any]) -> None:
-    output.facts((*COLUMNS, *WAY), row)
+    output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *WAY), row)
+    for section, columns in queue_attribute.SECTIONS.items():
+        if any(column.key in row for column in columns):
+            output.facts(columns, row, f"\n{section}")
     origins = row.get("origins") or {}
     if origins:
         print()
@@ -298,7 +297,7 @@ def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False
     """
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.queue_show(queue)
-        if dry:
+        if dry or row.get("kind") == "alias":  # Whoever purges is to see what of.
             dry_run.purge_queue(call, row)
             return
         ready = row.get("ready", 0)

@@ -5,33 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools import dry_run, option, output
+from qmgr_tools import dry_run, output, queue_attribute
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import usage
 from qmgr_tools.humane import messages
-from qmgr_tools.queue import COLUMNS, LIMITS, AnyName, with_state
+from qmgr_tools.queue import COLUMNS, AliasOf, AnyName, with_state
 
-DepthMax = Annotated[
-    Any,
-    typer.Option(
-        metavar="N", help=f"The most messages: {option.DEPTHS}.", show_default=False,
-        parser=option.or_default(option.depth_max),
-    ),
-]  # fmt: skip
-BytesMax = Annotated[
-    Any,
-    typer.Option(
-        metavar="SIZE", help=f'The most bytes, as in "64 MiB": {option.SIZES}.', show_default=False,
-        parser=option.or_default(option.bytes_max),
-    ),
-]  # fmt: skip
-Lease = Annotated[
-    Any,
-    typer.Option(
-        metavar="TIME", help=f"How long a message may be held: {option.LEASES}.",
-        parser=option.or_default(option.lease_of_queue), show_default=False,
-    ),
-]  # fmt: skip
 PutInhibit = Annotated[
     bool | None,
     typer.Option(
@@ -47,17 +26,17 @@ GetInhibit = Annotated[
 ]
 
 
-@command()
+@command(options=queue_attribute.options(takes_default=True))
 def alter(
-    call: Call, queue: AnyName, depth_max: DepthMax = None, bytes_max: BytesMax = None,
-    lease: Lease = None, put_inhibit: PutInhibit = None, get_inhibit: GetInhibit = None,
-    dry: dry_run.DryRun = False,
+    call: Call, queue: AnyName, put_inhibit: PutInhibit = None, get_inhibit: GetInhibit = None,
+    alias_of: AliasOf = None, dry: dry_run.DryRun = False, **attributes: Any,
 ) -> None:  # fmt: skip
     """Change options of a queue that is in use; in force at once, and over restarts.
 
-    The word "default" gives a limit back to the queue manager. A limit below what is on the queue
-    refuses puts until that is gone, and removes nothing. Inhibited puts wait on their link if they
-    come over one; consumers of an inhibited queue stay and wait. What is leased may be settled.
+    The word "default" takes an option back: its template has it then, or the queue manager. A limit
+    below what is on the queue refuses puts until that is gone, and removes nothing. Inhibited puts
+    wait on their link if they come over one; consumers of an inhibited queue stay and wait. What is
+    leased may be settled.
 
     NAME@MANAGER can have its puts inhibited; @MANAGER holds what waits for that link, and its gets
     are the link's.
@@ -75,15 +54,8 @@ def alter(
       qmctl queue alter ORDERS --depth-max default --dry-run
       qmctl queue alter @NYC --get-inhibit        # keep what is bound for NYC
     """
-    asked = {
-        "depth_max": depth_max, "bytes_max": bytes_max, "lease_ms": lease,
-        "put_inhibit": put_inhibit, "get_inhibit": get_inhibit,
-    }  # fmt: skip
-    changes = {
-        key: None if value == option.DEFAULT else value
-        for key, value in asked.items()
-        if value is not None
-    }
+    inhibits = {"put_inhibit": put_inhibit, "get_inhibit": get_inhibit}
+    changes = queue_attribute.given(attributes | inhibits | {"alias_of": alias_of})
     if not changes:
         raise usage(
             f"nothing is to be altered on queue {queue}", "no option says what",
@@ -159,7 +131,7 @@ def _over(row: dict[str, Any], are: str) -> Iterator[str]:
     """Yield why puts *are* refused although nobody inhibits them."""
     for limit, held in (("depth_max", "depth"), ("bytes_max", "bytes")):
         if row.get(held, 0) > (row.get(limit) or row.get(held, 0)):
-            most = next(column for column in LIMITS if column.key == limit).cell(row)
+            most = next(column for column in COLUMNS if column.key == limit).cell(row)
             yield (
                 f"note: it holds {messages(row['depth'])} of {output.size('bytes').cell(row)}, "
                 f"over {limit.replace('_', ' ')} {most}: puts {are} refused until it is drained"

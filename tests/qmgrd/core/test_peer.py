@@ -321,7 +321,9 @@ def test_closed_connection_leaves_no_trace_in_the_intake() -> None:
 def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
     """Who dials for a link is sent no messages: its frames may be small."""
     examples = Path(__file__).parents[3] / "config" / "examples"
-    configs = [load(path) for path in sorted(examples.glob("*.toml"))]
+    configs = [
+        load(path) for path in sorted(examples.glob("*.toml")) if path.name != "definitions.toml"
+    ]
     assert len(configs) >= 2
     for far in configs:
         for near in configs:

@@ -1,0 +1,67 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.qmgr_tools.conftest import Qmctl
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def pattern(qm: Qmctl, queue: str) -> Iterator[str]:
+    """A pattern that fits names that start as that of *queue*, which has the template."""
+    pattern = f"{queue}*"
+    ended = qm("template", "set", pattern, "--depth-max", "5", "--retry-initial", "1s")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        f"created template {pattern}, in force for 1 queue: depth max default -> 5; "
+        "retry initial default -> 1 s\n"
+    )
+    yield pattern
+    qm("template", "delete", pattern)
+
+
+def test_template_is_in_force_and_shown(qm: Qmctl, queue: str, pattern: str) -> None:
+    row = qm("queue", "show", queue, "-o", "json").json
+    assert (row["depth_max"], row["given"], row["template"]) == (5, [], pattern)
+    shown = qm("template", "show", pattern, "-o", "json").json
+    assert shown == {
+        "pattern": pattern, "queues": 1, "attributes": {"depth_max": 5, "retry_initial_ms": 1_000},
+    }  # fmt: skip
+    lines = qm("template", "show", pattern).out.splitlines()
+    assert {f"pattern\t{pattern}", "queues\t1", "depth max\t5", "retry initial\t1 s"} <= set(lines)
+
+
+def test_templates_are_listed(qm: Qmctl, pattern: str) -> None:
+    where = ["--where", f"pattern={pattern.replace('*', '?')}"]
+    assert qm("template", "ls", *where).out.splitlines() == [
+        "PATTERN\tQUEUES\tGIVES", f"{pattern}\t1\tdepth max 5; retry initial 1 s",
+    ]  # fmt: skip
+    (row,) = qm("template", "ls", *where, "-o", "json").json
+    assert row == qm("template", "show", pattern, "-o", "json").json
+
+
+def test_template_has_just_what_it_was_given_last(qm: Qmctl, queue: str, pattern: str) -> None:
+    ended = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
+    assert ended.out == (
+        f"altered template {pattern}, in force for 1 queue: depth max 5 -> default; "
+        "exclusive default -> yes\n"
+    )
+    again = qm("template", "set", pattern, "--retry-initial", "1s", "--exclusive")
+    assert again.out == f"nothing to change in template {pattern}, in force for 1 queue\n"
+    assert qm("queue", "show", queue, "-o", "json").json["exclusive"] is True
+
+
+def test_deleted_template_is_not_found(qm: Qmctl, queue: str, pattern: str) -> None:
+    assert qm("template", "delete", pattern).out == (
+        f"deleted template {pattern}, which 1 queue had\n"
+    )
+    assert qm("queue", "show", queue, "-o", "json").json["template"] is None
+    for verb in ("show", "delete"):
+        ended = qm("template", verb, pattern)
+        assert (ended.code, f"there is no template {pattern}" in ended.err) == (3, True)
+
+
+@pytest.mark.parametrize("words", [["a b"], ["A@B"], ["X*", "--depth-max", "0"]])
+def test_template_that_cannot_be_is_wrong_usage(qm: Qmctl, words: list[str]) -> None:
+    assert qm("template", "set", *words).code == 2

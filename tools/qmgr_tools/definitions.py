@@ -1,0 +1,226 @@
+"""What is defined at a queue manager, as a file says it: links, templates, queues, aliases.
+
+    [links.NYC]
+    addresses = ["nyc.example:7470"]
+
+    [templates."APP.*"]
+    retry_initial_ms = "1 s"
+
+    [queues."APP.ORDERS"]       # attributes as in PROTOCOL.md, sizes and times as in qmgrd.toml
+    depth_max = 100000
+
+    [queues."FLIGHTS@NYC"]      # a remote queue has nothing to be given
+
+    [aliases]
+    SALES = "APP.ORDERS"
+
+What is a state is no definition: inhibits, and whether a link is stopped.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmgr_config.units import parse_bytes, parse_ms
+from qmgr_protocol import name as names
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES
+from qmgr_tools import queue_attribute
+from qmgr_tools.failure import Exit, Failure, one_line, usage
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+FILE_MAX_BYTES = 16 * 1024 * 1024
+TABLES = ("links", "templates", "queues", "aliases")
+_PARSED = {"ms": parse_ms, "bytes": parse_bytes}
+_OF_TRANSMISSION = ("depth_max", "bytes_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What is defined, by name; attributes are in base units."""
+
+    links: dict[str, list[str]] = field(default_factory=dict)
+    templates: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+
+    def count(self) -> int:
+        """Return how many there are of all kinds."""
+        return len(self.links) + len(self.templates) + len(self.queues) + len(self.aliases)
+
+
+class _Fault(Exception):
+    """What is wrong in a file, and where."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+
+
+def read(path: Path) -> Definitions:
+    """Return what the file at *path* defines.
+
+    Raises:
+        Failure: FAILED, it cannot be read; USAGE, it is no TOML, or something in it cannot be: then
+            the text has the path of the key.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_MAX_BYTES + 1)
+    except OSError as error:
+        raise Failure(Exit.FAILED, f"cannot read {path}", error.strerror or str(error)) from None
+    if len(data) > FILE_MAX_BYTES:
+        raise Failure(Exit.FAILED, f"cannot read {path}", f"it is over {FILE_MAX_BYTES:,} bytes")
+    try:
+        return parsed(tomllib.loads(data.decode()))
+    except (ValueError, RecursionError, _Fault) as error:
+        raise usage(f"cannot apply {path}", one_line(str(error)), "nothing is changed") from None
+
+
+def parsed(document: dict[str, Any]) -> Definitions:
+    """Return what a decoded file defines."""
+    for key in document:
+        if key not in TABLES:
+            raise _Fault(_key(key), f"not known; known are: {', '.join(TABLES)}")
+    found = Definitions(
+        {name: _link(name, given) for name, given in _table(document, "links")},
+        {name: _template(name, given) for name, given in _table(document, "templates")},
+        {name: _queue(name, given) for name, given in _table(document, "queues")},
+        {name: _alias(name, target) for name, target in _table(document, "aliases")},
+    )
+    for name, target in found.aliases.items():
+        path = f"aliases.{_key(name)}"
+        if name in found.queues:
+            raise _Fault(path, f"queues.{_key(name)} has that name")
+        if target in found.aliases:
+            raise _Fault(path, f"{target} is an alias itself, of {found.aliases[target]}")
+    return found
+
+
+def _table(document: dict[str, Any], table: str) -> list[tuple[str, Any]]:
+    found = document.get(table, {})
+    if type(found) is not dict:
+        raise _Fault(table, "it is no table")
+    return list(found.items())
+
+
+def _key(text: str) -> str:
+    """Return a key as TOML writes it."""
+    bare = text.replace("-", "").replace("_", "")
+    return text if bare.isascii() and bare.isalnum() else f'"{text[:80]}"'
+
+
+def _link(name: str, given: Any) -> list[str]:
+    from qmgrd.core import attributes  # takes 100 ms
+
+    path = f"links.{_key(name)}"
+    _checked(path, names.check, name)
+    given = _map(path, given)
+    return list(_checked(path, attributes.link_addresses, name, given, ["addresses"]))
+
+
+def _template(pattern: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core import attributes, templates
+
+    path = f"templates.{_key(pattern)}"
+    _checked(path, templates.check_pattern, pattern)
+    found = _values(path, _map(path, given), tuple(QUEUE_ATTRIBUTES))
+    for key, value in found.items():
+        _checked(f"{path}.{key}", attributes.template_attributes, pattern, {key: value})
+    return found
+
+
+def _queue(name: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core import attributes, system
+
+    path = f"queues.{_key(name)}"
+    target, manager = _checked(path, names.split, name)
+    kind, known = "local", tuple(QUEUE_ATTRIBUTES)
+    if manager:
+        kind, known = ("remote", ()) if target else ("transmission", _OF_TRANSMISSION)
+    else:
+        _checked(path, system.check_free, name)
+    found = _values(path, _map(path, given), known)
+    for key, value in found.items():
+        _checked(f"{path}.{key}", attributes.queue_attributes, name, {key: value}, kind)
+    return found
+
+
+def _alias(name: str, target: Any) -> str:
+    from qmgrd.core import attributes, system
+
+    path = f"aliases.{_key(name)}"
+    _checked(path, names.check, name)
+    _checked(path, system.check_free, name)
+    _checked(path, attributes.queue_attributes, name, {"alias_of": target}, "alias")
+    return str(target)
+
+
+def _map(path: str, given: Any) -> dict[str, Any]:
+    if type(given) is not dict:
+        raise _Fault(path, "it is no table")
+    return given
+
+
+def _values(path: str, given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is *given* in base units."""
+    found = {}
+    for key, value in given.items():
+        if key not in known:
+            why = f"not known; known are: {', '.join(known) or 'none'}"
+            raise _Fault(f"{path}.{_key(key)}", why)
+        parse = _PARSED.get(QUEUE_ATTRIBUTES[key].quantity)
+        try:
+            found[key] = parse(value) if parse and isinstance(value, str) else value
+        except ValueError as error:
+            raise _Fault(f"{path}.{key}", str(error)) from None
+    return found
+
+
+def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what *check* returns; a refusal has the *path*."""
+    try:
+        return check(*arguments)
+    except RequestError as error:
+        raise _Fault(path, error.text) from None
+
+
+def of_manager(client: "Client") -> Definitions:
+    """Return what is defined at the queue manager of *client*."""
+    found = Definitions()
+    for link in client.link_list()["links"]:
+        found.links[link["link"]] = list(link["addresses"])
+    for template in client.template_list():
+        found.templates[template["pattern"]] = dict(template["attributes"])
+    for row in client.queue_list():
+        given = {key: row[key] for key in row["given"]}
+        if row["kind"] == "alias":
+            found.aliases[row["queue"]] = row["alias_of"]
+        elif given or row["kind"] != "transmission":
+            found.queues[row["queue"]] = given
+    return found
+
+
+def text(found: Definitions) -> str:
+    """Return a file that defines what is *found*."""
+    import tomlkit  # takes 40 ms
+
+    document: dict[str, Any] = {
+        "links": {name: {"addresses": addresses} for name, addresses in found.links.items()},
+        "templates": {name: _said(given) for name, given in found.templates.items()},
+        "queues": {name: _said(given) for name, given in found.queues.items()},
+        "aliases": found.aliases,
+    }
+    return tomlkit.dumps({table: names_ for table, names_ in document.items() if names_})
+
+
+def _said(given: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes as people write them."""
+    return {
+        name: queue_attribute.value_text(name, value)
+        if QUEUE_ATTRIBUTES[name].quantity in _PARSED else value
+        for name, value in given.items()
+    }  # fmt: skip
