@@ -82,6 +82,7 @@ class Model:
         for message, delivery in zip(expected, found, strict=True):
             maybe = m.STATE_MAYBE_REDELIVERED if message.maybe else 0
             state = m.STATE_REDELIVERED if message.delivered else maybe
+            state |= m.STATE_NOTED if message.failed else 0
             assert delivery.state == state
             assert (delivery.delivered, delivery.failed) == (message.delivered, message.failed)
             message.lease, message.holder = delivery.number, who
