@@ -67,8 +67,14 @@ def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival
 
 
 def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
-    """Let the delayed message under *key*, whose row in the schedule is gone, be got."""
+    """Let the delayed message under *key*, whose row in the schedule is gone, be got.
+
+    One that is gone with a restart is removed: it would be counted once more.
+    """
     priority, arrival = keys.place(key)
+    if queue.is_lost(entry, arrival):
+        remove(queue, tx, key, entries.encode(entry))
+        return
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     tx.delete(key)
     _uncount(queue, entry, keys.LANE_DELAYED, arrival)

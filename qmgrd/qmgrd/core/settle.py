@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
+    is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
-        if lease is None or lease.number != number or not lease.is_plain:
+        if lease is None or lease.number != number or not (lease.is_plain and is_forgetful):
             if code := _ack(queue, tx, now, lease, priority, arrival, number):
                 exceptions.append((at, int(code)))
             continue
@@ -48,19 +49,23 @@ def _ack(
     """Remove a message for good; return 0, or the code that says why not.
 
     A handle whose message is gone is an ack sent again: success. One whose lease is over settles
-    now, if nobody else holds the message; but never another message that has its place, as in a
-    store that was put back to an earlier state.
+    now, if nobody else holds the message, also while that waits to be tried again; but never
+    another message that has its place, as in a store that was put back to an earlier state.
     """
     if lease is not None:
         if lease.number != number or lease.lessee.is_unit:
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
-    key = queue.key(min(priority, keys.PRIORITY_TOP), arrival)
-    value = tx.get(key)
-    if value is not None:
-        record = entries.record(tx, entries.decode(value))
-        if not is_lease_of(number, entries.checksum_of(record)):
+    for lane_ in (keys.LANE_READY, keys.LANE_DELAYED):
+        key = keys.message(queue.id, lane_, min(priority, keys.PRIORITY_TOP), arrival)
+        value = tx.get(key)
+        if value is None:
+            continue
+        entry = entries.decode(value)
+        if queue.is_lost(entry, arrival):
+            continue  # Gone with a restart, and counted so; a job removes it.
+        if not is_lease_of(number, entries.checksum_of(entries.record(tx, entry))):
             return ErrorCode.LEASE_LOST
         _consume(queue, tx, now, key, value)
     return 0
