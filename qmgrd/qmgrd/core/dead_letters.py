@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, notes, overflow
+from qmgrd.core import keys, lane, notes, overflow
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
@@ -45,9 +45,18 @@ class DeadLetters:
         self._catalogue = catalogue
 
     def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause) -> bool:
-        """Have the message under *key* leave *queue*; return whether there was a place for it."""
+        """Have the message under *key* leave *queue*; return whether there was a place for it.
+
+        What cannot be read is set aside.
+        """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
+        if entry.flags == entries.UNREADABLE:
+            lane.set_aside(queue, self._context.tx, key, value)
+            return True
+        if queue.is_lost(entry, arrival):
+            lane.remove(queue, self._context.tx, key, value)  # Gone with a restart: no dead letter.
+            return True
         note = self._note(queue, entry, arrival, cause)
         for name in self._ways(queue, cause.code):
             place = self._place(name, queue)
@@ -92,7 +101,8 @@ class DeadLetters:
             "failed": entries.raised(entry.failed, cause.failed),
             "delivered": entries.raised(entry.delivered, cause.delivered),
         }  # fmt: skip
-        note.pop("left_ms", None)
-        if entry.expires_ms and cause.code != ErrorCode.MESSAGE_EXPIRED:
+        if cause.code == ErrorCode.MESSAGE_EXPIRED:
+            note.pop("left_ms", None)
+        elif entry.expires_ms:  # Else what a dead letter had left that fails once more.
             note["left_ms"] = max(entry.expires_ms - context.now.ms, 0)
         return note

@@ -16,10 +16,12 @@ Every key may be absent. Only what failed has a note: nothing of it is on the pa
 does well.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import FrameMalformed, name_of
+from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
@@ -27,6 +29,8 @@ from qmgrd.core.kv import Transaction
 ATTEMPTS_MAX = 10
 NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
+_OWN = ("code", "reason", "text", "queue", "manager", "us", "failed", "delivered", "retries",
+        "left_ms")  # fmt: skip
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:
@@ -49,9 +53,32 @@ def write(tx: Transaction, queue_id: int, arrival: int, note: bytes) -> None:
 
 
 def encode(note: Note) -> bytes:
-    """Return *note* as it is stored and sent."""
+    """Return *note* as it is stored and sent: at most NOTE_MAX_BYTES.
+
+    Of one that is longer only the first attempt is kept, and as many of the last as there is room
+    for; if that is not enough, what is not known of here goes.
+    """
     data: bytes = pack(note)
+    for shorter in _shortened(note) if len(data) > NOTE_MAX_BYTES else ():
+        data = pack(shorter)
+        if len(data) <= NOTE_MAX_BYTES:
+            break
     return data
+
+
+def _shortened(note: Note) -> Iterator[Note]:
+    """Yield *note*, shorter each time; the last fits whatever a peer made it of."""
+    attempts = note.get("attempts")
+    known = attempts if type(attempts) is list else []
+    for left_out in range(2, len(known)):
+        yield note | {"attempts": [known[0], *known[left_out:]]}
+    own = {key: note[key] for key in _OWN if key in note and _is_short(note[key])}
+    yield own | {"attempts": known[-1:]}
+    yield own
+
+
+def _is_short(value: Any) -> bool:
+    return type(value) is int or (type(value) is str and len(value) <= REASON_TEXT_MAX)
 
 
 def checked(data: bytes) -> bytes:

@@ -35,6 +35,8 @@ def transfer(
     if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
         return False
     verdict = queue.origins.judge(tx, trailer, bound_for)
+    if verdict is Verdict.DUPLICATE and queue.origins.place(tx, trailer, bound_for) is None:
+        verdict = Verdict.SLOW  # It was consumed there, and is remembered; this one is alive.
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
         lane.remove(source, tx, key, value)

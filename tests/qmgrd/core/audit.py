@@ -15,6 +15,25 @@ def audit(manager: Manager) -> None:
     for queue in manager.turns.broker.catalogue.by_id.values():
         bodies -= _audit_queue(rows, queue)
     assert not bodies, f"{len(bodies)} body rows belong to nobody"
+    _audit_units(manager)
+
+
+def _audit_units(manager: Manager) -> None:
+    """What queues hold for units of work is what these hold; nobody else has a part in it."""
+    broker = manager.turns.broker
+    units = [unit for session in broker.sessions.values() for unit in session.units.values()]
+    lessees = {id(lessee) for unit in units for lessee in unit.lessees.values()}
+    lessees |= {id(lease.lessee) for lease, _ in broker.settlements._returns.waiting}
+    for unit in units:
+        assert unit.timer is not None
+        assert unit.timer.call is not None, "it would live for ever"
+    for queue in broker.catalogue.by_id.values():
+        held = [x for unit in units for x in unit.puts if x.queue is queue]
+        assert set(queue.held) == {x.index_key for x in held}
+        assert queue.held_messages == len(held)
+        assert queue.held_bytes == sum(len(x.prepared.record) for x in held)
+        for lease in queue.leases.values():
+            assert not lease.lessee.is_unit or id(lease.lessee) in lessees, "held by no unit"
 
 
 def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
@@ -86,7 +105,9 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
     due = {key for key in rows if key[:1] == keys.SPACE_DUE}
     for key in due:
         if keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_REMEMBERED):
-            found.discard(queue.origins.index_key(rows[key]))
+            index_key = queue.origins.index_key(rows[key])
+            if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
+                found.discard(index_key)
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
