@@ -9,6 +9,8 @@ A wait after a failure grows with each, and is cut by chance, so that what faile
 tried together. The chance is made of the message itself: nothing here rolls a die.
 """
 
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from qmgr_protocol.checksum import crc32
@@ -17,12 +19,14 @@ from qmgr_protocol.messages import DELAY_OF_QUEUE
 from qmgrd.core import entry as entries
 from qmgrd.core import notes, settle
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.breaker import State
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import Cause, DeadLetters
 from qmgrd.core.lease import Lease
 from qmgrd.core.queue import Queue
 
 STUCK_MS = 10_000  # until what should be a dead letter, and has no place, is handed out again
+RETURNS_PER_TURN = 500
 _EXPONENT_MAX = 100
 
 
@@ -42,19 +46,52 @@ RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
 LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
 BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
 CONNECTION_LOST = How()
-RETURNED = How()
-UNREAD = How(delivered=False)
 
 
 class Returns:
-    """What comes back."""
+    """What comes back. Invariant: what connections and units left that are gone is ``waiting``."""
 
     def __init__(self, context: Context, dead_letters: DeadLetters) -> None:
         self._context = context
         self._dead_letters = dead_letters
+        self.waiting: deque[tuple[Lease, How]] = deque()
+
+    def later(self, leases: Iterable[Lease], how: How) -> None:
+        """Have *leases*, for which nobody waits, come back in slices."""
+        self.waiting.extend((lease, how) for lease in leases)
+
+    def slice(self, count: int) -> None:
+        """Bring back up to *count* of those that wait, looking at RETURNS_PER_TURN at most."""
+        for _ in range(min(RETURNS_PER_TURN, len(self.waiting))):
+            if not count:
+                return
+            lease, how = self.waiting.popleft()
+            queue = lease.lessee.queue
+            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
+                continue  # It was settled, or ended, in the meantime.
+            self.give_back(lease, how)
+            count -= 1
 
     def give_back(self, lease: Lease, how: How) -> None:
         """End *lease*; its message can be had again, in time, or is a dead letter."""
+        self._give_back(lease, how)
+        if how.failed:
+            self.count(lease.lessee.queue, 0, 1)
+
+    def count(self, queue: Queue, consumed: int, failed: int) -> None:
+        """Have the breaker of *queue* know, and operators where it opens or closes."""
+        context = self._context
+        state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
+        if state is None:
+            return
+        event = "breaker opened" if state is State.OPEN else "breaker closed"
+        context.event(event, queue=queue.name)
+        context.note("warning" if state is State.OPEN else "info", event, queue=queue.name)
+        if state is State.OPEN:
+            context.timers.at(queue.breaker.until_ms, lambda: context.awake(queue))
+        context.awake(queue)
+
+    def _give_back(self, lease: Lease, how: How) -> None:
         context, queue = self._context, lease.lessee.queue
         value = queue.value_of(context.tx, lease)
         entry = entries.decode(value)
@@ -87,8 +124,8 @@ class Returns:
         return 0
 
     def _note(self, queue: Queue, entry: entries.Entry, lease: Lease, how: How) -> bytes:
-        if not how.failed:
-            return b""
+        if not how.failed or self._context.store_full:
+            return b""  # Its counts are raised in any case; a note would take the last room.
         note = notes.read(self._context.tx, queue.id, lease.arrival) if entry.noted else {}
         now_us, client = self._context.now.wall_us, lease.lessee.client
         note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)

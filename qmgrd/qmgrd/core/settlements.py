@@ -1,40 +1,41 @@
 """What consumers say of messages they hold, and what becomes of those of whom nothing is heard."""
 
-from collections import deque
-
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import settle
-from qmgrd.core.breaker import State
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.lease import Lease, Lessee
 from qmgrd.core.queue import Queue
-from qmgrd.core.returns import CONNECTION_LOST, LEASE_ENDED, RELEASED, UNREAD, How, Returns
+from qmgrd.core.returns import (
+    CONNECTION_LOST,
+    LEASE_ENDED,
+    RELEASED,
+    RETURNS_PER_TURN,
+    How,
+    Returns,
+)
 from qmgrd.core.session import Session
 from qmgrd.core.units import Units
 
-RETURNS_PER_TURN = 500
-
 
 class Settlements:
-    """How leases end. Invariant: those of a connection that is gone wait in ``_returns``."""
+    """How leases end."""
 
     def __init__(
         self, context: Context, catalogue: Catalogue, returns: Returns, units: Units
     ) -> None:
         self._context = context
         self._catalogue = catalogue
-        self._give_back = returns.give_back
+        self._returns = returns
         self._units = units
-        self._returns: deque[tuple[Lease, How]] = deque()
         self._ends_left = RETURNS_PER_TURN  # leases whose time is over, in this turn
 
     @property
     def busy(self) -> bool:
         """Whether leases wait to come back."""
-        return bool(self._returns)
+        return bool(self._returns.waiting)
 
     def settle(self, session: Session, message: m.Settle) -> None:
         """Do what *message* says to the messages that its handles name."""
@@ -71,7 +72,7 @@ class Settlements:
         before = queue.counters.acked
         failed = settle.ack_all(queue, self._context.tx, self._context.now, handles)
         if queue.bounds.breaker_percent:
-            self._count(queue, queue.counters.acked - before, 0)
+            self._returns.count(queue, queue.counters.acked - before, 0)
         return failed
 
     def _one_by_one(
@@ -97,7 +98,7 @@ class Settlements:
         elif message.action == m.RENEW:
             self._renew(session, queue, lease, message.lease_ms)
         else:
-            self.give_back(lease, _how(message))
+            self._returns.give_back(lease, _how(message))
 
     def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
         """Let who holds a message hold it for longer, from now on."""
@@ -107,26 +108,6 @@ class Settlements:
         renewed = lease._replace(lessee=lessee, deadline_ms=self._context.now.ms + lease_ms)
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = renewed
         self.watch(lessee)
-
-    def give_back(self, lease: Lease, how: How) -> None:
-        """Let a message come back, and count whether it failed."""
-        queue = lease.lessee.queue
-        self._give_back(lease, how)
-        if how.failed:
-            self._count(queue, 0, 1)
-
-    def _count(self, queue: Queue, consumed: int, failed: int) -> None:
-        """Have the breaker of *queue* know, and operators where it opens or closes."""
-        context = self._context
-        state = queue.breaker.note(queue.bounds, context.now.ms, consumed, failed)
-        if state is None:
-            return
-        event = "breaker opened" if state is State.OPEN else "breaker closed"
-        context.event(event, queue=queue.name)
-        context.note("warning" if state is State.OPEN else "info", event, queue=queue.name)
-        if state is State.OPEN:
-            context.timers.at(queue.breaker.until_ms, lambda: context.awake(queue))
-        context.awake(queue)
 
     def watch(self, lessee: Lessee) -> None:
         """Have the timer ring at the end of the oldest lease."""
@@ -145,7 +126,7 @@ class Settlements:
             due.append(lease)
         self._ends_left -= len(due)
         for lease in due:
-            self.give_back(lease, LEASE_ENDED)
+            self._returns.give_back(lease, LEASE_ENDED)
         self.watch(lessee)
 
     def close(self, session: Session) -> None:
@@ -156,28 +137,20 @@ class Settlements:
                     "consumer lost", len(lessee.leases), queue=lessee.queue.name,
                     client=session.name,
                 )  # fmt: skip
-            self._returns.extend((lease, CONNECTION_LOST) for lease in lessee.leases.values())
-        self._returns.extend(self._units.close(session))
+            self._returns.later(lessee.leases.values(), CONNECTION_LOST)
+        self._units.close(session)
 
     def return_leases(self) -> None:
         """Bring back a slice of what lost connections held; the timers have rung in this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.turn_rows)
-        for _ in range(min(RETURNS_PER_TURN, len(self._returns))):
-            if not left:
-                return
-            lease, how = self._returns.popleft()
-            queue = lease.lessee.queue
-            if queue.deleted or queue.leases.get(lease.arrival) is not lease:
-                continue  # It was settled, or ended, in the meantime.
-            self.give_back(lease, how)
-            left -= 1
+        self._returns.slice(left)
 
 
 def _how(message: m.Settle) -> How:
     """Return how messages come back that are settled so."""
-    if message.action == m.UNREAD:
-        return UNREAD
     how = RELEASED._replace(delay_ms=message.delay_ms, reason=message.reason, text=message.text)
     if message.action == m.REJECT:
         return how._replace(rejected=True, code=int(ErrorCode.MESSAGE_REJECTED))
-    return how if message.action == m.RELEASE else how._replace(failed=False)
+    if message.action == m.RELEASE:
+        return how
+    return how._replace(failed=False, delivered=message.action == m.RETURN)

@@ -5,7 +5,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import lane, overflow, settle
+from qmgrd.core import overflow, settle
 from qmgrd.core import put as puts
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
@@ -14,11 +14,14 @@ from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.lease import Lease
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
-from qmgrd.core.returns import BACKED_OUT, How, Returns
+from qmgrd.core.returns import BACKED_OUT, Returns
 from qmgrd.core.session import Session
 from qmgrd.core.unit import Held, Unit
 
-ROWS_OF_A_GET = 4
+# Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
+ROWS_OF_A_PUT = ROWS_OF_A_GET = 5
+SMALL_TURNS = 2  # what a commit may write where the map has few pages to spare, in turns
+_FULL = (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
 
 class Units:
@@ -63,7 +66,7 @@ class Units:
     def put(self, session: Session, message: m.UnitPut) -> None:
         """Hold puts for the commit."""
         unit = self._find(session, message.unit)
-        queue, target = self._catalogue.destination(message.queue)
+        queue, target = self._destination(message)
         refused: list[list[Any]] = []
         stamped: list[list[int]] = []
         for index, record in enumerate(message.records):
@@ -71,11 +74,22 @@ class Units:
                 prepared = self._hold(unit, queue, record, target.encode())
             except RequestError as error:
                 queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
+                self._context.dirty_queues[queue.id] = queue
                 refused.append([index, int(error.code), error.text])
                 continue
             if prepared.is_new:
                 _add_stamp(stamped, index, int.from_bytes(prepared.trailer[-8:], "big"))
         self._context.send(session.connection, m.Ok(message.request_id, [refused, stamped]))
+
+    def _destination(self, message: m.UnitPut) -> tuple[Queue, str]:
+        try:
+            return self._catalogue.destination(message.queue)
+        except RequestError as error:
+            if error.code == ErrorCode.PUT_INHIBITED:
+                keeper = self._catalogue.keeper(message.queue)
+                keeper.counters.refused += len(message.records)
+                self._context.dirty_queues[keeper.id] = keeper
+            raise
 
     def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
         """Add a put to *unit*.
@@ -84,27 +98,37 @@ class Units:
             RequestError: why it is refused.
         """
         context = self._context
-        self._check_room(unit, 1, len(record), entries.rows_of(len(record)) + 2)
+        rows = entries.rows_of(len(record)) + ROWS_OF_A_PUT
+        self._check_room(unit, 1, len(record), rows)
         if context.store_full:
             raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
-        overflow.make_room(context, self._dead_letters, queue, 1, len(record))
-        limit = queue.longest(context.config.limits.message_max_bytes)
-        prepared = puts.prepare(
-            queue, context.tx, context.now, context.stamper, record, limit, bound_for
-        )
+        try:
+            prepared = self._prepare(queue, record, bound_for)
+        except RequestError as error:
+            if error.code not in _FULL or queue.bounds.overflow == "refuse":
+                raise
+            # Only now: what is refused for another reason is to push nothing out.
+            overflow.make_room(context, self._dead_letters, queue, 1, len(record))
+            prepared = self._prepare(queue, record, bound_for)
         arrival = 0 if queue.is_transmission else queue.next_arrival()
         index_key = queue.origins.index_key(prepared.trailer, bound_for)
-        rows = entries.rows_of(len(record)) + lane.ROWS_OF_A_PUT
         unit.hold(Held(queue, prepared, arrival, index_key), rows)
         context.rows += 1
         return prepared
+
+    def _prepare(self, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
+        context = self._context
+        limit = queue.longest(context.config.limits.message_max_bytes)
+        return puts.prepare(
+            queue, context.tx, context.now, context.stamper, record, limit, bound_for
+        )
 
     def _check_room(self, unit: Unit, messages: int, bytes_: int, rows: int) -> None:
         limits = self._context.config.unit
         for count, most, word in (
             (len(unit.puts) + unit.gets + messages, limits.messages_max, "messages"),
             (unit.bytes + bytes_, limits.bytes_max, "bytes"),
-            (unit.rows + rows, limits.rows_max, "rows of the store"),
+            (unit.rows + rows, self._rows_max(), "rows of the store"),
         ):
             if count > most:
                 raise RequestError(
@@ -112,18 +136,25 @@ class Units:
                     f"unit {unit.number} would hold {count} {word}, at most {most}",
                 )
 
+    def _rows_max(self) -> int:
+        """Return how many rows a commit may write: in a small map fewer, as all is one turn."""
+        context = self._context
+        most, turn_rows = context.config.unit.rows_max, context.turn_rows
+        is_small = turn_rows < context.config.limits.turn_rows
+        return min(most, SMALL_TURNS * turn_rows) if is_small else most
+
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
         """Have a leased message be removed with the commit, and be leased until then.
 
         Raises:
             RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE.
         """
-        unit = self._find(session, number)
-        self._check_room(unit, 1, 0, ROWS_OF_A_GET)
-        unit.rows += ROWS_OF_A_GET
+        unit, rows = self._find(session, number), _rows_of_a_get(lease)
+        self._check_room(unit, 1, 0, rows)
+        unit.rows += rows
         lessee = unit.lessee(queue, session.name)
         lease.lessee.leases.pop(lease.arrival, None)
-        taken = lease._replace(lessee=lessee)
+        taken = lease._replace(lessee=lessee, is_plain=False)  # Settled by its commit only.
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken
 
     def commit(self, session: Session, message: m.UnitCommit) -> None:
@@ -142,7 +173,8 @@ class Units:
             )
         self._check(session, unit, message)
         context = self._context
-        context.reserve([held.prepared.record for held in unit.puts])
+        if unit.puts:  # Gets make room.
+            context.reserve([held.prepared.record for held in unit.puts])
         self._close(session, unit)
         for queue, prepared, arrival, _ in unit.let_go():
             context.rows += puts.append(
@@ -150,11 +182,12 @@ class Units:
             )
             context.touch(queue)
         for lessee in unit.lessees.values():
-            queue = lessee.queue
-            for lease in list(lessee.leases.values()):
+            queue, leases = lessee.queue, list(lessee.leases.values())
+            for lease in leases:
                 settle.consume(queue, context.tx, context.now, lease)
-                context.rows += ROWS_OF_A_GET
+                context.rows += _rows_of_a_get(lease)
             context.touch(queue)
+            self._returns.count(queue, len(leases), 0)
 
     def _check(self, session: Session, unit: Unit, message: m.UnitCommit) -> None:
         """Back *unit* out and raise where it cannot be committed as it was meant."""
@@ -183,34 +216,35 @@ class Units:
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def undo(self, session: Session, unit: Unit) -> None:
-        """Have nothing of *unit* be done; what it got comes back to its old place."""
+        """Have nothing of *unit* be done; what it got comes back to its old place.
+
+        At the end of this turn; what is more than a slice, in those that follow.
+        """
         self._close(session, unit)
-        for held in unit.let_go():
-            self._context.awake(held.queue)
+        unit.let_go()
         for lessee in unit.lessees.values():
-            for lease in list(lessee.leases.values()):
-                self._returns.give_back(lease, BACKED_OUT)
+            self._returns.later(lessee.leases.values(), BACKED_OUT)
 
     def _close(self, session: Session, unit: Unit) -> None:
         del session.units[unit.number]
         if unit.timer is not None:
             self._context.timers.cancel(unit.timer)
+            unit.timer = None
 
     def _too_old(self, session: Session, unit: Unit) -> None:
         age_ms = self._context.config.unit.age_max_ms
         self._context.event("unit of work backed out", client=session.name, age_ms=age_ms)
-        unit.timer = None
         self.undo(session, unit)
 
-    def close(self, session: Session) -> list[tuple[Lease, How]]:
-        """Forget the units of a connection that is gone; return what is to come back, and how."""
-        found: list[tuple[Lease, How]] = []
+    def close(self, session: Session) -> None:
+        """Forget the units of a connection that is gone."""
         for unit in list(session.units.values()):
-            self._close(session, unit)
-            unit.let_go()
-            for lessee in unit.lessees.values():
-                found += [(lease, BACKED_OUT) for lease in lessee.leases.values()]
-        return found
+            self.undo(session, unit)
+
+
+def _rows_of_a_get(lease: Lease) -> int:
+    """Return how many rows go with a message that is consumed, about."""
+    return ROWS_OF_A_GET + entries.rows_of(lease.size)
 
 
 def _add_stamp(runs: list[list[int]], index: int, timestamp: int) -> None:

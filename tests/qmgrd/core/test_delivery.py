@@ -8,8 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.delivery import CREDIT_MAX_BYTES
 from qmgrd.core.peer import SETTLE_HANDLES
-from qmgrd.core.returns import CONNECTION_LOST
-from qmgrd.core.settlements import RETURNS_PER_TURN
+from qmgrd.core.returns import CONNECTION_LOST, RETURNS_PER_TURN
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, items, record
 
 FOREVER_MS = m.WAIT_MAX_MS
@@ -403,7 +402,7 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
     app.put("Q", *[b"x"] * 50)
     leased = lease_all(app, 50)
     leases = manager.queue("Q").leases.values()
-    manager.turns.broker.settlements._returns.extend((x, CONNECTION_LOST) for x in leases)
+    manager.turns.broker.settlements._returns.later(leases, CONNECTION_LOST)
     handles = b"".join(delivery.handle for delivery in leased)
     app.send(m.Settle(9, m.ACK, leased[0].queue_id, handles))
     assert manager.rest() < 10

@@ -4,7 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core.lease import Consumer
-from qmgrd.core.settlements import RETURNS_PER_TURN
+from qmgrd.core.returns import RETURNS_PER_TURN
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 

@@ -1,0 +1,681 @@
+"""Units of work: all of it or nothing, invisible until then, undone by whatever ends them."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.returns import RETURNS_PER_TURN
+from qmgrd.core.units import ROWS_OF_A_GET, SMALL_TURNS
+from qmgrd.store.lmdb_store import LmdbStore
+from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, record
+from tests.qmgrd.core.test_link_inbox import Far, message
+from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, settle
+
+LOST = [ErrorCode.LEASE_LOST]
+End = Callable[[Client, UnitOfWork], None]
+
+
+def by_backout(app: Client, unit: UnitOfWork) -> None:
+    assert unit.backout() == [unit.puts, unit.gets]
+
+
+def by_lost_connection(app: Client, unit: UnitOfWork) -> None:
+    unit.client.hang_up()
+    app.manager.rest()
+
+
+def by_age(app: Client, unit: UnitOfWork) -> None:
+    app.manager.turn(app.manager.config.unit.age_max_ms)
+    app.manager.rest()
+
+
+def by_crash(app: Client, unit: UnitOfWork) -> None:
+    app.manager.crash()
+
+
+def by_restart(app: Client, unit: UnitOfWork) -> None:
+    app.manager.restart()
+
+
+ENDS = [by_backout, by_lost_connection, by_age, by_crash, by_restart]
+
+
+# -- G20
+
+
+def test_uncommitted_put_is_invisible_to_all_G20(app: Client) -> None:
+    manager = app.manager
+    other = manager.connect("other")
+    unit = UnitOfWork(app)
+    unit.put("Q", b"held", correlation_id=b"c", group=(b"g" * 24, 1, False))
+    for client in (app, other):
+        assert client.get("Q") == []
+        assert client.bodies("Q") == []
+        assert client.ask(m.Get, "Q", 1, 0, 0, 1_000, "", b"c") is None
+        assert client.ask(m.Get, "Q", 1, 0, 0, 1_000, "", b"", b"g" * 24) is None
+        assert client.ask(m.Browse, "Q", None, 9, 1_000, "", b"c")["items"] == []
+    other.consume("Q")
+    assert other.delivered() == []
+    shown = app.show("Q")
+    assert [shown[key] for key in ("depth", "ready", "held", "puts")] == [0, 0, 1, 0]
+    unit.commit()
+    assert bodies(other.delivered()) == [b"held"]
+
+
+def test_waiting_get_has_what_a_commit_puts_there_G20(app: Client) -> None:
+    other = app.manager.connect("other")
+    unit = UnitOfWork(app)
+    other.say(m.Get(900, "Q", 1, 60_000))
+    unit.put("Q", b"held")
+    assert other.delivered() == []
+    unit.commit()
+    assert bodies(other.delivered()) == [b"held"]
+
+
+def test_uncommitted_get_is_not_had_by_others_G20(app: Client) -> None:
+    app.put("Q", b"a", b"b")
+    unit = UnitOfWork(app)
+    assert bodies(unit.get("Q")) == [b"a"]
+    other = app.manager.connect("other")
+    assert bodies(other.get("Q", 9)) == [b"b"]
+    app.manager.turn(2 * app.manager.queue("Q").bounds.lease_ms)  # It has no deadline.
+    other.get("Q", 9)
+    assert not unit.commit()
+    assert app.show("Q")["acked"] == 1
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
+    store: AnyStore, app: Client, end: End
+) -> None:
+    """Order is priority, then arrival, as if nothing had been."""
+    worker = app.manager.connect("worker")
+    for priority in (4, 9, 4, 0):
+        app.put("Q", b"old%d" % priority, priority=priority)
+    unit = UnitOfWork(worker)
+    assert bodies(unit.get("Q", 3)) == [b"old9", b"old4", b"old4"]
+    unit.put("Q", b"new", bytes(9_000), priority=9)
+    app.put("Q", b"young", priority=4)
+    audit(app.manager)
+    end(app, unit)
+    audit(app.manager)
+    again = app.manager.connect("again")
+    found = again.get("Q", 9)
+    assert bodies(found) == [b"old9", b"old4", b"old4", b"young", b"old0"]
+    counted = 0 if end is by_crash else 1
+    counts = [(counted, counted)] * 3 + [(0, 0)] * 2
+    assert [(x.delivered, x.failed) for x in found] == counts
+    assert again.show("Q")["held"] == 0
+    assert not again.ack(*found)
+
+
+def test_consumer_has_what_a_backout_returns_before_what_is_younger_G20(app: Client) -> None:
+    app.put("Q", *[b"%d" % number for number in range(6)])
+    unit = UnitOfWork(app)
+    unit.get("Q", 3)
+    other = app.manager.connect("other")
+    assert bodies(other.get("Q")) == [b"3"]
+    unit.backout()
+    assert bodies(other.get("Q", 9)) == [b"0", b"1", b"2", b"4", b"5"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client, when: str) -> None:
+    manager = app.manager
+    app.ask(m.QueueCreate, "OUT")
+    app.put("Q", b"in1", bytes(9_000))
+    unit = UnitOfWork(app)
+    unit.get("Q", 2)
+    unit.put("OUT", b"out", bytes(10_000))
+    app.send(unit.message())
+    if when == "before":
+        manager.advance(0)
+        manager.turns._apply(manager.now())  # All of it is done, and then it is lost.
+    else:
+        manager.turn()
+    manager.crash()
+    audit(manager)
+    app = manager.connect()
+    lengths = [[len(body) for body in app.bodies(queue)] for queue in ("Q", "OUT")]
+    assert lengths == ([[3, 9_000], []] if when == "before" else [[], [3, 10_000]])
+    assert [x.failed for x in app.get("Q", 9)] == ([0, 0] if when == "before" else [])
+
+
+# -- G23, D11
+
+
+def test_what_was_put_first_and_committed_later_is_first_G23(store: AnyStore, app: Client) -> None:
+    other = app.manager.connect("other")
+    unit = UnitOfWork(app)
+    unit.put("Q", b"A")
+    unit.put("Q", b"A low", priority=1)
+    other.put("Q", b"B")
+    other.put("Q", b"B low", priority=1)
+    assert bodies(other.get("Q")) == [b"B"]
+    unit.commit()
+    assert app.bodies("Q") == [b"A", b"B", b"A low", b"B low"]
+    assert bodies(other.get("Q", 9)) == [b"A", b"A low", b"B low"]
+    app.manager.crash()
+    assert app.manager.connect().bodies("Q") == [b"A", b"B", b"A low", b"B low"]
+
+
+def test_place_of_a_unit_that_was_backed_out_stays_empty_G23(app: Client) -> None:
+    unit = UnitOfWork(app)
+    unit.put("Q", b"A")
+    app.put("Q", b"B")
+    unit.backout()
+    app.put("Q", b"C")
+    assert [x.arrival for x in app.get("Q", 9)] == [2, 3]
+
+
+def test_ids_of_a_link_are_given_by_commits_without_holes_D11_G23(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    other = app.manager.connect("other")
+    first, second = UnitOfWork(app, 1), UnitOfWork(app, 2)
+    first.put("F@NYC", b"first")
+    second.put("F@NYC", b"never")
+    other.put("F@NYC", b"outside")
+    assert app.manager.queue("@NYC").counters.next_arrival == 2
+    second.backout()
+    first.commit()
+    assert [(x.arrival, x.body) for x in app.browse("@NYC")] == [(1, b"outside"), (2, b"first")]
+    assert app.manager.queue("@NYC").counters.next_arrival == 3
+
+
+# -- A12, A13
+
+
+def test_duplicate_of_what_a_unit_holds_is_refused_for_later_A12(app: Client) -> None:
+    uid = record(b"x", uid=("B", 9))
+    unit = UnitOfWork(app)
+    assert not unit.put_records("Q", uid)
+    assert [x.code for x in app.put_records("Q", uid)] == [ErrorCode.DUPLICATE_UNCOMMITTED]
+    assert unit.put_records("Q", uid) == [ErrorCode.DUPLICATE_UNCOMMITTED]
+    unit.backout()
+    assert not app.put_records("Q", uid)
+    assert [x.code for x in app.put_records("Q", uid)] == [ErrorCode.DUPLICATE_MESSAGE]
+
+
+def test_duplicate_of_a_hidden_message_is_refused_A12(app: Client) -> None:
+    """Leased, delayed, got in a unit, and after that was backed out."""
+    for number in (1, 2, 3):
+        assert not app.put_records("Q", record(b"x", uid=("B", number)))
+    leased, delayed, taken = app.get("Q", 3)
+    settle(app, m.RELEASE, delayed, delay_ms=60_000)
+    unit = UnitOfWork(app)
+    unit.take(taken)
+    again = [record(b"x", uid=("B", number)) for number in (1, 2, 3)]
+    codes = [ErrorCode.DUPLICATE_MESSAGE] * 3
+    assert [x.code for x in app.put_records("Q", *again)] == codes
+    assert unit.put_records("Q", *again) == codes
+    audit(app.manager)
+    assert app.ack(leased) == []
+    unit.backout()
+    assert [x.code for x in app.put_records("Q", *again)] == codes[1:]
+
+
+def test_entry_is_not_lowered_by_a_backout_A13(store: AnyStore, app: Client) -> None:
+    unit = UnitOfWork(app)
+    assert not unit.put_records("Q", record(b"x", uid=("B", 9)))
+    unit.backout()
+    assert not app.put_records("Q", record(b"x", uid=("B", 9)), record(b"x", uid=("B", 8)))
+    shown = app.show("Q")
+    assert (shown["puts"], shown["slow"], shown["origins"]["B"]) == (2, 1, 9)
+
+
+def test_link_waits_for_a_unit_that_holds_its_message_A12(app: Client) -> None:
+    """Counted as stored it would be lost when the unit is backed out."""
+    far = Far(app.manager)
+    far.open()
+    unit = UnitOfWork(app)
+    assert not unit.put_records("Q", message(1))
+    (answer,) = far.send(1, message(1))
+    assert type(answer) is m.Blocked
+    assert (answer.seq_id, answer.code) == (1, ErrorCode.DUPLICATE_UNCOMMITTED)
+    assert far.committed() == []
+    unit.backout()
+    assert far.send(1, message(1)) == []
+    assert far.committed() == [1]
+    assert app.bodies("Q") == [b"1"]
+
+
+def test_link_takes_what_a_unit_committed_as_stored_A12(app: Client) -> None:
+    far = Far(app.manager)
+    far.open()
+    unit = UnitOfWork(app)
+    unit.put_records("Q", message(1))
+    far.send(1, message(1))
+    unit.commit()
+    assert far.send(1, message(1)) == []
+    assert far.committed() == [1]
+    assert app.bodies("Q") == [b"1"]
+
+
+# -- commits sent again
+
+
+def test_commit_sent_again_is_done_once(store: AnyStore, app: Client) -> None:
+    app.put("Q", b"in")
+    unit = UnitOfWork(app)
+    unit.get("Q")
+    unit.put("Q", b"out")
+    commit = unit.message()
+    app.say(commit)
+    for restart in ("crash", "restart", "now"):
+        getattr(app.manager, restart)()
+        again = app.manager.connect()
+        producer = Producer(again, b"%016d" % app.peer.number, True)
+        assert producer.commit_id == commit.seq_id
+        again.send(commit._replace(stream=producer.stream))
+        assert producer.answer() == []
+        assert again.bodies("Q") == [b"out"]
+        audit(app.manager)
+
+
+def test_commit_of_a_unit_that_was_lost_is_answered_the_same_each_time(
+    store: AnyStore, app: Client
+) -> None:
+    unit = UnitOfWork(app)
+    unit.put("Q", b"x")
+    commit = unit.message()
+    app.manager.crash()
+    for restart in ("now", "crash", "restart"):
+        getattr(app.manager, restart)()
+        again = app.manager.connect()
+        producer = Producer(again, b"%016d" % app.peer.number, True)
+        again.send(commit._replace(stream=producer.stream))
+        assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
+        # Another unit of that number is not taken for the old one.
+        again.ask(m.UnitBegin, commit.unit)
+        again.send(commit._replace(stream=producer.stream))
+        assert [x.code for x in producer.answer()] == [ErrorCode.UNIT_BACKED_OUT]
+        assert again.bodies("Q") == []
+
+
+def test_commit_on_a_stream_that_is_not_open_breaks_the_protocol(app: Client) -> None:
+    unit = UnitOfWork(app)
+    unit.put("Q", b"x")
+    app.say(unit.message()._replace(stream=77))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.STREAM_UNKNOWN
+    assert app.manager.queue("Q").held_messages == 0
+
+
+# -- commits that are refused
+
+
+@pytest.mark.parametrize(("puts", "gets"), [(1, 1), (3, 1), (2, 0), (2, 2)])
+def test_commit_of_an_incomplete_unit_backs_it_out(app: Client, puts: int, gets: int) -> None:
+    app.put("Q", b"in")
+    unit = UnitOfWork(app)
+    unit.get("Q")
+    unit.put("Q", b"1", b"2")
+    unit.puts, unit.gets = puts, gets
+    assert unit.commit() == [ErrorCode.UNIT_INCOMPLETE]
+    assert [(x.body, x.failed) for x in app.browse("Q")] == [(b"in", 1)]
+    assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
+
+
+def small_disk(app: Client, *, is_full: bool) -> None:
+    assert isinstance(app.manager.store, MemoryStore)
+    app.manager.store.disk_free_bytes = 0 if is_full else 1 << 40
+
+
+def test_full_store_leaves_a_unit_open_until_it_can_be_committed(app: Client) -> None:
+    unit = UnitOfWork(app)
+    unit.put("Q", b"x")
+    small_disk(app, is_full=True)
+    assert unit.put_records("Q", record(b"y")) == [ErrorCode.STORE_FULL]
+    assert unit.commit() == [ErrorCode.STORE_FULL]
+    small_disk(app, is_full=False)
+    assert unit.commit() == []
+    assert app.bodies("Q") == [b"x"]
+
+
+def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
+    """They make room, which is what a full store asks for."""
+    app.put("Q", b"x")
+    unit = UnitOfWork(app)
+    unit.get("Q")
+    small_disk(app, is_full=True)
+    assert unit.commit() == []
+    assert app.show("Q")["depth"] == 0
+
+
+@pytest.mark.parametrize("what", ["put", "get"])
+def test_queue_that_was_deleted_meanwhile_undoes_all_of_a_unit(app: Client, what: str) -> None:
+    app.ask(m.QueueCreate, "GONE")
+    app.put("GONE", b"x")
+    app.put("Q", b"in")
+    unit = UnitOfWork(app)
+    unit.get("Q")
+    unit.put("Q", b"out")
+    if what == "put":
+        unit.put("GONE", b"y")
+    else:
+        unit.get("GONE")
+    app.ask(m.QueueDelete, "GONE", True)
+    app.ask(m.QueueCreate, "GONE")
+    assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
+    assert app.bodies("Q") == [b"in"]
+    assert app.bodies("GONE") == []
+    app.manager.rest()
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_unit_bound_for_a_link_that_was_deleted_comes_to_rest(app: Client, end: End) -> None:
+    worker = app.manager.connect("worker")
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    unit = UnitOfWork(worker)
+    unit.put("F@NYC", b"x")
+    app.ask(m.QueueDelete, "F@NYC")
+    app.ask(m.LinkDelete, "NYC")
+    end(app, unit)
+    assert app.manager.rest() < 10
+
+
+def test_held_messages_count_as_depth_G13(app: Client) -> None:
+    """Size counts all states: held, leased, delayed, ready, got in a unit."""
+    app.ask(m.QueueAlter, "Q", {"depth_max": 5})
+    app.put("Q", b"1", b"2", b"3", b"4")
+    leased, delayed, taken = app.get("Q", 3)
+    settle(app, m.RELEASE, delayed, delay_ms=60_000)
+    unit = UnitOfWork(app)
+    unit.take(taken)
+    unit.put("Q", b"5")
+    full = [ErrorCode.QUEUE_FULL]
+    assert unit.put_records("Q", record(b"6")) == full
+    assert [x.code for x in app.put_records("Q", record(b"6"))] == full
+    assert app.ack(leased) == []
+    assert not app.put_records("Q", record(b"6"))
+    assert [x.code for x in app.put_records("Q", record(b"7"))] == full
+    assert unit.commit() == []
+    assert not app.put_records("Q", record(b"7"))
+    assert app.show("Q")["refused"] == 3
+
+
+def test_held_bytes_count(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"bytes_max": 10_000})
+    unit = UnitOfWork(app)
+    unit.put("Q", bytes(6_000))
+    code = [ErrorCode.QUEUE_BYTES_FULL]
+    assert [x.code for x in app.put_records("Q", record(bytes(4_500)))] == code
+    assert unit.put_records("Q", record(bytes(4_500))) == code
+    unit.backout()
+    assert not app.put_records("Q", record(bytes(9_000)))
+
+
+def test_full_queue_that_makes_room_does_so_for_what_it_takes_only(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"depth_max": 2, "overflow": "discard-oldest"})
+    app.put_records("Q", *(record(b"%d" % number, uid=("B", number)) for number in (1, 2)))
+    unit = UnitOfWork(app)
+    refused = unit.put_records("Q", record(b"2", uid=("B", 2)), b"rotten")
+    assert refused == [ErrorCode.DUPLICATE_MESSAGE, ErrorCode.RECORD_MALFORMED]
+    assert app.bodies("Q") == [b"1", b"2"]
+    unit.put("Q", b"3")
+    assert app.bodies("Q") == [b"2"]
+    assert unit.commit() == []
+    assert app.bodies("Q") == [b"2", b"3"]
+
+
+def test_what_a_unit_is_refused_is_counted_and_stored(app: Client) -> None:
+    unit = UnitOfWork(app)
+    assert unit.put_records("Q", b"rotten") == [ErrorCode.RECORD_MALFORMED]
+    audit(app.manager)
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    assert app.code_of(m.UnitPut, 1, "Q", [record(b"1"), record(b"2")]) == ErrorCode.PUT_INHIBITED
+    audit(app.manager)
+    assert app.show("Q")["refused"] == 3
+
+
+# -- limits
+
+
+def limited(**limits: object) -> Client:
+    app = Manager(unit=limits).connect()
+    app.ask(m.QueueCreate, "Q")
+    return app
+
+
+def test_messages_of_a_unit_are_bounded() -> None:
+    app = limited(messages_max=3)
+    app.put("Q", b"1", b"2")
+    unit = UnitOfWork(app)
+    unit.get("Q", 2)
+    too_large = [ErrorCode.UNIT_TOO_LARGE]
+    assert unit.put_records("Q", record(b"3"), record(b"4")) == too_large
+    app.put("Q", b"5")
+    (left,) = app.get("Q")
+    assert unit.take(left) == too_large
+    assert app.release(left) == []
+    assert unit.commit() == []
+    assert app.bodies("Q") == [b"3", b"5"]
+    audit(app.manager)
+
+
+def test_bytes_of_a_unit_are_bounded() -> None:
+    app = limited(bytes_max=2_048)
+    unit = UnitOfWork(app)
+    unit.put("Q", bytes(1_500))
+    assert unit.put_records("Q", record(bytes(600))) == [ErrorCode.UNIT_TOO_LARGE]
+    unit.put("Q", bytes(100))
+    assert unit.commit() == []
+    audit(app.manager)
+
+
+@pytest.mark.parametrize("what", ["put", "get"])
+def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
+    """A message of 40 KB has 11 of them, whether it comes or goes."""
+    app = limited(rows_max=40)
+    app.put("Q", *[bytes(40_000)] * 3)
+    unit = UnitOfWork(app)
+    if what == "put":
+        unit.put("Q", bytes(40_000), bytes(40_000))
+        assert unit.put_records("Q", record(bytes(40_000))) == [ErrorCode.UNIT_TOO_LARGE]
+    else:
+        found = app.get("Q", 3)
+        assert unit.take(*found) == [ErrorCode.UNIT_TOO_LARGE]
+        assert app.release(found[2]) == []
+    assert unit.commit() == []
+    assert app.show("Q")["depth"] == (5 if what == "put" else 1)
+    audit(app.manager)
+
+
+def test_units_of_a_connection_are_bounded_and_numbers_are_free_again() -> None:
+    app = limited(units_per_connection_max=2)
+    first = UnitOfWork(app, 1)
+    UnitOfWork(app, 2)
+    assert app.code_of(m.UnitBegin, 3) == ErrorCode.UNITS_EXHAUSTED
+    assert app.code_of(m.UnitBegin, 2) == ErrorCode.VALUE_INVALID
+    assert first.commit() == []
+    UnitOfWork(app, 1).put("Q", b"x")
+    assert app.manager.connect().ask(m.UnitBegin, 1) is None  # Each connection has its own.
+    audit(app.manager)
+
+
+@pytest.mark.parametrize("end", [by_backout, by_age])
+def test_nothing_can_be_done_in_a_unit_that_is_over(app: Client, end: End) -> None:
+    app.put("Q", b"x")
+    unit = UnitOfWork(app)
+    end(app, unit)
+    assert app.code_of(m.UnitPut, 1, "Q", [record(b"y")]) == ErrorCode.UNIT_UNKNOWN
+    assert app.code_of(m.UnitBackout, 1) == ErrorCode.UNIT_UNKNOWN
+    (found,) = app.get("Q")
+    assert unit.take(found) == [ErrorCode.UNIT_UNKNOWN]
+    assert app.ack(found) == []
+    assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
+
+
+def test_age_counts_from_the_beginning_and_operators_are_told(app: Client) -> None:
+    manager = app.manager
+    unit = UnitOfWork(app)
+    manager.turn(manager.config.unit.age_max_ms - 1)
+    unit.put("Q", b"x")
+    assert manager.queue("Q").held_messages == 1
+    manager.turn(1)
+    assert manager.queue("Q").held_messages == 0
+    assert b"unit of work backed out" in app.bodies("SYSTEM.EVENTS")[0]
+
+
+def test_commit_in_the_turn_of_its_age_is_in_time(app: Client) -> None:
+    unit = UnitOfWork(app)
+    unit.put("Q", b"x")
+    app.send(unit.message())
+    app.manager.turn(10 * app.manager.config.unit.age_max_ms)
+    assert app.bodies("Q") == [b"x"]
+    assert app.manager.turns.broker.sessions[app.peer.number].units == {}
+
+
+def test_unit_that_is_over_leaves_no_timer(app: Client) -> None:
+    timers = app.manager.turns.broker.context.timers
+    before = timers.next_ms()
+    for end in ("commit", "backout"):
+        unit = UnitOfWork(app)
+        getattr(unit, end)()
+    assert timers.next_ms() == before
+
+
+# -- old handles
+
+
+@pytest.mark.parametrize("action", [m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW])
+@pytest.mark.parametrize("fields", [{}, {"correlation_id": b"c"}], ids=["plain", "indexed"])
+def test_what_a_unit_holds_is_settled_by_its_commit_only(
+    app: Client, action: int, fields: dict[str, bytes]
+) -> None:
+    """An ack by the old handle would have a backout bring back what is gone."""
+    app.put("Q", b"x", **fields)
+    unit = UnitOfWork(app)
+    (found,) = unit.get("Q")
+    assert settle(app, action, found) == LOST
+    assert unit.take(found) == LOST
+    assert settle(app.manager.connect(), action, found) == LOST
+    audit(app.manager)
+    assert unit.backout() == [0, 1]
+    (again,) = app.get("Q")
+    assert (again.body, again.failed) == (b"x", 1)
+
+
+def test_handle_of_a_lease_that_is_over_is_no_part_of_a_unit(app: Client) -> None:
+    app.put("Q", b"x")
+    unit = UnitOfWork(app)
+    (found,) = app.get("Q", lease_ms=1_000)
+    app.manager.turn(1_000)
+    assert unit.take(found) == LOST
+    assert unit.commit() == []
+    assert app.bodies("Q") == [b"x"]
+
+
+# -- breaker
+
+
+def test_breaker_counts_what_units_do(app: Client) -> None:
+    """A backout is a failure, a commit ends the probing."""
+    changes = {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 1_000}
+    app.ask(m.QueueAlter, "Q", changes)
+    app.put("Q", b"1", b"2", b"3")
+    unit = UnitOfWork(app)
+    unit.get("Q", 2)
+    unit.backout()
+    assert app.show("Q")["breaker"] == "open"
+    assert app.get("Q") == []
+    app.manager.turn(1_000)
+    unit = UnitOfWork(app)
+    assert bodies(unit.get("Q", 3)) == [b"1"]
+    assert app.show("Q")["breaker"] == "probing"
+    unit.commit()
+    assert app.show("Q")["breaker"] == "closed"
+    assert bodies(app.get("Q", 3)) == [b"2", b"3"]
+
+
+# -- overwhelming
+
+
+def test_backout_of_as_many_gets_as_a_unit_may_have() -> None:
+    app = limited()
+    count = app.manager.config.unit.messages_max
+    app.put("Q", *[b"%d" % number for number in range(count)])
+    unit = UnitOfWork(app)
+    while len(unit.get("Q", 1_000)):
+        pass
+    assert unit.backout() == [0, count]
+    returned = [app.manager.queue("Q").counters.returned]
+    while returned[-1] < count:
+        app.manager.turn()
+        returned.append(app.manager.queue("Q").counters.returned)
+    assert returned[0] == RETURNS_PER_TURN
+    assert max(b - a for a, b in pairwise(returned)) <= RETURNS_PER_TURN
+    assert [(int(x.body), x.failed) for x in app.browse("Q")] == [(n, 1) for n in range(count)]
+    audit(app.manager)
+
+
+@pytest.mark.parametrize("end", [by_lost_connection, by_age])
+def test_a_hundred_units_end_in_slices(end: End) -> None:
+    """No turn brings back more than its share, whatever ends at once."""
+    app = limited()
+    worker = app.manager.connect("worker")
+    units = [UnitOfWork(worker, number) for number in range(1, 101)]
+    app.put("Q", *[b"%d" % number for number in range(2_000)])
+    for unit in units:
+        unit.get("Q", 20)
+        unit.put("Q", b"never")
+    queue, most = app.manager.queue("Q"), 0
+    assert (len(queue.leases), queue.held_messages) == (2_000, 100)
+    if end is by_age:
+        app.manager.advance(app.manager.config.unit.age_max_ms)
+    else:
+        worker.hang_up()
+    while queue.leases:
+        before = len(queue.leases)
+        app.manager.turn()
+        most = max(most, before - len(queue.leases))
+    assert most <= RETURNS_PER_TURN
+    assert queue.held_messages == 0
+    audit(app.manager)
+    assert [(int(x.body), x.failed) for x in app.browse("Q")] == [(n, 1) for n in range(2_000)]
+
+
+def full_and_small(directory: Path, map_bytes: int) -> Client:
+    """Return a client of a manager whose store takes no more."""
+    app = Manager(LmdbStore(directory, map_bytes)).connect()
+    app.ask(m.QueueCreate, "Q")
+    batch = [record(bytes(200), correlation_id=b"c%d" % number) for number in range(20)]
+    while not app.put_records("Q", *batch):
+        pass
+    return app
+
+
+def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) -> None:
+    """Else it would end the daemon: each row may take a page that is free only later."""
+    app = full_and_small(tmp_path, 1 << 21)
+    unit = UnitOfWork(app)
+    found = app.get("Q", 200)
+    refused = unit.take(*found)
+    assert set(refused) == {ErrorCode.UNIT_TOO_LARGE}
+    assert unit.gets == SMALL_TURNS * app.manager.turns.broker.context.turn_rows // ROWS_OF_A_GET
+    assert unit.commit() == []
+    audit(app.manager)
+    app.manager.store.close()
+
+
+def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
+    """There is room above the mark for their counts, a slice at a time, but not for histories."""
+    app = full_and_small(tmp_path, 1 << 20)
+    manager, worker = app.manager, app.manager.connect("worker")
+    for number in range(1, 101):
+        if not UnitOfWork(worker, number).get("Q", 20):
+            break
+    assert app.show("Q")["leased"] > 1_000
+    worker.hang_up()
+    manager.rest()
+    assert {x.failed for x in app.browse("Q")} == {1}
+    audit(manager)
+    manager.store.close()
