@@ -1,8 +1,75 @@
-"""Every message and its fields, as in PROTOCOL.md; layout.py has their numbers and their limits."""
+"""Every message and its fields, as in PROTOCOL.md; layout.py has their numbers and their limits.
+
+What operators say has its home in admin_messages.py, and can be had from here.
+"""
 # ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
 
 import struct
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from qmgr_protocol.admin_messages import (
+    ConnectionClose as ConnectionClose,
+)
+from qmgr_protocol.admin_messages import (
+    ConnectionList as ConnectionList,
+)
+from qmgr_protocol.admin_messages import (
+    JobCancel as JobCancel,
+)
+from qmgr_protocol.admin_messages import (
+    JobList as JobList,
+)
+from qmgr_protocol.admin_messages import (
+    JobShow as JobShow,
+)
+from qmgr_protocol.admin_messages import (
+    LinkAlter as LinkAlter,
+)
+from qmgr_protocol.admin_messages import (
+    LinkCreate as LinkCreate,
+)
+from qmgr_protocol.admin_messages import (
+    LinkDelete as LinkDelete,
+)
+from qmgr_protocol.admin_messages import (
+    LinkList as LinkList,
+)
+from qmgr_protocol.admin_messages import (
+    LinkShow as LinkShow,
+)
+from qmgr_protocol.admin_messages import (
+    LinkStart as LinkStart,
+)
+from qmgr_protocol.admin_messages import (
+    LinkStop as LinkStop,
+)
+from qmgr_protocol.admin_messages import (
+    QueueAlter as QueueAlter,
+)
+from qmgr_protocol.admin_messages import (
+    QueueCreate as QueueCreate,
+)
+from qmgr_protocol.admin_messages import (
+    QueueDelete as QueueDelete,
+)
+from qmgr_protocol.admin_messages import (
+    QueueList as QueueList,
+)
+from qmgr_protocol.admin_messages import (
+    QueueMove as QueueMove,
+)
+from qmgr_protocol.admin_messages import (
+    QueuePurge as QueuePurge,
+)
+from qmgr_protocol.admin_messages import (
+    QueueShow as QueueShow,
+)
+from qmgr_protocol.admin_messages import (
+    Snapshot as Snapshot,
+)
+from qmgr_protocol.admin_messages import (
+    Status as Status,
+)
 
 MAGIC = "qmgr"
 VERSION = 1
@@ -28,6 +95,7 @@ LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Role: TypeAlias = Literal["client", "queue-manager"]
+Binary: TypeAlias = bytes  # where a field has that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
 
 
@@ -247,8 +315,8 @@ class Consume(NamedTuple):
     bytes: int
     lease_ms: int = 0
     where: str = ""
-    correlation_id: bytes = b""
-    group_id: bytes = b""
+    correlation_id: Binary = b""
+    group_id: Binary = b""
 
 
 class Credit(NamedTuple):
@@ -311,181 +379,6 @@ class Browse(NamedTuple):
     group_id: bytes = b""
     uid: bytes = b""
     delayed: bool = False
-
-
-class QueueCreate(NamedTuple):
-    """Defines a queue: local, or remote where the name is QUEUE@MANAGER. OK value: its row."""
-
-    request_id: int
-    queue: str
-    attributes: dict[str, Any] = {}
-
-
-class QueueDelete(NamedTuple):
-    """Deletes a queue; with purge also one that holds messages. OK value: {messages}."""
-
-    request_id: int
-    queue: str
-    purge: bool = False
-
-
-class QueueList(NamedTuple):
-    """Lists queues in order of name, after a name. OK value: {queues, next}."""
-
-    request_id: int
-    after: str = ""
-    limit: int = 1000
-
-
-class QueueShow(NamedTuple):
-    """Shows a queue. OK value: its row with attributes, counters, consumers and origins."""
-
-    request_id: int
-    queue: str
-
-
-class QueuePurge(NamedTuple):
-    """Removes what is on a queue now and not leased. OK value: {messages}, when it is done.
-
-    where: a selector of what is removed.
-    """
-
-    request_id: int
-    queue: str
-    where: str = ""
-    messages_max: int = 0
-
-
-class QueueAlter(NamedTuple):
-    """Changes attributes of a queue, for good. OK value: its row, and what is other than before.
-
-    attributes: those to change; nil stands for the default.
-    """
-
-    request_id: int
-    queue: str
-    attributes: dict[str, Any] = {}
-
-
-class LinkCreate(NamedTuple):
-    """Defines a link to another queue manager. OK value: its row."""
-
-    request_id: int
-    link: str
-    attributes: dict[str, Any] = {}
-
-
-class LinkDelete(NamedTuple):
-    """Deletes a link; with purge also one with messages waiting. OK value: {messages}."""
-
-    request_id: int
-    link: str
-    purge: bool = False
-
-
-class LinkList(NamedTuple):
-    """Lists links. OK value: {links}."""
-
-    request_id: int
-
-
-class LinkShow(NamedTuple):
-    """Shows a link. OK value: its row."""
-
-    request_id: int
-    link: str
-
-
-class LinkStart(NamedTuple):
-    """Starts a stopped or refused link. OK value: its row.
-
-    accept: the peer is taken as it is now, and all that is held here goes to it as a new stream.
-    """
-
-    request_id: int
-    link: str
-    accept: bool = False
-
-
-class LinkStop(NamedTuple):
-    """Stops a link, over restarts too. OK value: its row."""
-
-    request_id: int
-    link: str
-
-
-class LinkAlter(NamedTuple):
-    """Gives a link other addresses, for good. OK value: its row, and what is other than before."""
-
-    request_id: int
-    link: str
-    attributes: dict[str, Any] = {}
-
-
-class Status(NamedTuple):
-    """Asks how the queue manager is. OK value: a map."""
-
-    request_id: int
-
-
-class Snapshot(NamedTuple):
-    """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest."""
-
-    request_id: int
-    directory: str
-
-
-class QueueMove(NamedTuple):
-    """Moves or copies what is on a queue now and not leased, as a job. OK value: its row.
-
-    target: empty for dead letters that go back, each to the queue it comes from.
-    messages_max, rate: how many in all, and in a second; 0 = any.
-    retries_max: dead letters that went back so often already stay.
-    """
-
-    request_id: int
-    queue: str
-    target: str
-    where: str = ""
-    messages_max: int = 0
-    rate: int = 0
-    copy: bool = False
-    retries_max: int = 3
-
-
-class JobList(NamedTuple):
-    """Lists jobs, those that ended within the hour too. OK value: {jobs}."""
-
-    request_id: int
-
-
-class JobShow(NamedTuple):
-    """Shows a job. OK value: its row."""
-
-    request_id: int
-    job: int
-
-
-class JobCancel(NamedTuple):
-    """Ends a job where it stands. OK value: its row."""
-
-    request_id: int
-    job: int
-
-
-class ConnectionList(NamedTuple):
-    """Lists open connections in order of number, after a number. OK value: {connections, next}."""
-
-    request_id: int
-    after: int = 0
-    limit: int = 1000
-
-
-class ConnectionClose(NamedTuple):
-    """Closes another connection. OK value: its row."""
-
-    request_id: int
-    connection: int
 
 
 class OperationUnknown(Exception):

@@ -46,7 +46,7 @@ class Consuming:
 
 def test_consumer_opens_with_all_its_credit() -> None:
     consuming = Consuming()
-    assert consuming.opening[1:] == ("Q", 8, 1_000_000, 0)
+    assert consuming.opening[1:] == m.Consume(1, "Q", 8, 1_000_000, 0)[1:]
 
 
 def test_messages_come_in_their_order() -> None:
