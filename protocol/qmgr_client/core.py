@@ -4,9 +4,6 @@
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
-A connection after the first one goes: hello, settles sent before, then the producer and the puts
-sent before, and only then what brings messages here: gets, consumers, credit.
-
 Deterministic: it reads no clock, rolls no die and waits for nothing. Times are milliseconds of any
 clock that never goes back. A shell calls :meth:`events` and :meth:`data_to_send` after whatever
 else it called.
@@ -15,6 +12,7 @@ else it called.
 from collections.abc import Callable
 from typing import Any
 
+from qmgr_client.agenda import Agenda
 from qmgr_client.consumers import Consumer, Consumers
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
@@ -32,7 +30,6 @@ from qmgr_protocol.errors import (
     RequestError,
     class_of,
 )
-from qmgr_protocol.layout import ID_END
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
@@ -76,12 +73,14 @@ class ClientCore:
         self._control: list[bytes] = []  # goes out before all else
         self._home = NOWHERE
         self._last_ticket = 0
-        self._last_id = 0
         self._puts = Puts(producer_id, instance, self._events, coalesce=coalesce)
         self._settles = Settles(self._events, coalesce=coalesce)
         self._requests = Requests(self._events)
         self._consumers = Consumers(self._events)
         self._unanswered = Unanswered(self._settles)
+        self._agenda = Agenda(
+            self._puts, self._settles, self._requests, self._consumers, self._unanswered
+        )
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             m.Committed: self._on_committed,
             m.Settled: self._on_settled,
@@ -280,53 +279,12 @@ class ClientCore:
         self._control.clear()
         connection = self._connection
         if connection is not None and connection.state is State.OPEN and self.failed is None:
-            while size < SEND_BYTES and (message := self._next(now_ms)) is not None:
+            agenda, limits = self._agenda, self.welcome
+            while size < SEND_BYTES and (message := agenda.next(limits, now_ms)) is not None:
                 data = connection.send(message)
                 parts.append(data)
                 size += len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _next(self, now_ms: int) -> m.Message | None:
-        """Return the next message to send, in the order that the top of this file names."""
-        puts, settles, requests = self._puts, self._settles, self._requests
-        window = self.welcome.request_window
-        used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
-        if used < window and (settle := settles.take()) is not None:
-            return settle
-        # Requests leave a part of the window to settles: gets that wait must not hold up acks.
-        has_slot = used < max(window - window // 4, 1)
-        if puts.wants_open():
-            if has_slot and not settles.is_recovering:
-                return puts.open(self._request_id())
-        elif (put := puts.take(self.welcome)) is not None:
-            return put
-        is_level = not (puts.is_recovering or settles.is_recovering)
-        if has_slot and requests.has_next(gets=is_level):
-            return requests.take(self._request_id(), now_ms)
-        if not is_level:
-            return None
-        if has_slot and self._consumers.has_next():
-            return self._consumers.take(self._request_id())
-        return self._next_unanswered(has_slot=used < window)
-
-    def _next_unanswered(self, *, has_slot: bool) -> m.Message | None:
-        """Return the next credit or cancel, or what tells that there is room for one."""
-        unanswered = self._unanswered
-        if not unanswered.has_room(self.welcome.request_window):
-            wanted = has_slot and unanswered.wants_settle()
-            return self._settles.take_empty() if wanted else None
-        found = unanswered.take() or self._consumers.take_credit()
-        if found is not None:
-            unanswered.note()
-        return found
-
-    def _request_id(self) -> int:
-        """Return an id that nothing open on this connection has."""
-        while True:
-            self._last_id = self._last_id % (ID_END - 1) + 1
-            taken = self._last_id in self._requests.open or self._last_id in self._consumers.open
-            if not taken and self._last_id != self._puts.open_id:
-                return self._last_id
 
     def _send_now(self, message: m.Message) -> None:
         connection = self._connection

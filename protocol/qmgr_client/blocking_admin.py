@@ -1,0 +1,90 @@
+"""The verbs of administration without async; aio_admin says more of each."""
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from qmgr_client import aio
+
+Value = TypeVar("Value")
+
+
+class Admin:
+    """What an operator asks of a queue manager."""
+
+    _manager: aio.QueueManager
+
+    def queue_create(
+        self, queue: str, attributes: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
+        return self._call(self._manager.queue_create(queue, attributes))
+
+    def queue_alter(self, queue: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change attributes of a queue for good; see aio_admin."""
+        return self._call(self._manager.queue_alter(queue, attributes))
+
+    def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a queue, with *purge* also one that holds messages; tells how many."""
+        return self._call(self._manager.queue_delete(queue, purge=purge))
+
+    def queue_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all queues, in order of name."""
+        return self._call(self._manager.queue_list())
+
+    def queue_show(self, queue: str) -> dict[str, Any]:
+        """Return a queue's row."""
+        return self._call(self._manager.queue_show(queue))
+
+    def queue_purge(self, queue: str) -> dict[str, Any]:
+        """Remove what is on a queue now and not leased; tells how many messages that were."""
+        return self._call(self._manager.queue_purge(queue))
+
+    def link_create(
+        self, link: str, addresses: list[str], *, stopped: bool = False
+    ) -> dict[str, Any]:
+        """Define a link to the queue manager of that name, and start it unless *stopped*."""
+        return self._call(self._manager.link_create(link, addresses, stopped=stopped))
+
+    def link_alter(self, link: str, addresses: list[str]) -> dict[str, Any]:
+        """Give a link other addresses for good; what waits on it stays, and goes there."""
+        return self._call(self._manager.link_alter(link, addresses))
+
+    def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
+        """Delete a link, with *purge* also one with messages waiting; tells how many."""
+        return self._call(self._manager.link_delete(link, purge=purge))
+
+    def link_list(self) -> dict[str, Any]:
+        """Return the rows of "links", and of the "inbound" ones that lead here."""
+        return self._call(self._manager.link_list())
+
+    def link_show(self, link: str) -> dict[str, Any]:
+        """Return a link's row."""
+        return self._call(self._manager.link_show(link))
+
+    def link_start(self, link: str, *, accept: bool = False) -> dict[str, Any]:
+        """Start a link that is stopped or was refused; see aio_admin for *accept*."""
+        return self._call(self._manager.link_start(link, accept=accept))
+
+    def link_stop(self, link: str) -> dict[str, Any]:
+        """Stop a link until it is started again."""
+        return self._call(self._manager.link_stop(link))
+
+    def status(self) -> dict[str, Any]:
+        """Return how the queue manager is."""
+        return self._call(self._manager.status())
+
+    def connection_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all open connections, in order of number."""
+        return self._call(self._manager.connection_list())
+
+    def connection_close(self, connection: int) -> dict[str, Any]:
+        """Close another connection: its client is told to stay away. Returns its row."""
+        return self._call(self._manager.connection_close(connection))
+
+    def snapshot(self, directory: str) -> dict[str, Any]:
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
+        return self._call(self._manager.snapshot(directory))
+
+    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
+        """Have *call* done on the loop's thread, and return what it returns."""
+        raise NotImplementedError
