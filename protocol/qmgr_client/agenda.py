@@ -9,6 +9,7 @@ from qmgr_client.puts import Puts
 from qmgr_client.requests import Requests
 from qmgr_client.settles import Settles
 from qmgr_client.unanswered import Unanswered
+from qmgr_client.units import Units
 from qmgr_protocol import messages as m
 from qmgr_protocol.layout import ID_END
 
@@ -18,13 +19,14 @@ class Agenda:
 
     def __init__(
         self, puts: Puts, settles: Settles, requests: Requests, consumers: Consumers,
-        unanswered: Unanswered,
+        unanswered: Unanswered, units: Units,
     ) -> None:  # fmt: skip
         self._puts = puts
         self._settles = settles
         self._requests = requests
         self._consumers = consumers
         self._unanswered = unanswered
+        self._units = units
         self._last_id = 0
 
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
@@ -36,6 +38,9 @@ class Agenda:
             return settle
         # Requests leave a part of the window to settles: gets that wait must not hold up acks.
         has_slot = used < max(window - window // 4, 1)
+        if self._units.ready:
+            for commit in self._units.take_ready():
+                puts.add(commit)
         if puts.wants_open():
             if has_slot and not settles.is_recovering:
                 return puts.open(self._request_id())

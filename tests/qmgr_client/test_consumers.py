@@ -147,7 +147,7 @@ def test_message_that_is_never_settled_frees_its_credit_when_its_lease_is_over()
     assert consuming.credits() == [4]
 
 
-def test_cancel_releases_what_was_not_handed_out() -> None:
+def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     consuming = Consuming()
     consuming.deliver(3)
     consuming.take(1)
@@ -155,7 +155,7 @@ def test_cancel_releases_what_was_not_handed_out() -> None:
     consuming.pair.core.cancel(consuming.ticket)
     assert consuming.pair.hear(m.Cancel).request_id == consuming.request_id
     settle = consuming.pair.hear(m.Settle)
-    assert settle.action == m.RELEASE
+    assert settle.action == m.UNREAD
     assert settle.handles == m.HANDLE.pack(4, 2, 102) + m.HANDLE.pack(4, 3, 103)
     consuming.deliver(1)  # It was under way.
     assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
