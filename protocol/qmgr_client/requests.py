@@ -174,6 +174,9 @@ class Requests:
         """Drop a request; return what ends it at the queue manager, where that is possible."""
         for waiting in (self._waiting, self._gets):
             for request in waiting:
+                if request.ticket == ticket and type(request.message) is m.UnitBackout:
+                    request.is_abandoned = True  # Whoever waits for it or not: it is to be done.
+                    return None
                 if request.ticket == ticket:
                     waiting.remove(request)
                     self._refused_in_unit(request, _ABANDONED)
