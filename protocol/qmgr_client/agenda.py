@@ -39,8 +39,7 @@ class Agenda:
         # Requests leave a part of the window to settles: gets that wait must not hold up acks.
         has_slot = used < max(window - window // 4, 1)
         if self._units.ready:
-            for commit in self._units.take_ready():
-                puts.add(commit)
+            self.number_commits()
         if puts.wants_open():
             if has_slot and not settles.is_recovering:
                 return puts.open(self._request_id())
@@ -54,6 +53,11 @@ class Agenda:
         if has_slot and self._consumers.has_next():
             return self._consumers.take(self._request_id())
         return self._next_unanswered(window, has_slot=used < window)
+
+    def number_commits(self) -> None:
+        """Have the commits of units that are level go out among the puts, behind those so far."""
+        for commit in self._units.take_ready():
+            self._puts.add(commit)
 
     def _next_unanswered(self, window: int, *, has_slot: bool) -> m.Message | None:
         """Return the next credit or cancel, or what tells that there is room for one."""

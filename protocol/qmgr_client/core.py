@@ -227,13 +227,13 @@ class ClientCore:
         """
         ticket = self._ticket()
         self._units.commit(unit, ticket)
+        self._agenda.number_commits()
         return ticket
 
     def back_out(self, unit: Unit) -> int:
         """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`."""
         unit.check()
-        ticket = self._ticket()
-        self._requests.back_out(ticket, unit)
+        self._requests.back_out(ticket := self._ticket(), unit)
         return ticket
 
     def abandon(self, ticket: int) -> None:
