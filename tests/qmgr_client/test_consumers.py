@@ -226,3 +226,57 @@ def test_credit_is_level_over_a_long_run() -> None:
         consuming.ack(consuming.take(count))
         granted += sum(consuming.credits())
         assert 5 < granted <= 10
+
+
+def test_renewed_message_is_counted_on_for_longer() -> None:
+    consuming = Consuming(prefetch=2)
+    pair = consuming.pair
+    consuming.deliver(2)
+    first, _ = consuming.take(2)
+    pair.now_ms += LEASE_MS - 1
+    pair.core.renew(first, 0, pair.now_ms)
+    pair.now_ms += 1
+    pair.say(m.Ping(0))  # It is there.
+    pair.core.poll(pair.now_ms)
+    assert consuming.credits() == [1], "the other one's lease is over"
+    pair.now_ms += LEASE_MS
+    pair.say(m.Ping(0))  # It is there.
+    pair.core.poll(pair.now_ms)
+    assert consuming.credits() == [1]
+
+
+def test_renewal_out_of_range_is_refused() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    (message,) = consuming.take()
+    with pytest.raises(RequestError) as caught:
+        consuming.pair.core.renew(message, m.LEASE_MAX_MS + 1, 0)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_credit_counts_records_and_not_what_comes_with_them() -> None:
+    consuming = Consuming(prefetch=100, bytes_max=1_000)
+    item = delivery(bytes(400), 1, 101, state=m.STATE_EXPIRES | m.STATE_NOTED)
+    extras = m.REMAINING.pack(5) + bytes(5_000)
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [item + extras]))
+    consuming.ack(consuming.take())
+    assert consuming.pair.hear_all(m.Credit) == []  # Not half of its bytes yet.
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [delivery(bytes(400), 2, 102)]))
+    consuming.ack(consuming.take())
+    size = len(item) + len(delivery(bytes(400), 2, 102)) - 2 * m.DELIVERY_BYTES
+    assert [credit.bytes for credit in consuming.pair.hear_all(m.Credit)] == [size]
+
+
+def test_selection_is_said_on_each_connection() -> None:
+    pair = Scripted().connect()
+    pair.core.consume("Q", 8, selection=("color = 'red'", b"", b""))
+    assert pair.hear(m.Consume).where == "color = 'red'"
+    pair.cut().connect()
+    assert pair.hear(m.Consume).where == "color = 'red'"
+
+
+def test_selection_that_the_protocol_does_not_allow_is_refused() -> None:
+    pair = Scripted().connect()
+    with pytest.raises(RequestError) as caught:
+        pair.core.consume("Q", 8, selection=("", b"", b"short"))
+    assert caught.value.code == ErrorCode.VALUE_INVALID
