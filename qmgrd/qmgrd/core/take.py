@@ -101,10 +101,10 @@ def _scan(
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
-        size += length + len(tail)
-        if items and size > DELIVER_MAX_BYTES:
+        if items and size + length > DELIVER_MAX_BYTES:
             heads[found] = arrival  # It is the first of the next frame.
-            return size - length - len(tail), -1
+            return size, -1
+        size += length
         number += 1
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
         lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
