@@ -214,7 +214,8 @@ def show(call: Call, queue: AnyName) -> None:
       depth, bytes                    messages on it, and bytes of these
       ready, leased                   of them: to be had by a get; held by consumers
       delayed, held                   not yet to be had; in open units of work
-      volatile...                     of these: not persistent
+      volatile, volatile_delayed,
+      volatile_bytes, volatile_from   of these: not persistent; since which arrival
       breaker                         closed; open: too much fails; probing
       consumers, next_arrival         how many; the number that the next put gets
       maybe_before                    after a crash: those before may come again

@@ -37,6 +37,10 @@ SPACES = {  # and what their rows are
     keys.SPACE_MESSAGE: "messages",
     keys.SPACE_UID: "UID index",
     keys.SPACE_ORIGIN: "highest timestamps",
+    keys.SPACE_DUE: "schedule",
+    keys.SPACE_CORRELATION: "correlation ids",
+    keys.SPACE_GROUP: "groups",
+    keys.SPACE_NOTE: "notes of failures",
     keys.SPACE_PRODUCER: "windows of producers",
     keys.SPACE_LINK_INBOX: "receiving windows",
     keys.SPACE_LINK_OUTBOX: "sending windows",
@@ -44,7 +48,7 @@ SPACES = {  # and what their rows are
     keys.SPACE_JOB: "jobs",
 }
 KINDS = ("local", "remote", "transmission")  # by what their names are
-JOBS = ("purge", "drop", "retention")
+JOBS = ("purge", "drop", "retention", "sweep", "move")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 END = b"\xff" * 64  # behind all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
@@ -58,11 +62,13 @@ class Defined:
     remote: list[str] = field(default_factory=list)  # and aliases: they have no id
     links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
+    # By queue id: ranges of arrivals; what is not persistent there is gone, and being removed.
+    lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     is_whole: bool = True  # no row that defines something is damaged
 
 
 def check_definitions(found: Findings, tx: Transaction) -> Defined:
-    """Check every row that has a seal, but for the table of origins; return what is defined."""
+    """Check every row that has a seal, but for origins and notes; return what is defined."""
     _check_spaces(found, tx)
     defined = Defined()
     single = {key: row for key, row in unsealed(found, tx, b"\x00") if key in SINGLE}
@@ -88,7 +94,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and rows of *space* whose seal is right."""
     fault = "seal-stream" if space in STREAMS else "seal"
-    fault = "seal-origin" if space[:1] == keys.SPACE_ORIGIN else fault
+    fault = {keys.SPACE_ORIGIN: "seal-origin", keys.SPACE_NOTE: "seal-note"}.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
         found.looked_at(1)
         try:
@@ -172,6 +178,9 @@ def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
         facts = _decoded(found, key, row, "a job", _job)
         if facts is not None and facts["kind"] == "drop":
             defined.dropped.add(facts["queue_id"])
+        elif facts is not None and facts["kind"] == "sweep":
+            lost = defined.lost.setdefault(facts["queue_id"], [])
+            lost.append((facts["first"], facts["before"]))
 
 
 def _job(key: bytes, row: bytes) -> dict[str, Any]:
@@ -181,6 +190,8 @@ def _job(key: bytes, row: bytes) -> dict[str, Any]:
         raise ValueError(f"no job is {facts['kind']}")
     if facts["kind"] != "retention":
         int(facts["queue_id"])
+    if facts["kind"] == "sweep":
+        facts |= {"first": int(facts["first"]), "before": int(facts["before"])}
     return facts
 
 
