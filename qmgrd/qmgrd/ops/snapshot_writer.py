@@ -251,7 +251,7 @@ def _lost(tx: Transaction) -> Lost:
     found: Lost = {}
     for _, row in rows.scan(tx, keys.SPACE_JOB):
         job = unpack(row)
-        if job["kind"] == "sweep":
+        if job["kind"] == "sweep" and not job.get("ended_us"):
             found.setdefault(job["queue_id"], []).append([job["first"], job["before"]])
     return found
 

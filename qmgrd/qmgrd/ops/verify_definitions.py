@@ -8,7 +8,7 @@ from typing import Any
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
-from qmgrd.core import keys, link_inbox, named, producer
+from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.core.templates import check_pattern
@@ -48,7 +48,6 @@ SPACES = {  # and what their rows are
     keys.SPACE_JOB: "jobs",
 }
 KINDS = ("local", "remote", "transmission")  # by what their names are
-JOBS = ("purge", "drop", "retention", "sweep", "move")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 END = b"\xff" * 64  # behind all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
@@ -176,9 +175,11 @@ def _link(key: bytes, row: bytes) -> tuple[str, int]:
 def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
     for key, row in unsealed(found, tx, keys.SPACE_JOB):
         facts = _decoded(found, key, row, "a job", _job)
-        if facts is not None and facts["kind"] == "drop":
+        if facts is None or facts.get("ended_us"):
+            continue
+        if facts["kind"] == "drop":
             defined.dropped.add(facts["queue_id"])
-        elif facts is not None and facts["kind"] == "sweep":
+        elif facts["kind"] == "sweep":
             lost = defined.lost.setdefault(facts["queue_id"], [])
             lost.append((facts["first"], facts["before"]))
 
@@ -186,7 +187,7 @@ def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
 def _job(key: bytes, row: bytes) -> dict[str, Any]:
     del key
     facts: dict[str, Any] = unpack(row)
-    if facts["kind"] not in JOBS or type(facts["cursor"]) is not bytes:
+    if facts["kind"] not in job.KINDS or type(facts["cursor"]) is not bytes:
         raise ValueError(f"no job is {facts['kind']}")
     if facts["kind"] != "retention":
         int(facts["queue_id"])
