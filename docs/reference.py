@@ -17,17 +17,19 @@ from qmgr_tools.main import app
 
 PYTHON = {
     "client": ("The Python client", [
-        "qmgr_client.aio", "qmgr_client.blocking", "qmgr_client.message", "qmgr_client.errors",
+        "qmgr_client.aio", "qmgr_client.aio_unit", "qmgr_client.blocking",
+        "qmgr_client.blocking_unit", "qmgr_client.outgoing", "qmgr_client.message",
+        "qmgr_client.dead_letter", "qmgr_client.selection", "qmgr_client.errors",
     ]),
     "protocol": ("The protocol in Python", [
         "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
         "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.messages",
-        "qmgr_protocol.errors",
+        "qmgr_protocol.admin_messages", "qmgr_protocol.errors",
     ]),
 }  # fmt: skip
 NOUNS = {  # of codes, by the hundred
     1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
-    6: "Streams: producers and links", 7: "Links", 8: "Snapshots",
+    6: "Streams: producers and links", 7: "Links", 8: "Snapshots", 9: "Units of work", 10: "Jobs",
 }  # fmt: skip
 
 

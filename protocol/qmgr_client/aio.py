@@ -14,28 +14,36 @@ import asyncio
 import os
 import secrets
 from collections.abc import AsyncGenerator, Iterable
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from qmgr_client import address as addresses
 from qmgr_client.aio_admin import Admin
 from qmgr_client.aio_consumer import Consumer
 from qmgr_client.aio_dialler import Dialler, Patience
+from qmgr_client.aio_get import get_many, give_back
 from qmgr_client.aio_session import Session, Unopened
+from qmgr_client.aio_unit import UnitOfWork
 from qmgr_client.client_name import client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
-from qmgr_client.message import Headers, Message, Outgoing, PutResult, decode, encode
+from qmgr_client.message import DeadLetter, Group, Message, decode
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, delay_until, encode
+from qmgr_client.selection import Selection, SelectionOrUid, chosen
+from qmgr_client.settles import Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import CLIENT_NAME_MAX
-from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
+from qmgr_protocol.record import Uid
 
 __all__ = [
     "ConnectFailed",
     "ConnectionEnded",
     "Consumer",
+    "DeadLetter",
+    "Group",
     "Message",
     "MessageDamaged",
     "Outgoing",
@@ -43,12 +51,14 @@ __all__ = [
     "QueueManager",
     "RequestError",
     "Uid",
+    "UnitOfWork",
     "UnknownOutcome",
     "connect",
 ]
 
 CLOSE_MAX_MS = 5_000
 BROWSE_PAGE = 100
+BYTES_MAX_PAGE: int = m.Browse._field_defaults["bytes_max"]
 NAMES_KNOWN_MAX = 10_000
 
 
@@ -169,28 +179,21 @@ class QueueManager(Admin):
     # Putting
 
     async def submit(
-        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
-        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
-        content_type: str = "",
-    ) -> "asyncio.Future[PutResult]":  # fmt: skip
+        self, queue: str, body: bytes, **options: Unpack[PutOptions]
+    ) -> "asyncio.Future[PutResult]":
         """Have a message put; return a future that is done when it is on disk, or refused.
 
-        Waits only while more than a window of puts waits to be sent.
+        Waits only while more than a window of puts waits to be sent. *options* are the fields of
+        :class:`Outgoing`: priority, headers, expiry_ms and so on.
         """
-        outgoing = Outgoing(body, uid, priority, correlation_id, headers, reply_to, content_type)
-        return await self._submit(queue, outgoing)
+        return await self._submit(queue, Outgoing(body, **options))
 
-    async def put(
-        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
-        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
-        content_type: str = "",
-    ) -> PutResult:  # fmt: skip
-        """Put a message; return when it is on disk.
+    async def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
+        """Put a message; return when it is on disk. *options* are as of :meth:`submit`.
 
         A put that is cancelled may still be stored.
         """
-        outgoing = Outgoing(body, uid, priority, correlation_id, headers, reply_to, content_type)
-        return await (await self._submit(queue, outgoing))
+        return await (await self._submit(queue, Outgoing(body, **options)))
 
     async def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]
@@ -206,6 +209,8 @@ class QueueManager(Admin):
         return [await _outcome(future) for future in futures]
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
+        if outgoing.deliver_at is not None:
+            outgoing = outgoing.dated(datetime.now(UTC))
         record = encode(outgoing)
         if type(queue) is not str or queue not in self._names:
             self._check(queue)
@@ -224,54 +229,44 @@ class QueueManager(Admin):
     # Getting
 
     async def get(
-        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1
-    ) -> Message | None:
+        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*.
 
         A *lease_ms* of 0 leaves it to the queue. ``messages_max`` is for :meth:`get_many`.
+        *selection* is one of where, correlation_id, group_id and uid.
         """
-        found = await self.get_many(queue, messages_max, wait_ms, lease_ms)
-        for message in found[1:]:
-            self._session.settle(message, m.RELEASE)
+        found = await self.get_many(queue, messages_max, wait_ms, lease_ms, **selection)
+        give_back(self._session, found[1:])
         return found[0] if found else None
 
     async def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0
-    ) -> list[Message]:
+        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
+        **selection: Unpack[SelectionOrUid],
+    ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, as soon as there is one.
 
         Raises:
             MessageDamaged: one cannot be read; the others are given back.
         """
-        ticket, future = self._session.request(m.Get, queue, messages_max, wait_ms, lease_ms)
-        try:
-            found: list[Message] = await future
-        except asyncio.CancelledError:
-            self._session.abandon(ticket)
-            self._give_back(future.result() if _has_result(future) else [])
-            raise
-        for message in found:
-            if message.damage:
-                self._give_back([other for other in found if other is not message])
-                raise MessageDamaged(message)
-        return found
-
-    def _give_back(self, messages: list[Message]) -> None:
-        if self._core.failed is None:
-            for message in messages:
-                self._session.settle(message, m.RELEASE)
+        wanted = chosen(**selection)
+        return await get_many(self._session, queue, messages_max, wait_ms, lease_ms, wanted)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX
-    ) -> "Consumer":
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX,
+        **selection: Unpack[Selection],
+    ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put.
 
         Args:
             prefetch: how many may be here and not settled.
             lease_ms: how long each is this client's; 0 leaves it to the queue.
             bytes_max: as *prefetch*, in bytes.
+            selection: one of where, correlation_id and group_id.
         """
-        ticket, stream = self._session.consume(queue, prefetch, bytes_max, lease_ms)
+        wanted = chosen(**selection)[:3]
+        ticket, stream = self._session.consume(queue, prefetch, bytes_max, lease_ms, wanted)
         return Consumer(self._session, ticket, stream)
 
     async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
@@ -294,24 +289,69 @@ class QueueManager(Admin):
         futures = [self._session.settle(message, m.ACK) for message in messages]
         return [await _refusal(future) for future in futures]
 
-    async def release(self, message: Message) -> None:
-        """Give a message back, as failed: it can be had again at once."""
-        await self._session.settle(message, m.RELEASE)
+    async def release(
+        self, message: Message, delay_ms: int | None = None, *, failed: bool = True,
+        retry_at: datetime | None = None, reason: str = "", text: str = "",
+    ) -> None:  # fmt: skip
+        """Give a message back: it can be had again.
 
-    async def browse(self, queue: str, limit: int | None = None) -> AsyncGenerator[Message, None]:
+        Args:
+            delay_ms: not before so long; None is as the queue has it for what failed, 0 at once.
+            failed: whether that counts as a failure: after as many as its queue allows it becomes
+                a dead letter.
+            retry_at: the same as *delay_ms* as a time of day, with its time zone.
+            reason, text: why, in a word of at most 64 characters and for people; its note has them.
+
+        Raises:
+            RequestError: LEASE_LOST, another may have it by now.
+        """
+        if retry_at is not None:
+            if delay_ms is not None:
+                text = "delay_ms and retry_at are both given: one says it all"
+                raise RequestError(ErrorCode.VALUE_INVALID, text)
+            delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), m.DELAY_MAX_MS)
+        delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else delay_ms
+        action = m.RELEASE if failed else m.RETURN
+        await self._session.settle(message, action, Terms(delay_ms, 0, reason, text))
+
+    async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
+        """Have a message be a dead letter at once: it would fail again. Otherwise as a release."""
+        terms = Terms(reason=reason, text=text)
+        await self._session.settle(message, m.REJECT, terms)
+
+    async def renew(self, message: Message, lease_ms: int = 0) -> None:
+        """Keep a message for *lease_ms* from now on; 0 is as long as it was leased for.
+
+        Raises:
+            RequestError: LEASE_LOST, another may have it by now.
+        """
+        await self._session.renew(message, lease_ms)
+
+    def unit_of_work(self) -> UnitOfWork:
+        """Return a unit of work, for ``async with``: puts and acks done together, or not at all."""
+        return UnitOfWork(self._session)
+
+    async def browse(
+        self, queue: str, limit: int | None = None, *, delayed: bool = False,
+        after: Message | None = None, **selection: Unpack[SelectionOrUid],
+    ) -> AsyncGenerator[Message, None]:  # fmt: skip
         """Yield messages in their order, at most *limit*, and leave them where they are.
 
-        One that cannot be read says so in ``damage``.
+        One that cannot be read says so in ``damage``. With *delayed* those that wait for their time
+        come, instead of those that can be got; with *after* those behind that message, which was
+        browsed here and may be gone. *selection* is as of :meth:`get`.
         """
-        after, count = None, 0
+        wanted = chosen(**selection)
+        place = None if after is None else list(m.HANDLE.unpack(after.handle)[:2])
+        count = 0
         while limit is None or count != limit:  # A negative limit is refused as a page.
             page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
-            value = await self._ask(m.Browse, queue, after, page)
+            value = await self._ask(m.Browse, queue, place, page, BYTES_MAX_PAGE, *wanted, delayed)
             for item in value["items"]:
                 yield decode(item, queue, 0)
             count += len(value["items"])
-            after = value["next"]
-            if after is None:
+            place = value["next"]
+            if place is None:  # A page may be empty where its selection met nothing.
                 return
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any:
@@ -321,10 +361,6 @@ class QueueManager(Admin):
         except asyncio.CancelledError:
             self._session.abandon(ticket)
             raise
-
-
-def _has_result(future: "asyncio.Future[Any]") -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
 
 
 async def _outcome(future: "asyncio.Future[PutResult] | RequestError") -> PutResult | RequestError:

@@ -49,9 +49,55 @@ class Admin:
         """Return a queue's row."""
         return await self._row(m.QueueShow, queue)
 
-    async def queue_purge(self, queue: str) -> dict[str, Any]:
-        """Remove what is on a queue now and not leased; tells how many messages that were."""
-        return await self._row(m.QueuePurge, queue)
+    async def queue_purge(
+        self, queue: str, where: str = "", messages_max: int = 0
+    ) -> dict[str, Any]:
+        """Remove what is on a queue now and not leased; tells how many messages that were.
+
+        Of those that the selector *where* meets, and at most *messages_max*; 0 is any number.
+        """
+        return await self._row(m.QueuePurge, queue, where, messages_max)
+
+    async def queue_move(
+        self, queue: str, target: str = "", *, where: str = "", messages_max: int = 0,
+        rate: int = 0, copy: bool = False, retries_max: int = 3,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Have what is on a queue now and not leased moved; return the row of the job that does it.
+
+        Args:
+            target: the queue to move them to; without it dead letters go back, each to the queue
+                that it comes from.
+            where: a selector of those to move.
+            messages_max: how many at most; 0 is any number.
+            rate: how many at most in a second; 0 is any number.
+            copy: whether they stay, and copies are put on the target.
+            retries_max: dead letters that went back so often already stay. 0 with a target: they
+                stay dead letters there.
+        """
+        return await self._row(
+            m.QueueMove, queue, target, where, messages_max, rate, copy, retries_max
+        )
+
+    async def job_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all jobs, those that ended within the hour too."""
+        rows: list[dict[str, Any]] = (await self._row(m.JobList))["jobs"]
+        return rows
+
+    async def job_show(self, job: int) -> dict[str, Any]:
+        """Return a job's row.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        return await self._row(m.JobShow, job)
+
+    async def job_cancel(self, job: int) -> dict[str, Any]:
+        """End a job where it stands: what it did stays done. Returns its row.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        return await self._row(m.JobCancel, job)
 
     async def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False

@@ -17,6 +17,8 @@ from qmgr_client import events as e
 from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
+from qmgr_client.settles import PLAIN, Terms
+from qmgr_client.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
@@ -124,17 +126,31 @@ class Session:
     def put(self, queue: str, record: bytes, uid: Uid | None) -> "asyncio.Future[PutResult]":
         """Hand a put to the core; the future has its result."""
         self._check_open()
-        return self._future(self.core.put(queue, record, uid))
+        return self.result(self.core.put(queue, record, uid))
 
-    def settle(self, message: Message, action: int) -> "asyncio.Future[None]":
+    def settle(
+        self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
+    ) -> "asyncio.Future[None]":
         """Hand a settle to the core; the future has its result."""
         self._check_open()
-        return self._future(self.core.settle(message, action))
+        return self.result(self.core.settle(message, action, terms, unit))
 
-    def request(self, kind: type[Any], *fields: Any) -> tuple[int, "asyncio.Future[Any]"]:
+    def renew(self, message: Message, lease_ms: int) -> "asyncio.Future[None]":
+        """Hand a renewal to the core; the future has its result."""
+        self._check_open()
+        return self.result(self.core.renew(message, lease_ms, self.now_ms()))
+
+    def commit(self, unit: Unit) -> "asyncio.Future[PutResult]":
+        """Hand the commit of a unit of work to the core; the future has its result."""
+        self._check_open()
+        return self.result(self.core.commit(unit))
+
+    def request(
+        self, kind: type[Any], *fields: Any, unit: Unit | None = None
+    ) -> tuple[int, "asyncio.Future[Any]"]:
         """Hand a request to the core; return its ticket and the future of its result."""
-        ticket = self.core.request(self.now_ms(), kind, *fields)
-        return ticket, self._future(ticket)
+        ticket = self.core.request(self.now_ms(), kind, *fields, unit=unit)
+        return ticket, self.result(ticket)
 
     def _check_open(self) -> None:
         if self._is_closing:
@@ -146,7 +162,8 @@ class Session:
             self.core.abandon(ticket)
             self.wake()
 
-    def _future(self, ticket: int) -> "asyncio.Future[Any]":
+    def result(self, ticket: int) -> "asyncio.Future[Any]":
+        """Return the future of what the core has given *ticket* for."""
         future = self._futures[ticket] = self._loop.create_future()
         if not self._flush_scheduled:
             self.wake()
@@ -160,10 +177,11 @@ class Session:
             await future
 
     def consume(
-        self, queue: str, prefetch: int, bytes_max: int, lease_ms: int
-    ) -> tuple[int, Stream]:
+        self, queue: str, prefetch: int, bytes_max: int, lease_ms: int,
+        selection: tuple[str, bytes, bytes],
+    ) -> tuple[int, Stream]:  # fmt: skip
         """Open a consumer; return its ticket, and what tells its news."""
-        ticket = self.core.consume(queue, prefetch, bytes_max, lease_ms)
+        ticket = self.core.consume(queue, prefetch, bytes_max, lease_ms, selection)
         stream = self._streams[ticket] = Stream()
         self.wake()
         return ticket, stream

@@ -17,28 +17,35 @@ import os
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
+from datetime import datetime
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from qmgr_client import aio
 from qmgr_client.blocking_admin import Admin
+from qmgr_client.blocking_unit import UnitOfWork
 from qmgr_client.core import BYTES_MAX
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
-from qmgr_client.message import Headers, Message, Outgoing, PutResult
+from qmgr_client.message import DeadLetter, Group, Message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.selection import Selection, SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import PRIORITY_DEFAULT, Uid
+from qmgr_protocol.record import Uid
 
 __all__ = [
     "Client",
     "ConnectFailed",
     "ConnectionEnded",
     "Consumer",
+    "DeadLetter",
+    "Group",
     "Message",
     "MessageDamaged",
     "Outgoing",
     "PutResult",
     "RequestError",
     "Uid",
+    "UnitOfWork",
     "UnknownOutcome",
     "connect",
 ]
@@ -167,32 +174,17 @@ class Client(Admin):
 
     # Putting
 
-    def submit(
-        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
-        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
-        content_type: str = "",
-    ) -> "Future[PutResult]":  # fmt: skip
+    def submit(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> "Future[PutResult]":
         """Have a message put; return a future that is done when it is on disk, or refused.
 
-        Its callbacks run on the client's own thread: they may not call the client.
+        *options* are the fields of :class:`Outgoing`: priority, headers, expiry_ms and so on. The
+        future's callbacks run on the client's own thread: they may not call the client.
         """
-        submitting = self._manager.submit(
-            queue, body, uid=uid, priority=priority, correlation_id=correlation_id, headers=headers,
-            reply_to=reply_to, content_type=content_type,
-        )  # fmt: skip
-        return self._call(_handed_over(submitting))
+        return self._call(_handed_over(self._manager.submit(queue, body, **options)))
 
-    def put(
-        self, queue: str, body: bytes, *, uid: Uid | None = None, priority: int = PRIORITY_DEFAULT,
-        correlation_id: bytes = b"", headers: Headers | None = None, reply_to: str = "",
-        content_type: str = "",
-    ) -> PutResult:  # fmt: skip
-        """Put a message; return when it is on disk."""
-        putting = self._manager.put(
-            queue, body, uid=uid, priority=priority, correlation_id=correlation_id, headers=headers,
-            reply_to=reply_to, content_type=content_type,
-        )  # fmt: skip
-        return self._call(putting)
+    def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
+        """Put a message; return when it is on disk. *options* are as of :meth:`submit`."""
+        return self._call(self._manager.put(queue, body, **options))
 
     def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]
@@ -203,24 +195,29 @@ class Client(Admin):
     # Getting
 
     def get(
-        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1
-    ) -> Message | None:
+        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1,
+        **selection: Unpack[SelectionOrUid],
+    ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*."""
-        return self._call(self._manager.get(queue, wait_ms, lease_ms, messages_max))
+        getting = self._manager.get(queue, wait_ms, lease_ms, messages_max, **selection)
+        return self._call(getting)
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0
-    ) -> list[Message]:
+        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
+        **selection: Unpack[SelectionOrUid],
+    ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, as soon as there is one."""
-        return self._call(self._manager.get_many(queue, messages_max, wait_ms, lease_ms))
+        getting = self._manager.get_many(queue, messages_max, wait_ms, lease_ms, **selection)
+        return self._call(getting)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX
-    ) -> "Consumer":
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX,
+        **selection: Unpack[Selection],
+    ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put."""
 
         async def opened() -> aio.Consumer:
-            return self._manager.consume(queue, prefetch, lease_ms, bytes_max)
+            return self._manager.consume(queue, prefetch, lease_ms, bytes_max, **selection)
 
         return Consumer(self, self._call(opened()))
 
@@ -236,13 +233,34 @@ class Client(Admin):
         """Remove messages for good; return why not for each that was not."""
         return self._call(self._manager.ack_many(list(messages)))
 
-    def release(self, message: Message) -> None:
-        """Give a message back, as failed: it can be had again at once."""
-        self._call(self._manager.release(message))
+    def release(
+        self, message: Message, delay_ms: int | None = None, *, failed: bool = True,
+        retry_at: datetime | None = None, reason: str = "", text: str = "",
+    ) -> None:  # fmt: skip
+        """Give a message back: it can be had again; see aio."""
+        releasing = self._manager.release(
+            message, delay_ms, failed=failed, retry_at=retry_at, reason=reason, text=text
+        )
+        self._call(releasing)
 
-    def browse(self, queue: str, limit: int | None = None) -> Iterator[Message]:
+    def reject(self, message: Message, reason: str = "", text: str = "") -> None:
+        """Have a message be a dead letter at once: it would fail again."""
+        self._call(self._manager.reject(message, reason, text))
+
+    def renew(self, message: Message, lease_ms: int = 0) -> None:
+        """Keep a message for *lease_ms* from now on; 0 is as long as it was leased for."""
+        self._call(self._manager.renew(message, lease_ms))
+
+    def unit_of_work(self) -> UnitOfWork:
+        """Return a unit of work, for ``with``: puts and acks done together, or not at all."""
+        return UnitOfWork(self._call, self._manager)
+
+    def browse(
+        self, queue: str, limit: int | None = None, *, delayed: bool = False,
+        after: Message | None = None, **selection: Unpack[SelectionOrUid],
+    ) -> Iterator[Message]:  # fmt: skip
         """Yield messages in their order, at most *limit*, and leave them where they are."""
-        messages = self._manager.browse(queue, limit)
+        messages = self._manager.browse(queue, limit, delayed=delayed, after=after, **selection)
 
         async def some() -> list[Message]:
             found: list[Message] = []

@@ -1,4 +1,4 @@
-"""The verbs of administration without async. The values are maps as in PROTOCOL.md, section 11."""
+"""The verbs of administration without async; aio_admin says more of each."""
 
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -35,9 +35,32 @@ class Admin:
         """Return a queue's row."""
         return self._call(self._manager.queue_show(queue))
 
-    def queue_purge(self, queue: str) -> dict[str, Any]:
+    def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> dict[str, Any]:
         """Remove what is on a queue now and not leased; tells how many messages that were."""
-        return self._call(self._manager.queue_purge(queue))
+        return self._call(self._manager.queue_purge(queue, where, messages_max))
+
+    def queue_move(
+        self, queue: str, target: str = "", *, where: str = "", messages_max: int = 0,
+        rate: int = 0, copy: bool = False, retries_max: int = 3,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Have what is on a queue now and not leased moved; return the row of the job; see aio."""
+        moving = self._manager.queue_move(
+            queue, target, where=where, messages_max=messages_max, rate=rate, copy=copy,
+            retries_max=retries_max,
+        )  # fmt: skip
+        return self._call(moving)
+
+    def job_list(self) -> list[dict[str, Any]]:
+        """Return the rows of all jobs, those that ended within the hour too."""
+        return self._call(self._manager.job_list())
+
+    def job_show(self, job: int) -> dict[str, Any]:
+        """Return a job's row."""
+        return self._call(self._manager.job_show(job))
+
+    def job_cancel(self, job: int) -> dict[str, Any]:
+        """End a job where it stands: what it did stays done. Returns its row."""
+        return self._call(self._manager.job_cancel(job))
 
     def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False
@@ -100,5 +123,5 @@ class Admin:
         return self._call(self._manager.snapshot(directory))
 
     def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
-        """Run *call* on the loop of the client, and return what it returns."""
+        """Have *call* done on the loop's thread, and return what it returns."""
         raise NotImplementedError

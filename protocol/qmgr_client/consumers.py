@@ -23,6 +23,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import U32, U64, row
 
+ANY = ("", b"", b"")
 _OPENED = row(U32, U64)
 
 
@@ -42,6 +43,7 @@ class Consumer:
     prefetch: int  # messages
     bytes_max: int
     lease_wanted_ms: int  # 0 leaves it to the queue
+    selection: tuple[str, bytes, bytes]  # where, correlation id, group id
     lease_ms: int = 0  # as granted
     request_id: int = 0  # on this connection
     is_open: bool = False  # on this connection
@@ -77,11 +79,7 @@ class Consumer:
 
     def expire(self, now_ms: int) -> bool:
         """Forget what is out of its lease time; return whether anything was."""
-        handles = []
-        for handle, held in self.held.items():
-            if held.until_ms > now_ms:
-                break
-            handles.append(handle)
+        handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
         for handle in handles:
             self.let_go(handle)
         return bool(handles)
@@ -123,7 +121,9 @@ class Consumers:
         self.open[request_id] = consumer
         self._opening += 1
         count, size = consumer.grant()
-        return m.Consume(request_id, consumer.queue, count, size, consumer.lease_wanted_ms)
+        return m.Consume(
+            request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection
+        )
 
     def take_credit(self) -> m.Credit | None:
         """Return credit for a consumer that has half of its own free."""
@@ -155,7 +155,7 @@ class Consumers:
         consumer = self.open[answer.request_id]
         until_ms = now_ms + consumer.lease_ms
         for item in answer.items:
-            size = len(item) - m.DELIVERY_BYTES
+            size = messages.record_bytes(item)
             consumer.credit_messages -= 1
             consumer.credit_bytes -= size
             if not consumer.is_cancelled:
@@ -190,6 +190,14 @@ class Consumers:
         consumer = self._all.get(ticket)
         if consumer is not None and consumer.let_go(handle):
             self._touched[ticket] = consumer
+
+    def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
+        """Count on a message for longer: its lease is being renewed."""
+        consumer = self._all.get(ticket)
+        held = None if consumer is None else consumer.held.get(handle)
+        if consumer is not None and held is not None:
+            until_ms = now_ms + (lease_ms or consumer.lease_ms)
+            consumer.held[handle] = held._replace(until_ms=until_ms)
 
     def expire(self, now_ms: int) -> None:
         """Free the credit of messages whose lease is over: the queue manager has them back."""

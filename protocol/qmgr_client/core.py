@@ -4,25 +4,25 @@
                           results ◀──events──┘ ▲
                                                └─receive── bytes from the socket
 
-A connection after the first one goes: hello, settles sent before, then the producer and the puts
-sent before, and only then what brings messages here: gets, consumers, credit.
-
 Deterministic: it reads no clock, rolls no die and waits for nothing. Times are milliseconds of any
 clock that never goes back. A shell calls :meth:`events` and :meth:`data_to_send` after whatever
 else it called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from qmgr_client.consumers import Consumer, Consumers
+from qmgr_client.agenda import Agenda
+from qmgr_client.answers import Answers
+from qmgr_client.consumers import ANY, Consumer, Consumers
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
-from qmgr_client.message import NOWHERE, Home, Message
+from qmgr_client.message import NOWHERE, Message
 from qmgr_client.puts import Put, Puts
 from qmgr_client.requests import Request, Requests, check
-from qmgr_client.settles import Settle, Settles, refusal
+from qmgr_client.settles import PLAIN, Settle, Settles, Terms, refusal
 from qmgr_client.unanswered import Unanswered
+from qmgr_client.units import Unit, Units
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection, LivenessExpired
 from qmgr_protocol.errors import (
@@ -32,7 +32,6 @@ from qmgr_protocol.errors import (
     RequestError,
     class_of,
 )
-from qmgr_protocol.layout import ID_END
 from qmgr_protocol.record import Uid
 from qmgr_protocol.states import Side, State
 
@@ -74,21 +73,20 @@ class ClientCore:
         self._events: Events = []
         self._connection: Connection | None = None
         self._control: list[bytes] = []  # goes out before all else
-        self._home = NOWHERE
         self._last_ticket = 0
-        self._last_id = 0
-        self._puts = Puts(producer_id, instance, self._events, coalesce=coalesce)
-        self._settles = Settles(self._events, coalesce=coalesce)
-        self._requests = Requests(self._events)
+        self._units = Units(self._events)
+        self._puts = Puts(producer_id, instance, self._events, self._units, coalesce=coalesce)
+        self._settles = Settles(self._events, self._units, coalesce=coalesce)
+        self._requests = Requests(self._events, self._units)
         self._consumers = Consumers(self._events)
         self._unanswered = Unanswered(self._settles)
+        self._agenda = Agenda(
+            self._puts, self._settles, self._requests, self._consumers, self._unanswered,
+            self._units,
+        )  # fmt: skip
+        self._answers = Answers(self._puts, self._settles, self._requests, self._consumers)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
-            m.Committed: self._on_committed,
-            m.Settled: self._on_settled,
-            m.Deliver: self._on_deliver,
-            m.Ok: self._on_ok,
-            m.Error: self._on_error,
-            m.Ended: self._on_ended,
+            **self._answers.handlers,
             m.Ping: self._on_ping,
             m.Welcome: self._on_welcome,
             m.Goaway: self._on_goaway,
@@ -106,8 +104,8 @@ class ClientCore:
 
     @property
     def outstanding(self) -> int:
-        """How many puts and settles have no result yet."""
-        return len(self._puts) + len(self._settles)
+        """How many puts, settles and commits have no result yet."""
+        return len(self._puts) + len(self._settles) + self._units.committing
 
     def events(self) -> Events:
         """Return what has happened since the last call."""
@@ -127,34 +125,115 @@ class ClientCore:
         self._puts.add(Put(ticket, queue, record, uid))
         return ticket
 
-    def settle(self, message: Message, action: int) -> int:
-        """Take in an ack or a release (messages.ACK, RELEASE); Settled has its result.
+    def settle(
+        self, message: Message, action: int, terms: Terms = PLAIN, unit: Unit | None = None
+    ) -> int:
+        """Take in the end of a lease (messages.ACK and so on); Settled has its result.
+
+        An ack may be part of a *unit* of work.
 
         Raises:
+            RequestError: VALUE_INVALID, terms that the protocol does not allow; UNIT_BACKED_OUT,
+                UNIT_UNKNOWN: the unit is over.
             ConnectionEnded: this client is done.
         """
+        if terms is not PLAIN:
+            check(m.Settle, (action, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
+        if unit is not None:
+            unit.check()
         ticket = self._ticket()
         self._consumers.settled(message.consumer, message.handle)
-        if self._home is NOWHERE or self._home.knows(message.home):
-            settle = Settle(ticket, action, message.home, message.queue_id, message.handle)
-            self._settles.add(settle)
-        else:
-            self._events.append(Settled(ticket, refusal(ErrorCode.LEASE_LOST)))
+        self._add_settle(ticket, message, action, terms, unit)
         return ticket
 
-    def request(self, now_ms: int, kind: type[Any], *fields: Any) -> int:
+    def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
+        """Take in the renewal of a lease; Settled has its result. Raises as :meth:`settle`."""
+        terms = Terms(lease_ms=lease_ms)
+        check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
+        ticket = self._ticket()
+        self._consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
+        self._add_settle(ticket, message, m.RENEW, terms, None)
+        return ticket
+
+    def _add_settle(
+        self, ticket: int, message: Message, action: int, terms: Terms, unit: Unit | None
+    ) -> None:
+        home = self._answers.home
+        if home is not NOWHERE and not home.knows(message.home):
+            self._events.append(Settled(ticket, refusal(ErrorCode.LEASE_LOST)))
+            return
+        if unit is not None:
+            unit.stepped()
+        queue_id, handle = message.queue_id, message.handle
+        self._settles.add(Settle(ticket, action, message.home, queue_id, handle, terms, unit))
+
+    def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
         """Take in a request: a class of messages, and its fields behind the request id.
 
-        RequestDone or RequestFailed has its result.
+        RequestDone or RequestFailed has its result. One for a *unit* of work ends with that.
 
         Raises:
-            RequestError: VALUE_INVALID, a field that the protocol does not allow.
+            RequestError: VALUE_INVALID, a field that the protocol does not allow; UNIT_BACKED_OUT,
+                UNIT_UNKNOWN: the unit is over.
             ConnectionEnded: this client is done.
         """
         message = check(kind, fields, self.welcome.frame_max_bytes)
+        if unit is not None:
+            unit.check()
         ticket = self._ticket()
         wait_ms = message.wait_ms if kind is m.Get else 0
-        self._requests.add(Request(ticket, message, now_ms + wait_ms))
+        self._requests.add(Request(ticket, message, now_ms + wait_ms, unit=unit))
+        return ticket
+
+    # Units of work
+
+    def begin_unit(self) -> int:
+        """Begin a unit of work; RequestDone has it, a :class:`Unit`.
+
+        Raises:
+            ConnectionEnded: this client is done.
+        """
+        ticket = self._ticket()
+        unit = self._units.begin()
+        self._requests.add(Request(ticket, m.UnitBegin(1, unit.number), 0, unit=unit))
+        return ticket
+
+    def unit_put(self, unit: Unit, queue: str, outgoing: Sequence[tuple[bytes, Uid | None]]) -> int:
+        """Put records in a unit, each with the UID that the caller stamped, if it did.
+
+        RequestDone has what became of each: a PutResult, or a RequestError.
+
+        Raises:
+            RequestError: UNIT_BACKED_OUT, UNIT_UNKNOWN: it is over; VALUE_INVALID, all are more
+                than a frame takes.
+            ConnectionEnded: this client is done.
+        """
+        records = [record for record, _ in outgoing]
+        fields = (unit.number, queue, records)
+        message = check(m.UnitPut, fields, self.welcome.frame_max_bytes)
+        unit.check()
+        ticket = self._ticket()
+        unit.stepped()
+        uids = [uid for _, uid in outgoing]
+        self._requests.add(Request(ticket, message, 0, unit=unit, uids=uids))
+        return ticket
+
+    def commit(self, unit: Unit) -> int:
+        """Have a unit committed once all its steps are answered; PutDone has its result.
+
+        Raises:
+            RequestError: UNIT_BACKED_OUT, UNIT_UNKNOWN: it is over.
+            ConnectionEnded: this client is done.
+        """
+        ticket = self._ticket()
+        self._units.commit(unit, ticket)
+        self._agenda.number_commits()
+        return ticket
+
+    def back_out(self, unit: Unit) -> int:
+        """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`."""
+        unit.check()
+        self._requests.back_out(ticket := self._ticket(), unit)
         return ticket
 
     def abandon(self, ticket: int) -> None:
@@ -164,31 +243,33 @@ class ClientCore:
             self._unanswered.add(cancel)
 
     def consume(
-        self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0
-    ) -> int:
+        self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0,
+        selection: tuple[str, bytes, bytes] = ANY,
+    ) -> int:  # fmt: skip
         """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
 
         Raises:
             RequestError: VALUE_INVALID, a field that the protocol does not allow.
             ConnectionEnded: this client is done.
         """
-        check(m.Consume, (queue, prefetch, bytes_max, lease_ms), self.welcome.frame_max_bytes)
+        fields = (queue, prefetch, bytes_max, lease_ms, *selection)
+        check(m.Consume, fields, self.welcome.frame_max_bytes)
         if not prefetch or not bytes_max:
             text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         ticket = self._ticket()
-        self._consumers.add(Consumer(ticket, queue, prefetch, bytes_max, lease_ms))
+        self._consumers.add(Consumer(ticket, queue, prefetch, bytes_max, lease_ms, selection))
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
         """Return the next message of a consumer, or None where none has come."""
-        return self._consumers.next_message(ticket, self._home, now_ms)
+        return self._consumers.next_message(ticket, self._answers.home, now_ms)
 
     def cancel(self, ticket: int) -> None:
-        """End a consumer; what it was not handed yet is released."""
+        """End a consumer; what it was not handed yet goes back unread."""
         cancel, unread = self._consumers.cancel(ticket)
         for queue_id, handle in unread:
-            self._give_back(queue_id, [handle])
+            self._settles.give_back(self._answers.home, queue_id, [handle])
         if cancel is not None:
             self._unanswered.add(cancel)
 
@@ -205,6 +286,7 @@ class ClientCore:
         self._settles.fail(error)
         self._requests.fail(error)
         self._consumers.fail(error)
+        self._units.fail(error)
         self._events.append(Failed(error))
 
     def _ticket(self) -> int:
@@ -212,10 +294,6 @@ class ClientCore:
             raise self.failed
         self._last_ticket += 1
         return self._last_ticket
-
-    def _give_back(self, queue_id: int, handles: list[bytes]) -> None:
-        for handle in handles:
-            self._settles.add(Settle(0, m.RELEASE, self._home, queue_id, handle))
 
     # The connection
 
@@ -233,6 +311,7 @@ class ClientCore:
             return
         self._connection = None
         self._control.clear()
+        self._units.lost()
         self._settles.lost()
         self._puts.lost()
         self._requests.lost()
@@ -280,53 +359,12 @@ class ClientCore:
         self._control.clear()
         connection = self._connection
         if connection is not None and connection.state is State.OPEN and self.failed is None:
-            while size < SEND_BYTES and (message := self._next(now_ms)) is not None:
+            agenda, limits = self._agenda, self.welcome
+            while size < SEND_BYTES and (message := agenda.next(limits, now_ms)) is not None:
                 data = connection.send(message)
                 parts.append(data)
                 size += len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _next(self, now_ms: int) -> m.Message | None:
-        """Return the next message to send, in the order that the top of this file names."""
-        puts, settles, requests = self._puts, self._settles, self._requests
-        window = self.welcome.request_window
-        used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
-        if used < window and (settle := settles.take()) is not None:
-            return settle
-        # Requests leave a part of the window to settles: gets that wait must not hold up acks.
-        has_slot = used < max(window - window // 4, 1)
-        if puts.wants_open():
-            if has_slot and not settles.is_recovering:
-                return puts.open(self._request_id())
-        elif (put := puts.take(self.welcome)) is not None:
-            return put
-        is_level = not (puts.is_recovering or settles.is_recovering)
-        if has_slot and requests.has_next(gets=is_level):
-            return requests.take(self._request_id(), now_ms)
-        if not is_level:
-            return None
-        if has_slot and self._consumers.has_next():
-            return self._consumers.take(self._request_id())
-        return self._next_unanswered(has_slot=used < window)
-
-    def _next_unanswered(self, *, has_slot: bool) -> m.Message | None:
-        """Return the next credit or cancel, or what tells that there is room for one."""
-        unanswered = self._unanswered
-        if not unanswered.has_room(self.welcome.request_window):
-            wanted = has_slot and unanswered.wants_settle()
-            return self._settles.take_empty() if wanted else None
-        found = unanswered.take() or self._consumers.take_credit()
-        if found is not None:
-            unanswered.note()
-        return found
-
-    def _request_id(self) -> int:
-        """Return an id that nothing open on this connection has."""
-        while True:
-            self._last_id = self._last_id % (ID_END - 1) + 1
-            taken = self._last_id in self._requests.open or self._last_id in self._consumers.open
-            if not taken and self._last_id != self._puts.open_id:
-                return self._last_id
 
     def _send_now(self, message: m.Message) -> None:
         connection = self._connection
@@ -346,8 +384,8 @@ class ClientCore:
 
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
         self.welcome = welcome
-        self._home = Home(welcome.store_id, welcome.boot)
-        self._settles.came_to(self._home)
+        self._answers.welcomed(welcome)
+        self._settles.came_to(self._answers.home)
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:
@@ -360,40 +398,3 @@ class ClientCore:
 
     def _on_ping(self, ping: m.Ping, now_ms: int) -> None:
         self._send_now(m.Pong(ping.number))
-
-    def _on_committed(self, answer: m.Committed, now_ms: int) -> None:
-        self._puts.committed(answer, self.welcome.name)
-
-    def _on_settled(self, answer: m.Settled, now_ms: int) -> None:
-        self._settles.settled(answer)
-
-    def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
-        unwanted: list[bytes] = []
-        if answer.request_id in self._consumers.open:
-            unwanted = self._consumers.delivered(answer, now_ms)
-        elif answer.request_id in self._requests.open:
-            unwanted = self._requests.delivered(answer, self._home)
-        self._give_back(answer.queue_id, unwanted)
-
-    def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
-        if answer.request_id == self._puts.open_id:
-            self._puts.opened(answer.value)
-        elif answer.request_id in self._requests.open:
-            self._requests.done(answer.request_id, answer.value)
-        elif answer.request_id in self._consumers.open:
-            self._consumers.opened(answer.request_id, answer.value)
-
-    def _on_error(self, answer: m.Error, now_ms: int) -> None:
-        error = RequestError(answer.code, answer.text, answer.retry_after_ms)
-        self._refused(answer.request_id, error)
-
-    def _on_ended(self, answer: m.Ended, now_ms: int) -> None:
-        self._refused(answer.request_id, RequestError(answer.code, answer.text))
-
-    def _refused(self, request_id: int, error: RequestError) -> None:
-        if request_id == self._puts.open_id:
-            self._puts.refused(error)
-        elif request_id in self._requests.open:
-            self._requests.failed(request_id, error)
-        elif request_id in self._consumers.open:
-            self._consumers.ended(request_id, error)

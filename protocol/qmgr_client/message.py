@@ -1,26 +1,42 @@
-"""Messages as applications see them: what is delivered, what is put, and what became of a put."""
+"""Messages as applications see them: what is delivered, and what is put (outgoing.py)."""
 
-import struct
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from qmgr_client import dead_letter
+from qmgr_client.dead_letter import Attempt as Attempt
+from qmgr_client.dead_letter import DeadLetter as DeadLetter
+from qmgr_client.outgoing import Group as Group
+from qmgr_client.outgoing import Headers as Headers
+from qmgr_client.outgoing import Outgoing as Outgoing
+from qmgr_client.outgoing import PutResult as PutResult
+from qmgr_client.outgoing import encode as encode
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.errors import FieldInvalid, RequestError
 from qmgr_protocol.messages import (
     DELIVERY,
     DELIVERY_BYTES,
     HANDLE,
+    REMAINING,
+    STATE_EXPIRES,
     STATE_LEASED,
     STATE_MAYBE_REDELIVERED,
+    STATE_NOTED,
     STATE_REDELIVERED,
 )
-from qmgr_protocol.record import CONTENT_TYPE, HEADERS, PRIORITY_DEFAULT, REPLY_TO, Uid
+from qmgr_protocol.record import (
+    CONTENT_TYPE,
+    FLAG_NOT_PERSISTENT,
+    FLAG_REPORT_EXPIRY,
+    HEADERS,
+    REPLY_TO,
+    Uid,
+)
 
 Redelivered: TypeAlias = Literal["no", "maybe", "yes"]
-Headers: TypeAlias = Mapping[str, Any]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STATE_AT = DELIVERY_BYTES - 9  # the byte of the state in an item
 
 
 class Home(NamedTuple):
@@ -61,6 +77,11 @@ class Message(NamedTuple):
     home: Home = NOWHERE
     consumer: int = 0  # the ticket of the consumer that it came to
     damage: str = ""  # why the record cannot be read; then the body is the record
+    flags: int = 0  # of the record
+    delay_ms: int = 0  # from its put until it could be got
+    group: Group | None = None
+    expiry_left_ms: int | None = None  # when it was delivered; None is for ever
+    note: bytes = b""  # what a dead letter, or one that failed, is accompanied by
 
     @property
     def headers(self) -> dict[str, Any]:
@@ -91,69 +112,29 @@ class Message(NamedTuple):
         return bool(self.state & STATE_LEASED)
 
     @property
+    def persistent(self) -> bool:
+        """Whether it outlives a restart of the queue manager."""
+        return not self.flags & FLAG_NOT_PERSISTENT
+
+    @property
+    def report(self) -> bool:
+        """Whether the producer wants to hear, on ``reply_to``, if it expires."""
+        return bool(self.flags & FLAG_REPORT_EXPIRY)
+
+    @property
+    def dead(self) -> DeadLetter | None:
+        """Why it is a dead letter; None where it is none, or nobody can tell."""
+        return dead_letter.dead_letter(self.note)
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Its failures, the oldest first: at most ten, the first and the last nine."""
+        return dead_letter.attempts(self.note)
+
+    @property
     def put_time(self) -> datetime:
         """When it was put on this queue."""
         return EPOCH + timedelta(microseconds=self.put_us)
-
-
-class PutResult(NamedTuple):
-    """A put that is on disk.
-
-    ``uid`` is the message's identity: the caller's own, or what the queue manager stamped. It is
-    None where the put was sent again after a lost answer and the first try had been stored: the
-    queue manager then knows that it holds the message, but no longer under which UID.
-    """
-
-    uid: Uid | None
-    resent: bool = False  # Sent more than once, or its answer came by way of a reconnect.
-
-
-class Outgoing(NamedTuple):
-    """A message to be put."""
-
-    body: bytes
-    uid: Uid | None = None  # None has the queue manager stamp one
-    priority: int = PRIORITY_DEFAULT  # 0 to 9, 9 first
-    correlation_id: bytes = b""  # at most 64 bytes
-    headers: Headers | None = None
-    reply_to: str = ""
-    content_type: str = ""
-
-
-def encode(outgoing: Outgoing) -> bytes:
-    """Return *outgoing* as a record.
-
-    Raises:
-        RequestError: VALUE_INVALID, a field beyond its limit, or headers that no peer could read.
-    """
-    body, uid, priority, correlation_id, headers, reply_to, content_type = outgoing
-    if type(body) is not bytes:
-        raise _mistyped("body", body, bytes)
-    envelope: dict[str, Any] = {}
-    if headers or reply_to or content_type:
-        envelope = _envelope(headers, reply_to, content_type)
-    try:
-        return records.encode(records.Fields(body, priority, correlation_id, envelope, uid))
-    except (TypeError, AttributeError, struct.error) as error:
-        raise _fault(outgoing) from error  # Looked for here only: most puts have none.
-
-
-def _fault(outgoing: Outgoing) -> RequestError:
-    """Return what is wrong with the types of *outgoing*."""
-    for name, value, wanted in (
-        ("priority", outgoing.priority, int),
-        ("correlation_id", outgoing.correlation_id, bytes),
-        ("uid", outgoing.uid, Uid),
-    ):
-        if type(value) is not wanted:
-            return _mistyped(name, value, wanted)
-    return RequestError(ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: a text, a number")
-
-
-def _mistyped(name: str, value: object, wanted: type) -> RequestError:
-    hint = f"; encode it: {name}.encode()" if type(value) is str and wanted is bytes else ""
-    text = f"{name} is of type {type(value).__name__}, not {wanted.__name__}{hint}"
-    return RequestError(ErrorCode.VALUE_INVALID, text)
 
 
 def decode(
@@ -167,29 +148,43 @@ def decode(
     if len(item) < DELIVERY_BYTES:
         raise FieldInvalid("Deliver", "items", f"{len(item)} bytes, at least {DELIVERY_BYTES}")
     priority, _, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
-    record, damage = item[DELIVERY_BYTES:], ""
+    record, left_ms, note = item[DELIVERY_BYTES:], None, b""
+    if state >= STATE_EXPIRES:
+        record, left_ms, note = _split(record, state)
+    damage = ""
     try:
         fields = records.decode(record)
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
+    group = None if fields.group is None else Group(*fields.group)
     return Message(
         fields.body, fields.uid, fields.priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,
+        fields.flags, fields.delay_ms, group, left_ms, note,
     )  # fmt: skip
 
 
-def _envelope(headers: Headers | None, reply_to: str, content_type: str) -> dict[str, Any]:
-    envelope: dict[str, Any] = {}
-    if headers:
-        if not isinstance(headers, Mapping):
-            raise _mistyped("headers", headers, dict)
-        envelope[HEADERS] = dict(headers)
-    for name, text in ((REPLY_TO, reply_to), (CONTENT_TYPE, content_type)):
-        if text:
-            if not isinstance(text, str):
-                raise _mistyped(name, text, str)
-            envelope[name] = text
-    return envelope
+def record_bytes(item: bytes) -> int:
+    """Return the length of the record in a delivery item: what credit is counted in."""
+    size = len(item) - DELIVERY_BYTES
+    if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
+        return max(size, 0)
+    return len(_split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
+
+
+def _split(data: bytes, state: int) -> tuple[bytes, int | None, bytes]:
+    """Return the record that *data* begins with, the time it has left, and its note.
+
+    What a newer queue manager has behind them is ignored, and what rotted is not there.
+    """
+    size = records.size_of(data)
+    if not 0 < size <= len(data):
+        return data, None, b""
+    record, rest, left_ms = data[:size], data[size:], None
+    if state & STATE_EXPIRES and len(rest) >= REMAINING.size:
+        (left_ms,) = REMAINING.unpack_from(rest)
+        rest = rest[REMAINING.size :]
+    return record, left_ms, rest if state & STATE_NOTED else b""
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,9 @@
    sent is known not to be stored.
 2. Ids are resolved by the commit id, by a refusal, or by the answer to a resume; whichever comes
    first takes the put out of ``_sent``, and nothing else does. Hence one result.
-3. Where the queue manager no longer knows the stream, what was sent has an unknown outcome. Its ids
+3. The commit of a unit of work has an id among them, and goes the same way; but one that was not
+   sent before its connection was lost is refused: its unit is gone.
+4. Where the queue manager no longer knows the stream, what was sent has an unknown outcome. Its ids
    must not be used again, so the stream ends with them; the shell names the next producer.
 """
 
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 from qmgr_client.errors import ConnectionEnded, UnknownOutcome
 from qmgr_client.events import Events, ProducerLost, PutDone
 from qmgr_client.message import PutResult
+from qmgr_client.units import Commit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import U32, U64, array, integer, row, text
@@ -53,15 +56,16 @@ class Puts:
     """
 
     def __init__(
-        self, producer_id: bytes, instance: int, events: Events, *, coalesce: bool
+        self, producer_id: bytes, instance: int, events: Events, units: Units, *, coalesce: bool
     ) -> None:
+        self._units = units
         self._producer_id = producer_id
         self._instance = instance
         self._events = events
         self._batch_max = BATCH_MESSAGES_MAX if coalesce else 1
-        self._waiting: deque[Put] = deque()
+        self._waiting: deque[Put | Commit] = deque()
         self._waiting_bytes = 0
-        self._sent: dict[int, Put] = {}
+        self._sent: dict[int, Put | Commit] = {}
         self._again: deque[int] = deque()
         self._stream = 0  # its number on this connection, once it is open
         self._open_id = 0  # the request that opens it
@@ -93,8 +97,8 @@ class Puts:
             and self._waiting_bytes < limits.put_window_bytes
         )
 
-    def add(self, put: Put) -> None:
-        """Take in a put, to be sent when the window lets it."""
+    def add(self, put: Put | Commit) -> None:
+        """Take in a put, or the commit of a unit, to be sent when the window lets it."""
         self._waiting.append(put)
         self._waiting_bytes += len(put.record)
 
@@ -155,12 +159,14 @@ class Puts:
             self._lose(error)
             return
         waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
-        self._events += [PutDone(put.ticket, error) for put in waiting]
+        for put in waiting:
+            self._done(put, error)
 
     def _lose(self, error: RequestError) -> None:
-        """Give up the stream: rule 3."""
+        """Give up the stream: rule 4."""
         unknown = UnknownOutcome(error.code, error.text)
-        self._events += [PutDone(put.ticket, unknown) for put in self._sent.values()]
+        for put in self._sent.values():
+            self._done(put, unknown)
         self._sent.clear()
         self._again.clear()
         self._producer_id, self._was_open = b"", False
@@ -170,8 +176,11 @@ class Puts:
         """Go on under a new producer id, after ProducerLost."""
         self._producer_id = producer_id
 
-    def take(self, limits: m.Welcome) -> m.Put | None:
-        """Return the next frame of puts: consecutive ids for one queue, within the window."""
+    def take(self, limits: m.Welcome) -> m.Put | m.UnitCommit | None:
+        """Return the next frame: puts with consecutive ids for one queue, or the commit of a unit.
+
+        Both within the window.
+        """
         if not self._stream:
             return None
         first_id, queue, records, size = 0, "", list[bytes](), 0
@@ -181,7 +190,7 @@ class Puts:
             seq_id, put = found
             flight_bytes = len(put.record) + FRAME_BYTES
             if records:
-                if put.queue != queue or seq_id != first_id + len(records):
+                if put.queue != queue or seq_id != first_id + len(records) or type(put) is Commit:
                     break
                 if size + len(put.record) + ELEMENT_BYTES > batch_bytes_max:
                     break
@@ -191,14 +200,16 @@ class Puts:
             if seq_id > last_id or (full and self._flight_bytes):
                 break
             self._pop(seq_id, put)
+            self._flight_bytes += flight_bytes
+            if type(put) is Commit:
+                return put.under(self._stream, seq_id, self._commit_id)
             records.append(put.record)
             size += len(put.record) + ELEMENT_BYTES
-            self._flight_bytes += flight_bytes
         if not records:
             return None
         return m.Put(self._stream, first_id, self._commit_id, queue, records)
 
-    def _peek(self, limits: m.Welcome) -> tuple[int, Put] | None:
+    def _peek(self, limits: m.Welcome) -> tuple[int, Put | Commit] | None:
         """Return the next put to send, with its id; refuse those that no frame can carry."""
         while self._again:
             seq_id = self._again[0]
@@ -216,10 +227,10 @@ class Puts:
             self._waiting_bytes -= len(put.record)
             why = f"message of {len(put.record)} bytes, at most {limit}"
             error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, why)
-            self._events.append(PutDone(put.ticket, error))
+            self._done(put, error)
         return None
 
-    def _pop(self, seq_id: int, put: Put) -> None:
+    def _pop(self, seq_id: int, put: Put | Commit) -> None:
         if self._again:
             self._again.popleft()
             return
@@ -258,10 +269,22 @@ class Puts:
         put = self._sent.pop(seq_id, None)
         if put is not None:
             self._flight_bytes = max(self._flight_bytes - len(put.record) - FRAME_BYTES, 0)
-            self._events.append(PutDone(put.ticket, result))
+            self._done(put, result)
+
+    def _done(self, put: Put | Commit, result: PutResult | RequestError) -> None:
+        if type(put) is Commit:
+            self._units.committed(put.unit, result)
+        self._events.append(PutDone(put.ticket, result))
 
     def lost(self) -> None:
-        """Take note that the connection is gone, and with it the stream's number."""
+        """Take note that the connection is gone, and with it the stream's number: rule 3."""
+        if any(type(put) is Commit for put in self._waiting):
+            waiting, self._waiting = self._waiting, deque()
+            for put in waiting:
+                if type(put) is Commit:
+                    self._done(put, backed_out(put.unit))
+                else:
+                    self._waiting.append(put)
         self._stream = self._open_id = 0
         self._again.clear()
         self._resent_to = self._next_id - 1
@@ -270,8 +293,10 @@ class Puts:
     def fail(self, error: ConnectionEnded) -> None:
         """End every put with *error*; what was sent may have been stored all the same."""
         sent = error.once_sent()
-        self._events += [PutDone(put.ticket, sent) for put in self._sent.values()]
-        self._events += [PutDone(put.ticket, error) for put in self._waiting]
+        for put in self._sent.values():
+            self._done(put, sent)
+        for put in self._waiting:
+            self._done(put, error)
         self._sent.clear()
         self._again.clear()
         self._waiting.clear()

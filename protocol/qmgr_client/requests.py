@@ -1,17 +1,23 @@
-"""Requests with one answer each: gets, browses, administration. Sent again after a reconnect."""
+"""Requests with one answer each: gets, browses, administration. Sent again after a reconnect.
+
+But not those that belong to a unit of work: its connection is lost, and the unit with it.
+"""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Events, RequestDone, RequestFailed
-from qmgr_client.message import Home
+from qmgr_client.message import Home, PutResult
+from qmgr_client.units import Unit, Units, backed_out, outcomes, over
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import parse, to_array
+from qmgr_protocol.record import Uid
 
 # What a deletion is answered that had been done before its answer was lost.
 _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
@@ -19,6 +25,7 @@ _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
     m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
 }
+_ABANDONED = RequestError(ErrorCode.CANCELLED, "given up by the caller")
 
 
 @dataclass(slots=True)
@@ -30,6 +37,13 @@ class Request:
     deadline_ms: int  # of a get's wait
     was_lost: bool = False  # with a connection, after it was sent
     is_abandoned: bool = False  # by the caller, who wants no answer any more
+    unit: Unit | None = None  # that it is for
+    uids: Sequence[Uid | None] = ()  # what the caller gave, of a UnitPut
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the commit of its unit waits for it."""
+        return type(self.message) is m.UnitPut
 
     @property
     def is_get(self) -> bool:
@@ -70,7 +84,8 @@ class Requests:
     not overtake the puts of an earlier connection.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, units: Units) -> None:
+        self._units = units
         self.open: dict[int, Request] = {}  # by request id, on this connection
         self._events = events
         self._waiting: deque[Request] = deque()
@@ -94,12 +109,41 @@ class Requests:
         self.open[request_id] = request
         return request.under(request_id, now_ms)
 
-    def done(self, request_id: int, value: Any) -> None:
-        """Take the value of a request."""
-        request = self.open.pop(request_id)
+    def done(self, request_id: int, value: Any, origin: str) -> None:
+        """Take the value of a request; *origin* is the queue manager's name, which stamps carry.
+
+        Raises:
+            FieldInvalid: the peer broke the protocol.
+        """
+        request = self.open[request_id]
+        if request.unit is not None:
+            value = self._done_in_unit(request, request.unit, value, origin)
+        del self.open[request_id]
         if not request.is_abandoned:
             value = [] if request.is_get and value is None else value
             self._events.append(RequestDone(request.ticket, value))
+
+    def _done_in_unit(self, request: Request, unit: Unit, value: Any, origin: str) -> Any:
+        """Note what a unit holds now; return what the caller is told."""
+        kind = type(request.message)
+        if kind is m.UnitBegin:
+            unit.is_begun = True
+            if request.is_abandoned:  # Nobody will ever commit it.
+                self.back_out(0, unit, is_wanted=False)
+            return unit
+        if kind is m.UnitPut:
+            results = outcomes(value, request.uids, origin)
+            unit.puts += sum(1 for result in results if isinstance(result, PutResult))
+            self._units.answered(unit)
+            return results
+        return value
+
+    def back_out(self, ticket: int, unit: Unit, *, is_wanted: bool = True) -> None:
+        """Take in the end of a unit, which is over for its caller from now on."""
+        request = Request(ticket, m.UnitBackout(1, unit.number), 0, unit=unit)
+        request.is_abandoned = not is_wanted
+        self._units.end(unit, over(unit))
+        self._waiting.append(request)
 
     def delivered(self, answer: m.Deliver, home: Home) -> list[bytes]:
         """Take the messages of a get; return the handles of those that nobody wants any more."""
@@ -114,6 +158,7 @@ class Requests:
     def failed(self, request_id: int, error: RequestError) -> None:
         """Take the refusal of a request."""
         request = self.open.pop(request_id)
+        self._refused_in_unit(request, error)
         if request.is_abandoned:
             return
         code, value = _GONE.get(type(request.message), (None, None))
@@ -122,12 +167,24 @@ class Requests:
         else:
             self._events.append(RequestFailed(request.ticket, error))
 
+    def _refused_in_unit(self, request: Request, error: RequestError) -> None:
+        if request.unit is None:
+            return
+        if request.is_step:
+            self._units.answered(request.unit)
+        elif type(request.message) is m.UnitBegin:
+            self._units.end(request.unit, error)
+
     def abandon(self, ticket: int) -> m.Cancel | None:
         """Drop a request; return what ends it at the queue manager, where that is possible."""
         for waiting in (self._waiting, self._gets):
             for request in waiting:
+                if request.ticket == ticket and type(request.message) is m.UnitBackout:
+                    request.is_abandoned = True  # Whoever waits for it or not: it is to be done.
+                    return None
                 if request.ticket == ticket:
                     waiting.remove(request)
+                    self._refused_in_unit(request, _ABANDONED)
                     return None
         for request_id, request in self.open.items():
             if request.ticket == ticket:
@@ -141,7 +198,27 @@ class Requests:
         for request in reversed(again):
             request.was_lost = True
             (self._gets if request.is_get else self._waiting).appendleft(request)
+        for request in self.open.values():
+            if request.is_abandoned and request.unit is not None:
+                self._units.end(request.unit, backed_out(request.unit))
         self.open.clear()
+        self._waiting = deque(filter(self._outlives_connection, self._waiting))
+        self._gets = deque(filter(self._outlives_connection, self._gets))
+
+    def _outlives_connection(self, request: Request) -> bool:
+        """Return whether a request is to be sent on the next connection; end it if not."""
+        unit = request.unit
+        if unit is None or (type(request.message) is m.UnitBegin and not request.is_abandoned):
+            return True
+        if request.is_step:
+            self._units.answered(unit)
+        if type(request.message) is m.UnitBackout:
+            done: RequestDone | RequestFailed = RequestDone(request.ticket, None)
+        else:
+            done = RequestFailed(request.ticket, backed_out(unit))
+        if not request.is_abandoned:
+            self._events.append(done)
+        return False
 
     def fail(self, error: ConnectionEnded) -> None:
         """End every request with *error*."""
@@ -150,7 +227,9 @@ class Requests:
             if not request.is_abandoned:
                 self._events.append(RequestFailed(request.ticket, sent))
         for request in (*self._waiting, *self._gets):
-            self._events.append(RequestFailed(request.ticket, sent if request.was_lost else error))
+            if not request.is_abandoned:
+                failure = sent if request.was_lost else error
+                self._events.append(RequestFailed(request.ticket, failure))
         self.open.clear()
         self._waiting.clear()
         self._gets.clear()

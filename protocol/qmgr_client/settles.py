@@ -1,11 +1,12 @@
-"""Acks and releases: grouped into frames, answered cumulatively, sent again after a reconnect.
+"""Ends of leases: grouped into frames, answered cumulatively, sent again after a reconnect.
 
     waiting ──take──▶ sent under a settle id ──Settled(id)──▶ one result for each handle
        ▲                  │
        └─connection lost──┘
 
 Sending one again is harmless: what was settled or is gone counts as settled, and what another holds
-is refused (LEASE_LOST), as it would have been the first time.
+is refused (LEASE_LOST), as it would have been the first time. But what is part of a unit of work,
+and a renewal, is for its connection alone, and ends with it.
 """
 
 from collections import deque
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Events, Settled
 from qmgr_client.message import Home
+from qmgr_client.units import Unit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.layout import ID_END
@@ -21,14 +23,33 @@ from qmgr_protocol.layout import ID_END
 BATCH_HANDLES_MAX = 1_000  # A frame may carry more; its answer must list the exceptions of all.
 
 
+class Terms(NamedTuple):
+    """How a lease is to end, beside what the action says; as in messages.Settle."""
+
+    delay_ms: int = m.DELAY_OF_QUEUE
+    lease_ms: int = 0
+    reason: str = ""
+    text: str = ""
+
+
+PLAIN = Terms()
+
+
 class Settle(NamedTuple):
-    """An ack or a release that has no result yet."""
+    """The end of a lease, or its renewal, that has no result yet."""
 
     ticket: int  # 0 for what the core itself gives back: nobody wants to know
     action: int
     home: Home
     queue_id: int
     handle: bytes
+    terms: Terms = PLAIN
+    unit: Unit | None = None  # that an ack is part of
+
+    @property
+    def outlives_connection(self) -> bool:
+        """Whether it means anything on the next connection."""
+        return self.unit is None and self.action != m.RENEW
 
 
 class Settles:
@@ -37,8 +58,9 @@ class Settles:
     Invariant: ``_sent`` is in the order of its ids, which are this connection's.
     """
 
-    def __init__(self, events: Events, *, coalesce: bool) -> None:
+    def __init__(self, events: Events, units: Units, *, coalesce: bool) -> None:
         self._events = events
+        self._units = units
         self._batch_max = BATCH_HANDLES_MAX if coalesce else 1
         self._waiting: deque[Settle] = deque()
         self._sent: dict[int, list[Settle]] = {}
@@ -64,19 +86,34 @@ class Settles:
         """Take in a settle, to be sent when the window lets it."""
         self._waiting.append(settle)
 
+    def give_back(self, home: Home, queue_id: int, handles: list[bytes]) -> None:
+        """Have messages go back that nobody has looked at."""
+        for handle in handles:
+            self._waiting.append(Settle(0, m.UNREAD, home, queue_id, handle))
+
     def take(self) -> m.Settle | None:
-        """Return the next frame: handles of one queue, for one action."""
+        """Return the next frame: handles of one queue, for one action, in one way."""
         waiting = self._waiting
         if not waiting or not self._renumber():
             return None
-        _, action, _, queue_id, _ = waiting[0]
+        _, action, _, queue_id, _, terms, unit = waiting[0]
         batch: list[Settle] = []
         while waiting and len(batch) < self._batch_max:
-            if waiting[0].queue_id != queue_id or waiting[0].action != action:
+            other = waiting[0]
+            if other.queue_id != queue_id or other.action != action:
+                break
+            if other.unit is not unit or other.terms != terms:
                 break
             batch.append(waiting.popleft())
         self._again = max(self._again - len(batch), 0)
-        return self._frame(action, queue_id, batch)
+        frame = self._frame(action, queue_id, batch)
+        if unit is None and terms is PLAIN:
+            return frame
+        delay_ms, lease_ms, reason, text = terms
+        return frame._replace(
+            unit=unit.number if unit else 0, delay_ms=delay_ms, lease_ms=lease_ms, reason=reason,
+            text=text,
+        )  # fmt: skip
 
     def take_empty(self) -> m.Settle | None:
         """Return a frame without handles: its answer tells what the queue manager has taken."""
@@ -106,15 +143,26 @@ class Settles:
                 self._finish(settle, None if code is None else refusal(code))
 
     def _finish(self, settle: Settle, error: RequestError | None) -> None:
+        if settle.unit is not None:
+            if error is None:
+                settle.unit.gets.add((settle.queue_id, settle.handle))
+            self._units.answered(settle.unit)
         if settle.ticket:
             self._events.append(Settled(settle.ticket, error))
 
     def lost(self) -> None:
         """Have what was sent go out again, first of all, on the next connection."""
-        again = [settle for batch in self._sent.values() for settle in batch]
-        self._waiting.extendleft(reversed(again))
-        self._again += len(again)
+        sent = [settle for batch in self._sent.values() for settle in batch]
+        waiting = [*sent, *self._waiting]
+        self._waiting = deque(settle for settle in waiting if settle.outlives_connection)
+        sent = [settle for settle in sent if settle.outlives_connection]
+        self._again += len(sent)
         self._sent.clear()
+        for settle in waiting:
+            if settle.unit is not None:
+                self._finish(settle, backed_out(settle.unit))
+            elif settle.action == m.RENEW:
+                self._finish(settle, refusal(ErrorCode.LEASE_LOST))
         self._next_id = 1
         self.frames_sent = 0
 

@@ -245,7 +245,7 @@ class ErrorCode(IntEnum):
         "Look for it with: qmctl browse. It may have been got, moved or purged, or have expired.",
     )
     DUPLICATE_UNCOMMITTED = (
-        408, _LATER, "", "A unit of work that is open holds a message with its UID.",
+        408, _LATER, "", "A unit of work that is open has put one with its UID there.",
         "Put it again once that unit is over: then it is a duplicate, or it is not.",
     )
     MESSAGE_EXPIRED = (

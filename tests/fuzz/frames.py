@@ -29,8 +29,24 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "limit": (1, 2, 10, 1_000),
     "wait_ms": (0, 0, 5, 1_000, m.WAIT_MAX_MS),
     "lease_ms": (0, 1, 200, m.LEASE_MAX_MS),
+    "unit": (1, 1, 2, 3),
+    "puts": (0, 1, 2),
+    "gets": (0, 1, 2),
+    "where": ("", "", "priority > 4", "color = 'red'", "((((", "x LIKE '%'", "x" * 4_096),
+    "correlation_id": (b"", b"", b"c", b"c" * 64),
+    "group_id": (b"", b"", b"g" * 24),
+    "uid": (b"", b"", b"QM1" + bytes(8), bytes(72)),
+    "delayed": (False, False, True),
+    "copy": (False, True),
+    "rate": (0, 1, 1_000),
+    "retries_max": (0, 1, 3),
+    "job": (1, 2, 3, 99),
 }
-_LIKELY = (m.Put, m.Put, m.Put, m.Put, m.Get, m.Settle, m.Settle, m.Consume, m.Credit)
+_ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
+_LIKELY = (
+    m.Put, m.Put, m.Put, m.Put, m.Get, m.Settle, m.Settle, m.Consume, m.Credit, m.UnitBegin,
+    m.UnitPut, m.UnitCommit,
+)  # fmt: skip
 _REQUESTS = sorted(FROM_DIALLER - {m.LinkOpen}, key=lambda kind: layout.NUMBERS[kind])
 
 
@@ -45,6 +61,9 @@ class Maker:
             m.Hello: self._hello,
             m.Put: self._put,
             m.Settle: self._settle,
+            m.UnitPut: self._unit_put,
+            m.UnitCommit: self._unit_commit,
+            m.QueueMove: self._queue_move,
             m.LinkOpen: self._link_open,
             m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
             m.QueueAlter: lambda: m.QueueAlter(self.id(), self.name(), self._attributes()),
@@ -133,7 +152,44 @@ class Maker:
         if stream in self.streams:
             self.streams[stream] = min(first_id + len(records), 2**63 - 1)
         seen = rng.choice((0, first_id - 1, first_id))
-        return m.Put(stream, first_id, seen, self.name(), records)
+        return m.Put(stream, first_id, seen, self.name(), records, self._extras(len(records)))
+
+    def _extras(self, count: int) -> list[list[Any]]:
+        """What a link may say of *count* records, seldom."""
+        rng = self.rng
+        if rng.random() < 0.9:
+            return []
+        known: dict[str, Any] = {
+            m.EXTRA_EXPIRY_MS: rng.choice(EDGES[:11]), m.EXTRA_DELAY_MS: rng.choice(EDGES[:11]),
+            m.EXTRA_NOTE: rng.choice((b"", pack({"code": 410, "queue": "Q1"}), b"\xc1")),
+            "hue": 1,
+        }  # fmt: skip
+        chosen = rng.sample(sorted(known), rng.randrange(4))
+        return [[rng.randrange(count + 2), {key: known[key] for key in chosen}]]
+
+    def _unit_put(self) -> m.UnitPut:
+        records = [self.record() for _ in range(self.rng.choice((0, 1, 1, 2)))]
+        return m.UnitPut(self.id(), self._unit(), self.name(), records)
+
+    def _unit_commit(self) -> m.UnitCommit:
+        rng = self.rng
+        stream = rng.choice(list(self.streams) or [1])
+        seq_id = self.streams.get(stream, 1)
+        if stream in self.streams:
+            self.streams[stream] = min(seq_id + 1, 2**63 - 1)
+        if rng.random() < 0.2:
+            seq_id = rng.choice((1, max(seq_id - 1, 1), *EDGES[1:4]))
+        puts, gets = rng.choice(((0, 0), (1, 0), (1, 1), (0, 1), (2, 2**32 - 1)))
+        return m.UnitCommit(stream, seq_id, rng.choice((0, seq_id - 1)), self._unit(), puts, gets)
+
+    def _unit(self) -> int:
+        return self.rng.choice((1, 1, 1, 2, 3, 2**32 - 1))
+
+    def _queue_move(self) -> m.QueueMove:
+        rng = self.rng
+        target = rng.choice((self.name(), ""))
+        where, copy = rng.choice(_USUAL["where"]), rng.choice((False, True))
+        return m.QueueMove(self.id(), self.name(), target, where, rng.randrange(9), 0, copy)
 
     def record(self) -> bytes:
         """A record, stamped or not, now and then long, now and then damaged."""
@@ -143,7 +199,16 @@ class Maker:
         if rng.random() < 0.4:
             uid = Uid(rng.choice(("QM1", "A", "B")), rng.choice((1, 2, 3, rng.randrange(10**6))))
         data = record.encode(
-            Fields(bytes(size), rng.randrange(10), rng.randbytes(rng.randrange(9)), {}, uid)
+            Fields(
+                bytes(size),
+                rng.randrange(10),
+                rng.randbytes(rng.randrange(9)),
+                {},
+                uid,
+                expiry_ms=rng.choice((0, 0, 0, 1, 1_000, 2**63 - 1)),
+                flags=rng.choice((0, 0, 0, rng.randrange(16))),
+                delay_ms=rng.choice((0, 0, 0, 1, 1_000, m.DELAY_MAX_MS)),
+            )
         )
         return self.damaged(data) if rng.random() < 0.1 else data
 
@@ -154,8 +219,15 @@ class Maker:
             queue_id = rng.randint(1, 8)
         if rng.random() < 0.2:
             handle = m.HANDLE.pack(rng.randrange(256), rng.randint(1, 9), rng.choice(EDGES[:12]))
-        action = rng.choice((m.ACK, m.RELEASE))
-        return m.Settle(rng.randint(1, 99), action, queue_id, handle * rng.choice((0, 1, 1, 2)))
+        handles = handle * rng.choice((0, 1, 1, 2))
+        settle = m.Settle(rng.randint(1, 99), rng.choice(_ACTIONS), queue_id, handles)
+        if rng.random() < 0.7:
+            return settle
+        return settle._replace(
+            unit=rng.choice((0, self._unit())), delay_ms=rng.choice((-1, 0, 1, m.DELAY_MAX_MS)),
+            lease_ms=rng.choice((0, 1, m.LEASE_MAX_MS)), reason=rng.choice(("", "R", "x" * 64)),
+            text=rng.choice(("", "why", "x" * 1_000)),
+        )  # fmt: skip
 
     def _link_open(self) -> m.LinkOpen:
         stream_id = self.rng.choice(STORE_IDS) + self.rng.randrange(3).to_bytes(8, "big")

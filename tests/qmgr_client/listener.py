@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import Connection
 from qmgr_protocol.states import Side
+from tests.qmgr_client.keeper import Keeper
 
 Kind = TypeVar("Kind")
 
@@ -31,6 +32,16 @@ class Talk:
                     return message
             data = await self._reader.read(1 << 16)
             assert data, f"the client left before a {kind.__name__}"
+            self._heard += [message for message, _ in self._far.receive(data, 0)]
+
+    async def __aiter__(self) -> AsyncIterator[m.Message]:
+        """Yield what the client says until it leaves."""
+        while True:
+            while self._heard:
+                yield self._heard.pop(0)
+            data = await self._reader.read(1 << 16)
+            if not data:
+                return
             self._heard += [message for message, _ in self._far.receive(data, 0)]
 
     def say(self, *messages: m.Message) -> None:
@@ -61,6 +72,10 @@ class Listener:
             "boot": 1,
         } | welcome
         self._open: list[Talk] = []
+        self._heard: asyncio.Queue[m.Message] = asyncio.Queue()  # by a keeper
+        self.gate = asyncio.Event()  # that a keeper's answers wait for
+        self.gate.set()
+        self.cut_at: tuple[type, bool] | None = None  # a kind, and whether it is done before
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take in a connection."""
@@ -79,6 +94,29 @@ class Listener:
         """Return the next connection, before its welcome."""
         return await self._talks.get()
 
+    async def heard(self, kind: type[Kind]) -> Kind:
+        """Return the next message of *kind* that a keeper was told."""
+        while type(message := await self._heard.get()) is not kind:
+            pass
+        return message
+
+    async def keep(self, keeper: Keeper) -> None:
+        """Have *keeper* answer whatever connects, one connection after the other."""
+        while True:
+            talk = await self.greet()
+            with suppress(ConnectionError):
+                async for message in talk:
+                    if self.cut_at is not None and type(message) is self.cut_at[0]:
+                        if self.cut_at[1]:
+                            keeper.answer(message)
+                        self.cut_at = None
+                        talk.close()
+                        break
+                    self._heard.put_nowait(message)
+                    await self.gate.wait()
+                    talk.say(*keeper.answer(message))
+            keeper.cut()
+
     def close(self) -> None:
         """Cut all connections."""
         for talk in self._open:
@@ -96,3 +134,15 @@ async def listening(directory: Path, **welcome: Any) -> AsyncIterator[Listener]:
     finally:
         listener.close()
         server.close()
+
+
+@asynccontextmanager
+async def kept(listener: Listener, keeper: Keeper) -> AsyncIterator[None]:
+    """Have *keeper* answer whatever connects to *listener*."""
+    task = asyncio.create_task(listener.keep(keeper))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,6 +1,7 @@
-"""A real daemon on a unix socket, inside the test's own loop."""
+"""A real daemon on a unix socket, inside the test's own loop, or in a thread of its own."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,3 +42,31 @@ async def serve(directory: Path, *, tcp: bool = False, **limits: Any) -> AsyncIt
             await task
     finally:
         store.close()
+
+
+class Server:
+    """A daemon in a thread of its own."""
+
+    def __init__(self, directory: Path, **limits: Any) -> None:
+        self.address = address_of(directory)
+        self._directory = directory
+        self._limits = limits
+        self._started = threading.Event()
+        self._stopping: asyncio.Event
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+
+    async def _run(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        async with serve(self._directory, **self._limits):
+            self._started.set()
+            await self._stopping.wait()
+
+    def __enter__(self) -> "Server":
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()

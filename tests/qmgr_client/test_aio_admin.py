@@ -2,11 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qmgr_client import blocking
 from qmgr_client.aio import connect
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from tests.qmgr_client.listener import listening
 from tests.qmgr_client.served import serve
 
 
@@ -108,3 +112,53 @@ async def test_accepting_is_refused_where_nothing_was(tmp_path: Path) -> None:
         await manager.link_create("HUB", ["127.0.0.1:1"], stopped=True)
         with pytest.raises(RequestError, match="link HUB is stopped, not refused"):
             await manager.link_start("HUB", accept=True)
+
+
+MOVE = m.QueueMove(1, "DEAD", "Q", "a = 1", 5, 100, True, 2)
+ROW = {"job": 7}
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked", "answer", "value"),
+    [
+        (
+            lambda x: x.queue_move(
+                "DEAD", "Q", where="a = 1", messages_max=5, rate=100, copy=True, retries_max=2
+            ),
+            MOVE, ROW, ROW,
+        ),
+        (lambda x: x.queue_move("DEAD"), m.QueueMove(1, "DEAD", ""), ROW, ROW),
+        (
+            lambda x: x.queue_purge("Q", "a = 1", 3), m.QueuePurge(1, "Q", "a = 1", 3),
+            {"messages": 3}, {"messages": 3},
+        ),
+        (lambda x: x.job_list(), m.JobList(1), {"jobs": [ROW]}, [ROW]),
+        (lambda x: x.job_show(7), m.JobShow(1, 7), ROW, ROW),
+        (lambda x: x.job_cancel(7), m.JobCancel(1, 7), ROW, ROW),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_what_is_asked_of_jobs(
+    tmp_path: Path, verb: Any, asked: Any, answer: Any, value: Any, is_blocking: bool
+) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(listener.greet())
+        if is_blocking:
+            task = asyncio.create_task(asyncio.to_thread(_asked, listener.address, verb))
+        else:
+            task = asyncio.create_task(_awaited(listener.address, verb))
+        talk = await greeting
+        request = await talk.hear(type(asked))
+        assert request == asked._replace(request_id=request.request_id)
+        talk.say(m.Ok(request.request_id, answer))
+        assert await task == value
+
+
+async def _awaited(address: str, verb: Any) -> Any:
+    async with connect(address) as manager:
+        return await verb(manager)
+
+
+def _asked(address: str, verb: Any) -> Any:
+    with blocking.connect(address) as client:
+        return verb(client)

@@ -1,13 +1,11 @@
 """The verbs without async, against a real daemon in a thread."""
 
-import asyncio
 import contextlib
 import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,35 +20,7 @@ from qmgr_client.blocking import (
     connect,
 )
 from qmgr_protocol.errors import ErrorCode
-from tests.qmgr_client.served import address_of, serve
-
-
-class Server:
-    """A daemon in a thread of its own."""
-
-    def __init__(self, directory: Path, **limits: Any) -> None:
-        self.address = address_of(directory)
-        self._directory = directory
-        self._limits = limits
-        self._started = threading.Event()
-        self._stopping: asyncio.Event
-        self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-
-    async def _run(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        async with serve(self._directory, **self._limits):
-            self._started.set()
-            await self._stopping.wait()
-
-    def __enter__(self) -> "Server":
-        self._thread.start()
-        self._started.wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
+from tests.qmgr_client.served import Server
 
 
 @pytest.fixture
@@ -96,6 +66,14 @@ def test_batches(client: Client) -> None:
     assert client.ack_many(client.get_many("Q", 5)) == [None, None]
 
 
+def test_browse_goes_on_behind_a_message(client: Client) -> None:
+    for number in range(4):
+        client.put("Q", b"%d" % number, priority=4)
+    second = list(client.browse("Q", 2))[-1]
+    assert [message.body for message in client.browse("Q", after=second)] == [b"2", b"3"]
+    assert [message.body for message in client.browse("Q", 1, after=second)] == [b"2"]
+
+
 def test_browse_goes_on_over_its_batches(client: Client) -> None:
     client.put_many("Q", [b"%d" % number for number in range(350)])
     assert [int(message.body) for message in client.browse("Q")] == list(range(350))
@@ -122,29 +100,6 @@ def test_released_message_comes_again(client: Client) -> None:
     second = client.get("Q", wait_ms=5_000)
     assert second is not None
     assert second.failed == 1
-
-
-def test_administration(client: Client, tmp_path: Path) -> None:
-    client.link_create("HUB", ["127.0.0.1:1"], stopped=True)
-    client.queue_create("B@HUB")
-    assert len(client.queue_list()) >= 2
-    assert len(client.link_list()["links"]) == 1
-    assert client.link_alter("HUB", ["127.0.0.1:2"])["addresses"] == ["127.0.0.1:2"]
-    client.link_start("HUB")
-    client.link_stop("HUB")
-    client.link_show("HUB")
-    altered = client.queue_alter("B@HUB", {"put_inhibit": True})
-    assert altered["changed"] == {"put_inhibit": [False, True]}
-    client.queue_delete("B@HUB")
-    client.link_delete("HUB", purge=True)
-    client.put("Q", b"x")
-    assert client.queue_purge("Q") == {"messages": 1}
-    assert client.status()["name"] == "QM1"
-    assert len(client.connection_list()) == 1
-    with pytest.raises(RequestError):
-        client.connection_close(client.connection_list()[0]["connection"])
-    with pytest.raises(RequestError):
-        client.snapshot("relative")
 
 
 def test_threads_share_a_client(client: Client) -> None:

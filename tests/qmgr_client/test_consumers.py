@@ -46,7 +46,7 @@ class Consuming:
 
 def test_consumer_opens_with_all_its_credit() -> None:
     consuming = Consuming()
-    assert consuming.opening[1:] == ("Q", 8, 1_000_000, 0)
+    assert consuming.opening[1:] == m.Consume(1, "Q", 8, 1_000_000, 0)[1:]
 
 
 def test_messages_come_in_their_order() -> None:
@@ -147,7 +147,7 @@ def test_message_that_is_never_settled_frees_its_credit_when_its_lease_is_over()
     assert consuming.credits() == [4]
 
 
-def test_cancel_releases_what_was_not_handed_out() -> None:
+def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     consuming = Consuming()
     consuming.deliver(3)
     consuming.take(1)
@@ -155,7 +155,7 @@ def test_cancel_releases_what_was_not_handed_out() -> None:
     consuming.pair.core.cancel(consuming.ticket)
     assert consuming.pair.hear(m.Cancel).request_id == consuming.request_id
     settle = consuming.pair.hear(m.Settle)
-    assert settle.action == m.RELEASE
+    assert settle.action == m.UNREAD
     assert settle.handles == m.HANDLE.pack(4, 2, 102) + m.HANDLE.pack(4, 3, 103)
     consuming.deliver(1)  # It was under way.
     assert consuming.pair.hear(m.Settle).handles == m.HANDLE.pack(4, 4, 104)
@@ -226,3 +226,57 @@ def test_credit_is_level_over_a_long_run() -> None:
         consuming.ack(consuming.take(count))
         granted += sum(consuming.credits())
         assert 5 < granted <= 10
+
+
+def test_renewed_message_is_counted_on_for_longer() -> None:
+    consuming = Consuming(prefetch=2)
+    pair = consuming.pair
+    consuming.deliver(2)
+    first, _ = consuming.take(2)
+    pair.now_ms += LEASE_MS - 1
+    pair.core.renew(first, 0, pair.now_ms)
+    pair.now_ms += 1
+    pair.say(m.Ping(0))  # It is there.
+    pair.core.poll(pair.now_ms)
+    assert consuming.credits() == [1], "the other one's lease is over"
+    pair.now_ms += LEASE_MS
+    pair.say(m.Ping(0))  # It is there.
+    pair.core.poll(pair.now_ms)
+    assert consuming.credits() == [1]
+
+
+def test_renewal_out_of_range_is_refused() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    (message,) = consuming.take()
+    with pytest.raises(RequestError) as caught:
+        consuming.pair.core.renew(message, m.LEASE_MAX_MS + 1, 0)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_credit_counts_records_and_not_what_comes_with_them() -> None:
+    consuming = Consuming(prefetch=100, bytes_max=1_000)
+    item = delivery(bytes(400), 1, 101, state=m.STATE_EXPIRES | m.STATE_NOTED)
+    extras = m.REMAINING.pack(5) + bytes(5_000)
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [item + extras]))
+    consuming.ack(consuming.take())
+    assert consuming.pair.hear_all(m.Credit) == []  # Not half of its bytes yet.
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [delivery(bytes(400), 2, 102)]))
+    consuming.ack(consuming.take())
+    size = len(item) + len(delivery(bytes(400), 2, 102)) - 2 * m.DELIVERY_BYTES
+    assert [credit.bytes for credit in consuming.pair.hear_all(m.Credit)] == [size]
+
+
+def test_selection_is_said_on_each_connection() -> None:
+    pair = Scripted().connect()
+    pair.core.consume("Q", 8, selection=("color = 'red'", b"", b""))
+    assert pair.hear(m.Consume).where == "color = 'red'"
+    pair.cut().connect()
+    assert pair.hear(m.Consume).where == "color = 'red'"
+
+
+def test_selection_that_the_protocol_does_not_allow_is_refused() -> None:
+    pair = Scripted().connect()
+    with pytest.raises(RequestError) as caught:
+        pair.core.consume("Q", 8, selection=("", b"", b"short"))
+    assert caught.value.code == ErrorCode.VALUE_INVALID

@@ -161,18 +161,6 @@ def test_operation_of_a_newer_queue_manager_is_ignored() -> None:
     assert pair.core.is_open
 
 
-def test_request_ids_are_used_again_but_never_twice_at_a_time() -> None:
-    pair = Scripted().connect()
-    pair.core._last_id = 2**32 - 2
-    pair.core.request(0, m.Status)
-    pair.core.request(0, m.Status)
-    first, second = pair.hear_all(m.Status)
-    assert (first.request_id, second.request_id) == (2**32 - 1, 1)
-    pair.core._last_id = 2**32 - 2
-    pair.core.request(0, m.Status)
-    assert pair.hear(m.Status).request_id == 2
-
-
 def test_much_to_send_comes_in_pieces() -> None:
     pair = Scripted()
     pair.put()

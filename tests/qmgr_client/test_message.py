@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.message import NOWHERE, Home, Outgoing, decode, encode
+from qmgr_client.message import NOWHERE, Group, Home, Outgoing, decode, encode, record_bytes
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.record import Uid
 from tests.qmgr_client.scripted import delivery
@@ -137,3 +138,46 @@ def test_home_knows_what_its_own_earlier_boots_leased() -> None:
     assert not home.knows(Home(b"s", 5)), "the store was put back to an earlier state"
     assert not home.knows(Home(b"t", 4))
     assert not home.knows(NOWHERE)
+
+
+NOTE = pack({"code": 410, "queue": "FLIGHTS", "attempts": [[1, 500, "", "", "app"]]})
+
+
+def test_what_follows_the_record_is_told() -> None:
+    """G12: how long it has yet to live, and why it is a dead letter, come with the message."""
+    record = encode(Outgoing(b"x", group=(b"g" * 24, 2, True), persistent=False, report=True))
+    extras = m.REMAINING.pack(59_000) + NOTE
+    got = decode(item(record, m.STATE_EXPIRES | m.STATE_NOTED) + extras, "DEAD", 3)
+    assert (got.body, got.damage, got.expiry_left_ms) == (b"x", "", 59_000)
+    assert got.group == Group(b"g" * 24, 2, True)
+    assert (got.persistent, got.report) == (False, True)
+    assert got.dead is not None
+    assert (got.dead.queue, len(got.attempts)) == ("FLIGHTS", 1)
+
+
+def test_usual_message_lives_for_ever_and_is_no_dead_letter() -> None:
+    got = decode(item(encode(Outgoing(b"x"))), "Q", 3)
+    assert (got.expiry_left_ms, got.group, got.dead, got.attempts) == (None, None, None, ())
+    assert (got.persistent, got.report, got.delay_ms) == (True, False, 0)
+    assert decode(item(encode(Outgoing(b"x", delay_ms=7))), "Q", 3).delay_ms == 7
+
+
+def test_note_stands_alone_too() -> None:
+    got = decode(item(encode(Outgoing(b"x")), m.STATE_NOTED) + NOTE, "Q", 3)
+    assert (got.expiry_left_ms, got.dead is None) == (None, False)
+
+
+@given(st.integers(8, 255), st.binary(max_size=20))
+def test_record_is_read_whatever_follows(state: int, behind: bytes) -> None:
+    record = encode(Outgoing(b"x"))
+    got = decode(item(record, state) + behind, "Q", 3)
+    assert (got.body, got.damage) == (b"x", "")
+    assert record_bytes(item(record, state) + behind) == len(record)
+
+
+@given(st.binary(max_size=60), st.integers(0, 255))
+def test_rot_is_damage_and_no_error(rot: bytes, state: int) -> None:
+    got = decode(item(rot, state), "Q", 3)
+    assert got.damage
+    assert 0 <= record_bytes(item(rot, state)) <= len(rot)
+    assert got.attempts == () or got.note

@@ -109,7 +109,7 @@ def test_abandoned_get_gives_back_what_still_comes() -> None:
     assert pair.hear(m.Cancel).request_id == get.request_id
     pair.say(m.Deliver(get.request_id, 3, [delivery(arrival=8, lease=9)]))
     settle = pair.hear(m.Settle)
-    assert (settle.action, settle.handles) == (m.RELEASE, m.HANDLE.pack(4, 8, 9))
+    assert (settle.action, settle.handles) == (m.UNREAD, m.HANDLE.pack(4, 8, 9))
     pair.say(m.Settled(settle.settle_id))
     assert ticket not in pair.done
 

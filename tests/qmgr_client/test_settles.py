@@ -4,9 +4,9 @@ import pytest
 
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Home, Message, decode
-from qmgr_client.settles import Settles
+from qmgr_client.settles import Settles, Terms
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorClass, ErrorCode
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgr_protocol.layout import ID_END
 from tests.qmgr_client.scripted import STORE, Scripted, delivery
 
@@ -173,3 +173,54 @@ def test_ids_start_anew_when_they_are_used_up_and_all_is_answered() -> None:
     assert pair.hear(m.Settle).settle_id == 1
     pair.say(m.Settled(1))
     assert pair.done[second] is None
+
+
+def test_terms_of_a_release_are_said_and_kept_apart() -> None:
+    pair = Scripted().connect()
+    terms = Terms(5_000, 0, "BUSY", "the printer is off")
+    pair.core.settle(leased(1), m.RELEASE)
+    pair.core.settle(leased(2), m.RELEASE, terms)
+    pair.core.settle(leased(3), m.RELEASE, Terms(5_000, 0, "BUSY", "the printer is off"))
+    pair.core.settle(leased(4), m.REJECT, terms)
+    assert pair.hear_all(m.Settle) == [
+        m.Settle(1, m.RELEASE, 3, handles(1)),
+        m.Settle(2, m.RELEASE, 3, handles(2, 3), 0, *terms),
+        m.Settle(3, m.REJECT, 3, handles(4), 0, *terms),
+    ]
+
+
+def test_release_is_sent_again_with_its_terms() -> None:
+    pair = Scripted().connect()
+    pair.core.settle(leased(1), m.RETURN, Terms(delay_ms=7))
+    first = pair.hear(m.Settle)
+    pair.cut().connect()
+    assert pair.hear(m.Settle) == first
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [Terms(delay_ms=-2), Terms(delay_ms=m.DELAY_MAX_MS + 1), Terms(reason="x" * 65),
+     Terms(text="x" * 1_001), Terms(lease_ms=m.LEASE_MAX_MS + 1)],
+)  # fmt: skip
+def test_terms_beyond_their_limits_are_refused(terms: Terms) -> None:
+    pair = Scripted().connect()
+    with pytest.raises(RequestError) as caught:
+        pair.core.settle(leased(), m.RELEASE, terms)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+    assert pair.core.outstanding == 0
+
+
+def test_renewal_ends_with_its_connection() -> None:
+    """On the next one nothing is leased that it could renew."""
+    pair = Scripted().connect()
+    sent = pair.core.renew(leased(1), 60_000, 0)
+    settle = pair.hear(m.Settle)
+    assert (settle.action, settle.lease_ms) == (m.RENEW, 60_000)
+    waiting = pair.core.renew(leased(2), 0, 0)
+    (kept,) = ack(pair, 3)
+    pair.cut()
+    for ticket in (sent, waiting):
+        assert pair.done[ticket].code == ErrorCode.LEASE_LOST
+    pair.connect()
+    assert pair.hear(m.Settle).handles == handles(3)
+    assert kept not in pair.done

@@ -238,7 +238,7 @@ REFUSED_FRAMES: dict[str, Refused] = {
     "a producer id of 15 bytes": Refused(encode([20, 1, b"p" * 15]), ErrorCode.FIELD_INVALID),
     "a record that is text": Refused(encode([21, 1, 1, 0, "Q", ["x"]]), ErrorCode.FIELD_INVALID),
     "half a handle": Refused(encode([27, 1, 1, 12, b"h" * 16]), ErrorCode.FIELD_INVALID),
-    "an action of 3": Refused(encode([27, 1, 3, 12, b""]), ErrorCode.FIELD_INVALID),
+    "an action of 7": Refused(encode([27, 1, 7, 12, b""]), ErrorCode.FIELD_INVALID),
     "an attribute that is a map": Refused(
         encode([40, 5, "Q", {"depth_max": {}}]), ErrorCode.FIELD_INVALID
     ),
@@ -282,8 +282,10 @@ REFUSED_RECORDS: dict[str, Refused] = {
     "version 2": Refused(_damaged("a body", 5, 2), ErrorCode.RECORD_MALFORMED),
     "priority 10": Refused(_damaged("a body", 6, 10), ErrorCode.RECORD_MALFORMED),
     "a flag that must be understood": Refused(
-        _damaged("a body", 7, 0x10), ErrorCode.RECORD_MALFORMED
+        _damaged("a body", 7, 0x20), ErrorCode.RECORD_MALFORMED
     ),
+    "a delay that is not there": Refused(_damaged("a body", 7, 0x10), ErrorCode.RECORD_MALFORMED),
+    "a delay of over ten years": Refused(_damaged("a delay", 24, 0x7F), ErrorCode.RECORD_MALFORMED),
     "an expiry of 2**63": Refused(_damaged("a body", 8, 0x80), ErrorCode.RECORD_MALFORMED),
     "a correlation id of 65 bytes": Refused(
         _damaged("everything", 16, 65), ErrorCode.RECORD_MALFORMED

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
-from qmgr_protocol.record import Fields, Uid
+from qmgr_protocol.record import DELAY_MAX_MS, Fields, Uid
 
 IDS = st.integers(1, 2**32 - 1)
 SEQS = st.integers(1, 2**63 - 1)
@@ -74,7 +74,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "queue_id": U32,
     "items": BINARIES,
     "settle_id": IDS,
-    "action": st.sampled_from([m.ACK, m.RELEASE]),
+    "action": st.integers(m.ACK, m.RENEW),
     "handles": st.lists(st.binary(min_size=17, max_size=17), max_size=3).map(b"".join),
     "exceptions": st.lists(st.tuples(IDS, U32, U32).map(list), max_size=3),
     "after": TEXTS,
@@ -84,15 +84,38 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "link": NAMES,
     "directory": TEXTS,
     "connection": SEQS,
+    "extras": st.lists(
+        st.tuples(U32, st.dictionaries(TEXTS, U64 | st.binary(max_size=20), max_size=3)).map(list),
+        max_size=3,
+    ),
+    "unit": IDS,
+    "puts": U32,
+    "gets": U32,
+    "where": TEXTS,
+    "correlation_id": st.binary(max_size=64),
+    "group_id": st.sampled_from([b"", b"g" * 24]),
+    "uid": st.binary(max_size=72),
+    "delayed": st.booleans(),
+    "delay_ms": st.integers(m.DELAY_OF_QUEUE, m.DELAY_MAX_MS),
+    "reason": TEXTS,
+    "target": NAMES,
+    "rate": U32,
+    "copy": st.booleans(),
+    "retries_max": st.integers(0, 2**16 - 1),
+    "job": SEQS,
 }
-AFTER: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
+# What it holds in one message alone.
+OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.Browse: {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)},
     m.ConnectionList: {"after": U64},
+    m.Settle: {"unit": U32},
+    m.QueuePurge: {"messages_max": U64},
+    m.QueueMove: {"messages_max": U64},
 }
 
 
 def messages_of(kind: type[Any]) -> st.SearchStrategy[m.Message]:
-    fields = FIELDS | AFTER.get(kind, {})
+    fields = FIELDS | OTHERWISE.get(kind, {})
     return st.builds(kind, **{name: fields[name] for name in kind._fields})
 
 
@@ -140,6 +163,7 @@ RECORD_FIELDS = st.builds(
     group=st.none() | st.tuples(st.binary(min_size=24, max_size=24), U32, st.booleans()),
     expiry_ms=U64,
     flags=st.integers(0, 15),
+    delay_ms=st.just(0) | st.integers(0, DELAY_MAX_MS),
 )
 
 

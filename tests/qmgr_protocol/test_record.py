@@ -151,6 +151,25 @@ def test_cut_record_is_always_noticed(fields: Fields, data: st.DataObject) -> No
     assert code_of(record.check, cut) in (400, 401)
 
 
+@given(RECORD_FIELDS, st.binary(max_size=20))
+def test_size_of_a_record_is_known_whatever_follows(fields: Fields, behind: bytes) -> None:
+    data = record.encode(fields)
+    assert record.size_of(data + behind) == len(data)
+    assert record.size_of(data[: record.HEAD_BYTES - 1]) == 0
+
+
+@given(RECORD_FIELDS)
+def test_delay_is_read_without_decoding(fields: Fields) -> None:
+    data = record.encode(fields)
+    assert record.delay_of(data, record.check(data)) == fields.delay_ms
+
+
+@pytest.mark.parametrize("delay_ms", [-1, record.DELAY_MAX_MS + 1])
+def test_delay_out_of_range_is_refused(delay_ms: int) -> None:
+    with pytest.raises(RequestError, match=f"delay of {delay_ms} ms is not 0 to"):
+        record.encode(Fields(b"", delay_ms=delay_ms))
+
+
 @given(st.binary(max_size=100))
 def test_random_bytes_are_no_record(data: bytes) -> None:
     assert code_of(record.decode, data) in (400, 401)
@@ -173,7 +192,8 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
         refused = 0
         assert 0 <= found.priority <= 9
         assert len(found.correlation_id) <= 64
-        assert not found.flags & record.FLAGS_MUST_UNDERSTAND
+        assert not found.flags & (record.FLAGS_NOT_UNDERSTOOD | record.FLAG_DELAYED)
+        assert 0 <= found.delay_ms <= record.DELAY_MAX_MS
     assert refused in (0, ErrorCode.RECORD_MALFORMED)
 
 
@@ -193,6 +213,8 @@ def reheaded(data: bytes, **changed: int) -> bytes:
         ({"version": 1}, {"version": 2}),
         ({"priority": 9}, {"priority": 10}),
         ({"flags": 0x0F}, {"flags": 0x10}),
+        ({"flags": 0x0F}, {"flags": 0x20}),
+        ({"flags": 0x10, "body_length": 200 - 8}, {"flags": 0x30, "body_length": 200 - 8}),
         ({"expiry_ms": 2**63 - 1}, {"expiry_ms": 2**63}),
         (
             {"correlation_length": 64, "body_length": 200 - 64},
@@ -305,8 +327,13 @@ OUT_OF_RANGE = record.Head._make(record.HEAD.unpack_from(reheaded(HELLO, priorit
         (HELLO[:-1] + b"!", "the record's checksum does not match it"),
         (reheaded(HELLO, version=2), "version 2, only 1 is known"),
         (
-            reheaded(HELLO, flags=0x10),
-            "flags 0x10 name an extension that must be understood",
+            reheaded(HELLO, flags=0x20),
+            "flags 0x20 name an extension that must be understood",
+        ),
+        (reheaded(HELLO, flags=0x10), "29 bytes, but its lengths add up to 37"),
+        (
+            reheaded(HELLO + b"\xff" * 8, flags=0x10),
+            f"a delay of {0x68656C6C_6FFFFFFF} ms, at most {record.DELAY_MAX_MS}",
         ),
         (reheaded(HELLO, body_length=4), "29 bytes, but its lengths add up to 28"),
         (reheaded(HELLO, priority=11), f"a field out of range: {OUT_OF_RANGE}"),

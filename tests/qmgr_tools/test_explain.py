@@ -30,7 +30,10 @@ def test_reason_of_mq_may_stand_for_two() -> None:
     [
         ("QUEUE_FUL", "did you mean QUEUE_FULL or "),
         ("unknown-queue", "did you mean QUEUE_UNKNOWN"),
-        ("duplicate", "did you mean DUPLICATE_MESSAGE? see: qmctl explain"),
+        (
+            "duplicate",
+            "did you mean DUPLICATE_MESSAGE or DUPLICATE_UNCOMMITTED? see: qmctl explain",
+        ),
         ("MQRC_Q_FUL", "did you mean QUEUE_FULL"),
         ("4711", "there is no such code -- see: qmctl explain"),
         ("", "there is no such code -- see: qmctl explain"),
@@ -46,7 +49,9 @@ def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
 
 
 def test_shell_completes_names() -> None:
-    assert names("QUEUE_I") == ["QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE"]
+    assert names("QUEUE_I") == [
+        "QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE", "QUEUE_IS_SYSTEM",
+    ]  # fmt: skip
     assert names("queue_f") == ["queue_full"]  # The shell wants what goes on as it began.
     assert names("queue-f") == ["queue-full"]
     assert names("4") == []

@@ -48,12 +48,11 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
                 more, tail = tail_of(queue, tx, now, sound.entry, arrival)
-                item_bytes = len(sound.record) + len(tail)
-                if items and size + item_bytes > DELIVER_MAX_BYTES:
+                if items and size + len(sound.record) > DELIVER_MAX_BYTES:
                     at_end = False
                     break
                 items.append(_lease(queue, now, consumer, key, sound, more) + tail)
-                size += item_bytes
+                size += len(sound.record)
         if not consumer.prefix:
             consumer.heads[priority] = arrival + 1
     consumer.credit_messages -= len(items)

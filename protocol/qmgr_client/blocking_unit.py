@@ -1,0 +1,100 @@
+"""A unit of work without async; aio_unit says more of each verb.
+
+with client.unit_of_work() as unit:
+    order = unit.get("ORDERS", wait_ms=1_000)
+    unit.put("INVOICES", invoice_of(order))
+"""
+
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, Unpack
+
+from qmgr_client import aio
+from qmgr_client.message import Message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.selection import SelectionOrUid
+from qmgr_protocol.errors import RequestError
+
+Value = TypeVar("Value")
+
+
+class Caller(Protocol):
+    """Has a call done on the client's own thread, and returns what it returns."""
+
+    def __call__(self, call: Coroutine[Any, Any, Value]) -> Value: ...
+
+
+class UnitOfWork:
+    """Puts and acknowledgements that are committed together, for ``with``."""
+
+    def __init__(self, call: Caller, manager: aio.QueueManager) -> None:
+        self._call = call
+        self._manager = manager
+        self._unit: aio.UnitOfWork | None = None
+
+    def __enter__(self) -> "UnitOfWork":
+        async def begun() -> aio.UnitOfWork:
+            return await self._manager.unit_of_work().__aenter__()
+
+        self._unit = self._call(begun())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        ending = self._begun.__aexit__(kind, error, traceback)
+        if error is None:
+            self._call(ending)
+            return
+        with suppress(RequestError):  # What left the block matters more.
+            self._call(ending)
+
+    @property
+    def _begun(self) -> aio.UnitOfWork:
+        return self._unit or self._manager.unit_of_work()  # One that was not begun says so.
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the caller has ended it, or it was committed; not whether it was lost."""
+        return self._begun.has_ended
+
+    def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
+        """Put a message in the unit: nobody sees it before the commit."""
+        return self._call(self._begun.put(queue, body, **options))
+
+    def put_many(
+        self, queue: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Put bodies or whole messages; return what became of each, in their order."""
+        return self._call(self._begun.put_many(queue, list(items)))
+
+    def get(
+        self, queue: str, wait_ms: int = 0, **selection: Unpack[SelectionOrUid]
+    ) -> Message | None:
+        """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
+        return self._call(self._begun.get(queue, wait_ms, **selection))
+
+    def get_many(
+        self, queue: str, messages_max: int, wait_ms: int = 0,
+        **selection: Unpack[SelectionOrUid],
+    ) -> list[Message]:  # fmt: skip
+        """Return up to *messages_max* messages, which the commit removes, once there is one."""
+        return self._call(self._begun.get_many(queue, messages_max, wait_ms, **selection))
+
+    def ack(self, message: Message) -> None:
+        """Have the commit remove a message that is under lease, from a consumer say."""
+        self._call(self._begun.ack(message))
+
+    def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
+        """Do so with many; return why not for each that is not in the unit."""
+        return self._call(self._begun.ack_many(list(messages)))
+
+    def commit(self) -> None:
+        """Have all of it done; return when it is on disk."""
+        self._call(self._begun.commit())
+
+    def backout(self) -> None:
+        """Have nothing of it done: what was got comes back."""
+        self._call(self._begun.backout())

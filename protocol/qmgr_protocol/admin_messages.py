@@ -1,0 +1,231 @@
+"""What operators ask of a queue manager, as in PROTOCOL.md: of queues, links, jobs, all of it."""
+# ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
+
+from typing import Any, NamedTuple
+
+__all__ = [
+    "ConnectionClose",
+    "ConnectionList",
+    "JobCancel",
+    "JobList",
+    "JobShow",
+    "LinkAlter",
+    "LinkCreate",
+    "LinkDelete",
+    "LinkList",
+    "LinkShow",
+    "LinkStart",
+    "LinkStop",
+    "QueueAlter",
+    "QueueCreate",
+    "QueueDelete",
+    "QueueList",
+    "QueueMove",
+    "QueuePurge",
+    "QueueShow",
+    "Snapshot",
+    "Status",
+    "TemplateDelete",
+    "TemplateList",
+    "TemplateSet",
+]
+
+
+class QueueCreate(NamedTuple):
+    """Defines a queue: local, or remote where the name is QUEUE@MANAGER. OK value: its row."""
+
+    request_id: int
+    queue: str
+    attributes: dict[str, Any] = {}
+
+
+class QueueDelete(NamedTuple):
+    """Deletes a queue; with purge also one that holds messages. OK value: {messages}."""
+
+    request_id: int
+    queue: str
+    purge: bool = False
+
+
+class QueueList(NamedTuple):
+    """Lists queues in order of name, after a name. OK value: {queues, next}."""
+
+    request_id: int
+    after: str = ""
+    limit: int = 1000
+
+
+class QueueShow(NamedTuple):
+    """Shows a queue. OK value: its row with attributes, counters, consumers and origins."""
+
+    request_id: int
+    queue: str
+
+
+class QueuePurge(NamedTuple):
+    """Removes what is on a queue now and not leased. OK value: {messages}, when it is done.
+
+    where: a selector of what is removed.
+    """
+
+    request_id: int
+    queue: str
+    where: str = ""
+    messages_max: int = 0
+
+
+class QueueAlter(NamedTuple):
+    """Changes attributes of a queue, for good. OK value: its row, and what is other than before.
+
+    attributes: those to change; nil stands for the default.
+    """
+
+    request_id: int
+    queue: str
+    attributes: dict[str, Any] = {}
+
+
+class LinkCreate(NamedTuple):
+    """Defines a link to another queue manager. OK value: its row."""
+
+    request_id: int
+    link: str
+    attributes: dict[str, Any] = {}
+
+
+class LinkDelete(NamedTuple):
+    """Deletes a link; with purge also one with messages waiting. OK value: {messages}."""
+
+    request_id: int
+    link: str
+    purge: bool = False
+
+
+class LinkList(NamedTuple):
+    """Lists links. OK value: {links}."""
+
+    request_id: int
+
+
+class LinkShow(NamedTuple):
+    """Shows a link. OK value: its row."""
+
+    request_id: int
+    link: str
+
+
+class LinkStart(NamedTuple):
+    """Starts a stopped or refused link. OK value: its row.
+
+    accept: the peer is taken as it is now, and all that is held here goes to it as a new stream.
+    """
+
+    request_id: int
+    link: str
+    accept: bool = False
+
+
+class LinkStop(NamedTuple):
+    """Stops a link, over restarts too. OK value: its row."""
+
+    request_id: int
+    link: str
+
+
+class LinkAlter(NamedTuple):
+    """Gives a link other addresses, for good. OK value: its row, and what is other than before."""
+
+    request_id: int
+    link: str
+    attributes: dict[str, Any] = {}
+
+
+class Status(NamedTuple):
+    """Asks how the queue manager is. OK value: a map."""
+
+    request_id: int
+
+
+class Snapshot(NamedTuple):
+    """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest."""
+
+    request_id: int
+    directory: str
+
+
+class QueueMove(NamedTuple):
+    """Moves or copies what is on a queue now and not leased, as a job. OK value: its row.
+
+    target: empty for dead letters that go back, each to the queue it comes from.
+    messages_max, rate: how many in all, and in a second; 0 = any.
+    retries_max: dead letters that went back so often already stay. With a target dead letters go
+    back, too, if it is above 0; else they stay dead letters.
+    """
+
+    request_id: int
+    queue: str
+    target: str
+    where: str = ""
+    messages_max: int = 0
+    rate: int = 0
+    copy: bool = False
+    retries_max: int = 3
+
+
+class JobList(NamedTuple):
+    """Lists jobs, those that ended within the hour too. OK value: {jobs}."""
+
+    request_id: int
+
+
+class JobShow(NamedTuple):
+    """Shows a job. OK value: its row."""
+
+    request_id: int
+    job: int
+
+
+class JobCancel(NamedTuple):
+    """Ends a job where it stands. OK value: its row."""
+
+    request_id: int
+    job: int
+
+
+class ConnectionList(NamedTuple):
+    """Lists open connections in order of number, after a number. OK value: {connections, next}."""
+
+    request_id: int
+    after: int = 0
+    limit: int = 1000
+
+
+class ConnectionClose(NamedTuple):
+    """Closes another connection. OK value: its row."""
+
+    request_id: int
+    connection: int
+
+
+class TemplateSet(NamedTuple):
+    """Defines a template: what queues have whose names fit a pattern. OK value: its row.
+
+    attributes: all of them, as of a local queue; nil, or not named: the template says nothing.
+    """
+
+    request_id: int
+    pattern: str
+    attributes: dict[str, Any] = {}
+
+
+class TemplateDelete(NamedTuple):
+    """Deletes a template. OK value: {pattern, queues}."""
+
+    request_id: int
+    pattern: str
+
+
+class TemplateList(NamedTuple):
+    """Lists templates in order of their patterns. OK value: {templates}."""
+
+    request_id: int

@@ -1,0 +1,187 @@
+"""A queue manager in small: it keeps queues, one producer's stream and units of work, as promised.
+
+What a connection has goes with it: leases and units. What was committed stays.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import Uid
+
+NAME = "QM1"
+
+
+@dataclass
+class Held:
+    """A unit that is open."""
+
+    puts: list[tuple[str, bytes]] = field(default_factory=list)
+    gets: list[bytes] = field(default_factory=list)
+
+
+class Keeper:
+    """Answers messages. Invariant: a body is on a queue, under lease, in a unit, or gone."""
+
+    def __init__(self) -> None:
+        self.ready: dict[str, list[bytes]] = {}
+        self.leased: dict[bytes, tuple[str, bytes]] = {}  # handle to queue and body
+        self.units: dict[int, Held] = {}
+        self.committed: list[int] = []  # numbers of units
+        self.settles: list[m.Settle] = []
+        self.commits: list[m.UnitCommit] = []
+        self.refuse: dict[bytes, int] = {}  # body to code
+        self.lost_leases: set[bytes] = set()  # bodies
+        self.refuse_commits: list[int] = []  # codes, for the next commits
+        self._ids: dict[int, tuple[int, str]] = {}  # sequence id to code, or 0
+        self._clock = 100
+        self._answers: dict[type[Any], Callable[[Any], list[m.Message]]] = {
+            m.ProducerOpen: self._open,
+            m.Put: self._put,
+            m.UnitBegin: self._begin,
+            m.UnitPut: self._unit_put,
+            m.UnitCommit: self._commit,
+            m.UnitBackout: self._backout,
+            m.Get: self._get,
+            m.Settle: self._settle,
+            m.Cancel: lambda cancel: [m.Ended(cancel.request_id, ErrorCode.CANCELLED)],
+        }
+
+    def answer(self, message: m.Message) -> list[m.Message]:
+        """Return what is said to *message*."""
+        answer = self._answers.get(type(message))
+        return answer(message) if answer else []
+
+    def cut(self) -> None:
+        """Take note that the connection is gone."""
+        for held in self.units.values():
+            self._undo(held)
+        self.units.clear()
+        for handle in list(self.leased):
+            self._back(handle)
+
+    @property
+    def _commit_id(self) -> int:
+        commit_id = 0
+        while commit_id + 1 in self._ids:
+            commit_id += 1
+        return commit_id
+
+    def _back(self, handle: bytes) -> None:
+        queue, body = self.leased.pop(handle)
+        self.ready.setdefault(queue, []).insert(0, body)
+
+    def _undo(self, held: Held) -> None:
+        for handle in held.gets:
+            self._back(handle)
+
+    def _open(self, request: m.ProducerOpen) -> list[m.Message]:
+        refused = [[i, code, text] for i, (code, text) in self._ids.items() if code]
+        return [m.Ok(request.request_id, [7, self._commit_id, [], refused])]
+
+    def _put(self, put: m.Put) -> list[m.Message]:
+        stamped = []
+        for seq_id, record in enumerate(put.records, put.first_id):
+            if seq_id not in self._ids:
+                self._ids[seq_id] = 0, ""
+                self.ready.setdefault(put.queue, []).append(records.decode(record).body)
+                self._clock += 1
+                stamped.append([seq_id, self._clock, 1])
+        return [m.Committed(7, self._commit_id, [], stamped)]
+
+    def _begin(self, request: m.UnitBegin) -> list[m.Message]:
+        assert request.unit not in self.units
+        self.units[request.unit] = Held()
+        return [m.Ok(request.request_id)]
+
+    def _unit_put(self, request: m.UnitPut) -> list[m.Message]:
+        held = self.units.get(request.unit)
+        if held is None:
+            return [m.Error(request.request_id, ErrorCode.UNIT_UNKNOWN, 2)]
+        refused, stamped = [], []
+        for index, record in enumerate(request.records):
+            body = records.decode(record).body
+            if code := self.refuse.get(body):
+                refused.append([index, code, "as the test says"])
+                continue
+            held.puts.append((request.queue, body))
+            self._clock += 1
+            stamped.append([index, self._clock, 1])
+        return [m.Ok(request.request_id, [refused, stamped])]
+
+    def _commit(self, commit: m.UnitCommit) -> list[m.Message]:
+        self.commits.append(commit)
+        if commit.seq_id not in self._ids:
+            code = self._committed(commit)
+            self._ids[commit.seq_id] = code, "as the test says" if code else ""
+        code, text = self._ids[commit.seq_id]
+        refused = [[commit.seq_id, code, text]] if code else []
+        return [m.Committed(7, self._commit_id, refused)]
+
+    def _committed(self, commit: m.UnitCommit) -> int:
+        """Do what a commit asks for; return the code of the refusal, or 0."""
+        held = self.units.get(commit.unit)
+        if held is None:
+            return ErrorCode.UNIT_BACKED_OUT
+        if self.refuse_commits:
+            return self.refuse_commits.pop(0)
+        del self.units[commit.unit]
+        if (len(held.puts), len(held.gets)) != (commit.puts, commit.gets):
+            self._undo(held)
+            return ErrorCode.UNIT_INCOMPLETE
+        for queue, body in held.puts:
+            self.ready.setdefault(queue, []).append(body)
+        for handle in held.gets:
+            del self.leased[handle]
+        self.committed.append(commit.unit)
+        return 0
+
+    def _backout(self, request: m.UnitBackout) -> list[m.Message]:
+        held = self.units.pop(request.unit, None)
+        if held is None:
+            return [m.Error(request.request_id, ErrorCode.UNIT_UNKNOWN, 2)]
+        self._undo(held)
+        return [m.Ok(request.request_id, [len(held.puts), len(held.gets)])]
+
+    def _get(self, get: m.Get) -> list[m.Message]:
+        ready = self.ready.get(get.queue, [])
+        if not ready:
+            return [] if get.wait_ms else [m.Ok(get.request_id)]  # Nothing will come, for long.
+        items = []
+        for _ in range(min(get.messages_max, len(ready))):
+            body = ready.pop(0)
+            self._clock += 1
+            handle = m.HANDLE.pack(4, self._clock, self._clock)
+            self.leased[handle] = get.queue, body
+            record = records.encode(records.Fields(body, uid=Uid(NAME, self._clock)))
+            items.append(m.DELIVERY.pack(4, self._clock, self._clock, 0, 0, 0, 1_000_000) + record)
+        return [m.Deliver(get.request_id, 3, items)]
+
+    def _settle(self, settle: m.Settle) -> list[m.Message]:
+        self.settles.append(settle)
+        exceptions = []
+        size = m.HANDLE.size
+        for index in range(len(settle.handles) // size):
+            handle = settle.handles[index * size : (index + 1) * size]
+            if code := self._end(settle, handle):
+                exceptions.append([settle.settle_id, index, int(code)])
+        return [m.Settled(settle.settle_id, exceptions)]
+
+    def _end(self, settle: m.Settle, handle: bytes) -> int:
+        """End a lease; return the code of the exception, or 0."""
+        _, body = self.leased.get(handle, ("", b""))
+        if handle not in self.leased or body in self.lost_leases:
+            return ErrorCode.LEASE_LOST if settle.unit else 0
+        if settle.unit:
+            held = self.units.get(settle.unit)
+            if held is None:
+                return ErrorCode.UNIT_UNKNOWN
+            held.gets.append(handle)
+        elif settle.action == m.ACK:
+            del self.leased[handle]
+        elif settle.action != m.RENEW:
+            self._back(handle)
+        return 0

@@ -1,0 +1,88 @@
+"""What is put, as a record."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from qmgr_client.outgoing import Outgoing, delay_until, encode
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import FLAG_NOT_PERSISTENT, FLAG_PRIORITY_OF_QUEUE, FLAG_REPORT_EXPIRY
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+GROUP_ID = b"g" * 24
+
+
+def test_priority_is_the_queues_unless_it_is_said() -> None:
+    head = records.check(encode(Outgoing(b"x")))
+    assert (head.priority, head.flags) == (4, FLAG_PRIORITY_OF_QUEUE)
+    head = records.check(encode(Outgoing(b"x", priority=4)))
+    assert (head.priority, head.flags) == (4, 0)
+
+
+def test_all_that_may_be_said_is_in_the_record() -> None:
+    outgoing = Outgoing(
+        b"x", priority=9, expiry_ms=60_000, delay_ms=1_000, persistent=False, report=True,
+        group=(GROUP_ID, 3, True),
+    )  # fmt: skip
+    fields = records.decode(encode(outgoing))
+    assert fields.flags == FLAG_NOT_PERSISTENT | FLAG_REPORT_EXPIRY
+    assert (fields.priority, fields.expiry_ms, fields.delay_ms) == (9, 60_000, 1_000)
+    assert fields.group == (GROUP_ID, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("deliver_at", "delay_ms"),
+    [
+        (NOW + timedelta(hours=1), 3_600_000),
+        (NOW + timedelta(microseconds=1), 1),
+        (NOW, 0),
+        (NOW - timedelta(days=1), 0),
+        (datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=1))), 3_600_000),
+    ],
+)
+def test_time_of_day_becomes_a_delay(deliver_at: datetime, delay_ms: int) -> None:
+    outgoing = Outgoing(b"x", deliver_at=deliver_at).dated(NOW)
+    assert (outgoing.deliver_at, outgoing.delay_ms) == (None, delay_ms)
+    assert Outgoing(b"x").dated(NOW) == Outgoing(b"x")
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "why"),
+    [
+        (Outgoing(b"x", deliver_at=datetime(2026, 1, 1)), "has no time zone"),
+        (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both given"),
+        (Outgoing(b"x", deliver_at="noon"), "of type str, not datetime"),  # type: ignore[arg-type]
+    ],
+)
+def test_time_of_day_that_means_nothing_is_refused(outgoing: Outgoing, why: str) -> None:
+    with pytest.raises(RequestError, match=why) as caught:
+        outgoing.dated(NOW)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"delay_ms": -1}, "delay of -1 ms"),
+        ({"delay_ms": records.DELAY_MAX_MS + 1}, "delay of"),
+        ({"expiry_ms": 2**63}, "expiry of"),
+        ({"expiry_ms": "1"}, "expiry_ms is of type str"),
+        ({"delay_ms": 1.5}, "delay_ms is of type float"),
+        ({"group": (b"short", 1, False)}, "group id of 5 bytes"),
+        ({"group": (GROUP_ID, -1, False)}, "number -1 in a group"),
+        ({"group": (GROUP_ID, 1)}, "is not an id of 24 bytes"),
+        ({"group": ("g" * 24, 1, False)}, "is not an id of 24 bytes"),
+        ({"priority": "9"}, "priority is of type str"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(RequestError, match=why) as caught:
+        encode(Outgoing(b"x", **options))
+    assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_delay_of_what_is_no_time_names_it() -> None:
+    with pytest.raises(RequestError, match="retry_at"):
+        delay_until(datetime(2026, 1, 1), NOW, "retry_at")

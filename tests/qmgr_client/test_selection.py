@@ -1,0 +1,41 @@
+"""Which messages are wanted, as the protocol has it."""
+
+import pytest
+
+from qmgr_client.selection import SelectionOrUid, chosen
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import Uid, encode_uid
+
+UID = Uid("QM1", 7)
+
+
+@pytest.mark.parametrize(
+    ("selection", "fields"),
+    [
+        ({}, ("", b"", b"", b"")),
+        ({"where": "a = 1"}, ("a = 1", b"", b"", b"")),
+        ({"correlation_id": b"c"}, ("", b"c", b"", b"")),
+        ({"group_id": b"g" * 24}, ("", b"", b"g" * 24, b"")),
+        ({"uid": UID}, ("", b"", b"", encode_uid(UID))),
+        ({"where": "a = 1", "uid": None}, ("a = 1", b"", b"", b"")),
+    ],
+)
+def test_each_way_to_select(
+    selection: SelectionOrUid, fields: tuple[str, bytes, bytes, bytes]
+) -> None:
+    assert chosen(**selection) == fields
+
+
+@pytest.mark.parametrize(
+    ("selection", "why"),
+    [
+        ({"where": "a = 1", "uid": UID}, "give one of"),
+        ({"correlation_id": b"c", "group_id": b"g" * 24}, "give one of"),
+        ({"uid": "QM1.7"}, "is not a Uid"),
+        ({"uid": Uid("no name", 7)}, "is not a UID"),
+    ],
+)
+def test_what_selects_nothing_or_twice_is_refused(selection: SelectionOrUid, why: str) -> None:
+    with pytest.raises(RequestError, match=why) as caught:
+        chosen(**selection)
+    assert caught.value.code == ErrorCode.VALUE_INVALID
