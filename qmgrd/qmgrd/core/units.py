@@ -5,12 +5,13 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import overflow, settle
+from qmgrd.core import lane, overflow, settle
 from qmgrd.core import put as puts
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.index import selected_by
 from qmgrd.core.lease import Lease
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
@@ -19,7 +20,7 @@ from qmgrd.core.session import Session
 from qmgrd.core.unit import Held, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
-ROWS_OF_A_PUT = ROWS_OF_A_GET = 5
+ROWS_OF_A_GET = 5
 SMALL_TURNS = 2  # what a commit may write where the map has few pages to spare, in turns
 _FULL = (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
@@ -98,7 +99,7 @@ class Units:
             RequestError: why it is refused.
         """
         context = self._context
-        rows = entries.rows_of(len(record)) + ROWS_OF_A_PUT
+        rows = entries.rows_of(len(record)) + lane.ROWS_OF_A_PUT
         self._check_room(unit, 1, len(record), rows)
         if context.store_full:
             raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
@@ -110,6 +111,8 @@ class Units:
             # Only now: what is refused for another reason is to push nothing out.
             overflow.make_room(context, self._dead_letters, queue, 1, len(record))
             prepared = self._prepare(queue, record, bound_for)
+        rows += _more_rows(prepared)
+        self._check_room(unit, 1, len(record), rows)
         arrival = 0 if queue.is_transmission else queue.next_arrival()
         index_key = queue.origins.index_key(prepared.trailer, bound_for)
         unit.hold(Held(queue, prepared, arrival, index_key), rows)
@@ -244,7 +247,15 @@ class Units:
 
 def _rows_of_a_get(lease: Lease) -> int:
     """Return how many rows go with a message that is consumed, about."""
-    return ROWS_OF_A_GET + entries.rows_of(lease.size)
+    rows = lane.ROWS_OF_A_PUT if lease.is_plain else ROWS_OF_A_GET
+    return rows + entries.rows_of(lease.size)
+
+
+def _more_rows(prepared: Prepared) -> int:
+    """Return how many rows lead to a put, beside its UID."""
+    correlation_id, group = selected_by(prepared.record)
+    is_timed = prepared.expires_ms or prepared.ready_ms
+    return bool(correlation_id) + (group is not None) + bool(is_timed)
 
 
 def _add_stamp(runs: list[list[int]], index: int, timestamp: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -474,7 +475,7 @@ def test_bytes_of_a_unit_are_bounded() -> None:
 @pytest.mark.parametrize("what", ["put", "get"])
 def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
     """A message of 40 KB has 11 of them, whether it comes or goes."""
-    app = limited(rows_max=40)
+    app = limited(rows_max=38)
     app.put("Q", *[bytes(40_000)] * 3)
     unit = UnitOfWork(app)
     if what == "put":
@@ -486,6 +487,31 @@ def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
         assert app.release(found[2]) == []
     assert unit.commit() == []
     assert app.show("Q")["depth"] == (5 if what == "put" else 1)
+    audit(app.manager)
+
+
+def test_rows_by_which_a_message_is_found_count() -> None:
+    app = limited(rows_max=10)
+    found_by: dict[str, Any] = {
+        "correlation_id": b"c",
+        "group": (b"g" * 24, 1, False),
+        "expiry_ms": 60_000,
+    }
+    unit = UnitOfWork(app)
+    unit.put("Q", b"1", b"2", **found_by)
+    assert unit.put_records("Q", record(b"3")) == [ErrorCode.UNIT_TOO_LARGE]
+    assert unit.commit() == []
+    unit = UnitOfWork(app)
+    unit.put("Q", *[b"plain"] * 5)
+    assert unit.put_records("Q", record(b"6")) == [ErrorCode.UNIT_TOO_LARGE]
+    assert unit.commit() == []
+    found = app.get("Q", 7)
+    unit = UnitOfWork(app)
+    assert unit.take(*found[:2]) == []
+    assert unit.take(found[2]) == [ErrorCode.UNIT_TOO_LARGE]
+    unit.backout()
+    unit = UnitOfWork(app)
+    assert unit.take(*found[2:]) == []
     audit(app.manager)
 
 
