@@ -3,6 +3,7 @@
 Each depth has a store of its own, filled once; they take turns, burst by burst, so that a drift is
 in all of them. A burst asks for twenty ids at random places, then for twenty that are not there.
 What is got is given back unread, out of the time: so each burst finds the queue as it was.
+Of two bursts in a row the second is timed: the first finds another daemon's work in the caches.
 """
 
 import os
@@ -88,19 +89,19 @@ def correlation(setting: Setting) -> Correlations:
     setting.check_disk(sum(depths))
     times: dict[int, list[Burst]] = {depth: [] for depth in depths}
     with ExitStack() as stack:
-        asked = []
-        for depth in depths:
-            host = stack.enter_context(Host(setting.directory / f"depth{depth}", f"D{depth}"))
+        hosts = [
+            stack.enter_context(Host(setting.directory / f"depth{depth}", f"D{depth}"))
+            for depth in depths
+        ]
+        for host, depth in zip(hosts, depths, strict=True):
             host.ask(m.QueueCreate, QUEUE)
             with Wire(host.address, "bench.fill") as wire:
                 sender = BatchSender(wire, QUEUE, record_of)
                 pour(sender, depth, f"CORR: filling depth {depth:,}", setting.say)
-            wire = stack.enter_context(Wire(host.address, "bench.corr"))
-            asked.append(Asker(host, wire, depth))
         for number in range(setting.rounds):
             setting.say(f"CORR: round {number + 1} of {setting.rounds}")
             os.sync()  # What was written before is not to be flushed in the round.
-            _bursts(asked, times, setting.seconds)
+            _bursts(hosts, times, setting.seconds)
     series = [_point(depth, times[depth]) for depth in depths]
     growths = [growth(times, name) for name in ("hit_cpu_us", "miss_cpu_us")]
     return Correlations(series, *growths)
@@ -119,13 +120,19 @@ def _point(depth: int, bursts: Sequence[Burst]) -> AtDepth:
     return AtDepth(depth, hit_us, hit_cpu_us, miss_us, miss_cpu_us, len(bursts) * BURST)
 
 
-def _bursts(asked: Sequence["Asker"], times: dict[int, list[Burst]], seconds: float) -> None:
+def _bursts(hosts: Sequence[Host], times: dict[int, list[Burst]], seconds: float) -> None:
     """Add the bursts of a round to each depth: as many as so many *seconds* allow."""
-    stop_s, number = time.monotonic() + seconds, 0
-    while number < BURSTS_MIN or time.monotonic() < stop_s:
-        for asker in asked if number % 2 else reversed(asked):
-            times[asker.depth].append(asker.burst())
-        number += 1
+    with ExitStack() as stack:
+        askers = [
+            Asker(host, stack.enter_context(Wire(host.address, "bench.corr")), depth)
+            for host, depth in zip(hosts, times, strict=True)
+        ]
+        stop_s, number = time.monotonic() + seconds, 0
+        while number < BURSTS_MIN or time.monotonic() < stop_s:
+            for asker in askers if number % 2 else reversed(askers):
+                asker.burst()  # Another daemon has had the processor's caches meanwhile.
+                times[asker.depth].append(asker.burst())
+            number += 1
 
 
 def id_of(number: int) -> bytes:
@@ -146,7 +153,7 @@ class Asker:
         self.depth = depth
         self._host = host
         self._wire = wire
-        self._die = Random(depth)
+        self._die = Random()  # other places in each round
         self._settles = 0
         self._missed = depth  # a number that no message has
 
@@ -169,11 +176,11 @@ class Asker:
             wire.connection.send(m.Get(wire.next_request(), QUEUE, correlation_id=id_of(number)))
             for number in numbers
         ])  # fmt: skip
-        before_ns, start_ns = self._host.cpu_ns(), time.monotonic_ns()
+        before_ns, start_ns = self._host.idle_cpu_ns(), time.monotonic_ns()
         wire.sock.sendall(frames)
         answers = [wire.next() for _ in numbers]
         took_us = (time.monotonic_ns() - start_ns) / 1000
-        cpu_us = (self._host.cpu_ns() - before_ns) / 1000
+        cpu_us = (self._host.idle_cpu_ns() - before_ns) / 1000
         return took_us / len(numbers), cpu_us / len(numbers), answers
 
     def _give_back(self, answers: Sequence[m.Message]) -> None:

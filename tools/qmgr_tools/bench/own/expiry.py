@@ -28,7 +28,7 @@ from qmgr_tools.bench.target import Bars, Target, at_most
 MESSAGES = 1_000_000
 SAMPLE = 20_000  # messages that tell how fast it fills
 SAMPLE_EXPIRY_MS = 3_600_000  # in no round
-SLOWER, SPARE_S = 1.3, 2.0  # than the sample, at worst; and what the rest of it takes
+SLOWER, SPARE_S = 1.5, 2.0  # than the sample, at worst; and what the rest of it takes
 RATE_PER_S = 500
 INFLIGHT = 1_000
 SLICE_S = 0.25  # of load, between two looks whether all are gone
