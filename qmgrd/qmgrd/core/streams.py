@@ -265,11 +265,17 @@ class Streams:
             if target:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
             context.reserve(put.records)
+            if queue.bounds.overflow != "refuse":
+                stream.inbox.check(put.first_id + count - 1)
+                fresh = stream.inbox.missing(put.first_id, count)
+                size = sum(len(put.records[seq_id - put.first_id]) for seq_id in fresh)
+                overflow.make_room(context, self._dead_letters, queue, len(fresh), size)
             done = stream.receive(context, queue, put)
         except RequestError as error:
             self._count_refused(put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
+        self._tell_full(queue, done.refused)
         context.rows += done.rows
         context.touch(queue)
         return done.refused

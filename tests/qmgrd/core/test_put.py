@@ -195,7 +195,9 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     copied: list[int] = []
     put_plain = puts._put_plain
 
-    def counting(queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any) -> tuple[int, int]:
+    def counting(
+        queue: Any, tx: Any, now: Any, stamper: Any, batch: Any, *rest: Any
+    ) -> tuple[int, int]:
         copied.append(len(batch))
         return put_plain(queue, tx, now, stamper, batch, *rest)
 
