@@ -79,7 +79,11 @@ INBOUND = (
     output.count("commit_id"),
     output.count("ahead"),
     output.count("duplicates"),
+    output.count("blocked_id", "BLOCKED AT"),
+    output.text("blocked_queue", "BOUND FOR"),
+    output.count("tries_left"),
     output.Column("stream", "STREAM", _ends),
+    output.long_text("error"),
 )
 
 
@@ -167,7 +171,10 @@ def ls(
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
       inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream
+                duplicates, stream; and of the first message that cannot be
+                stored: blocked_id, blocked_queue, tries_left (until it goes
+                to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
+      inbound_count   how many there are; inbound has at most 1,000
 
     Examples:
       qmctl link ls
@@ -191,11 +198,17 @@ def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
         print()
     if found["inbound"]:
         output.table(INBOUND, found["inbound"])
+        left_off = found.get("inbound_count", 0) - len(found["inbound"])
+        if left_off > 0:
+            output.note(f"{left_off} more that lead here are not shown")
 
 
 @command(watched=True)
-def show(call: Call, link: Name) -> None:
+def show(call: Call, link: Peer) -> None:
     """Show a link: how it is, why it is not up, and what waits for it.
+
+    Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
+    MANAGER, that alone.
 
     \b
     JSON: an object with
@@ -213,16 +226,34 @@ def show(call: Call, link: Name) -> None:
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null
+      inbound                   what leads here from it, as in "qmctl link ls"
 
     Examples:
       qmctl link show NYC
       qmctl link show NYC --watch
     """
 
-    def ask(client: "Client") -> dict[str, Any]:
-        return client.link_show(link)
+    watch.follow(call, f"show link {link}", partial(_both_ways, link), _show)
 
-    watch.follow(call, f"show link {link}", ask, lambda row: output.facts(COLUMNS, row))
+
+def _both_ways(link: str, client: "Client") -> dict[str, Any]:
+    """Return the row of *link* with those that lead here from there, or these alone.
+
+    Raises:
+        RequestError: LINK_UNKNOWN, there is neither.
+    """
+    inbound = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
+    row = _row(client, link) if inbound else client.link_show(link)
+    return row | {"inbound": inbound}
+
+
+def _show(row: dict[str, Any]) -> None:
+    if "link" in row:
+        output.facts(COLUMNS, row)
+    if "link" in row and row["inbound"]:
+        print()
+    if row["inbound"]:
+        output.table(INBOUND, row["inbound"])
 
 
 @command()
