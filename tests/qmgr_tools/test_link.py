@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools import filter as filters
-from qmgr_tools.link import ACCEPTABLE, COLUMNS, LISTED, _list
+from qmgr_tools.link import ACCEPTABLE
 from qmgrd.core import link_definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
@@ -87,14 +86,6 @@ def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
     both = at("link", "show", peer.name, "-o", "json").json
     assert set(both) == KEYS | {"inbound"}
     assert both["inbound"] == []
-
-
-def test_links_that_are_left_off_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"peer": "EWR", "stream": "aa", "commit_id": 1}
-    listing = filters.Listing(COLUMNS, LISTED, None, [], None, None)
-    for count, words in ((1, ""), (3, "2 more that lead here are not shown\n")):
-        _list(listing, {"links": [], "inbound": [row], "inbound_count": count})
-        assert capsys.readouterr().err == words
 
 
 def test_list_and_show_are_tables(at: Qmctl) -> None:

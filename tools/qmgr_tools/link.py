@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, output, watch
+from qmgr_tools import completion, dry_run, inbound, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -44,13 +44,6 @@ Peer = Annotated[
 ]  # fmt: skip
 
 
-def _ends(digits: object) -> str:
-    """Return the ends of a long number, enough for people to tell two of them apart."""
-    text = output.plain(digits)
-    return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
-
-
-ENDS_MAX = 13
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 COLUMNS = (
@@ -74,17 +67,6 @@ COLUMNS = (
     output.long_text("error"),
 )
 LISTED = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
-INBOUND = (
-    output.text("peer", "FROM"),
-    output.count("commit_id"),
-    output.count("ahead"),
-    output.count("duplicates"),
-    output.count("blocked_id", "BLOCKED AT"),
-    output.text("blocked_queue", "BOUND FOR"),
-    output.count("tries_left"),
-    output.Column("stream", "STREAM", _ends),
-    output.long_text("error"),
-)
 
 
 @command()
@@ -185,8 +167,8 @@ def ls(
 
     def ask(client: "Client") -> dict[str, Any]:
         found = client.link_list()
-        inbound = [] if where else found["inbound"]
-        return found | {"links": listing.rows(found["links"]), "inbound": inbound}
+        leading_here = [] if where else found["inbound"]
+        return found | {"links": listing.rows(found["links"]), "inbound": leading_here}
 
     watch.follow(call, "list the links", ask, partial(_list, listing))
 
@@ -194,13 +176,8 @@ def ls(
 def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
     if found["links"] or not found["inbound"]:
         listing.show(found["links"])
-    if found["links"] and found["inbound"]:
-        print()
-    if found["inbound"]:
-        output.table(INBOUND, found["inbound"])
-        left_off = found.get("inbound_count", 0) - len(found["inbound"])
-        if left_off > 0:
-            output.note(f"{left_off} more that lead here are not shown")
+    count = found.get("inbound_count", 0)
+    inbound.show(found["inbound"], count=count, behind=found["links"])
 
 
 @command(watched=True)
@@ -242,18 +219,15 @@ def _both_ways(link: str, client: "Client") -> dict[str, Any]:
     Raises:
         RequestError: LINK_UNKNOWN, there is neither.
     """
-    inbound = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
-    row = _row(client, link) if inbound else client.link_show(link)
-    return row | {"inbound": inbound}
+    leading_here = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
+    row = _row(client, link) if leading_here else client.link_show(link)
+    return row | {"inbound": leading_here}
 
 
 def _show(row: dict[str, Any]) -> None:
     if "link" in row:
         output.facts(COLUMNS, row)
-    if "link" in row and row["inbound"]:
-        print()
-    if row["inbound"]:
-        output.table(INBOUND, row["inbound"])
+    inbound.show(row["inbound"], behind=row.get("link"))
 
 
 @command()
