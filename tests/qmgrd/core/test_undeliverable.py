@@ -340,6 +340,20 @@ def test_note_that_came_along_is_kept_below_the_header() -> None:
     assert (cut["queue"], "attempts" in cut, "other" in cut) == ("NONE", False, False)
 
 
+def test_dead_letter_goes_to_its_queue_once_that_is_there_G18() -> None:
+    app, far = manager_of(retries=1)
+    long = record(b"1", uid=("FAR", 1), expiry_ms=60_000)
+    refuse(far, 1, batch=(long,))
+    far.send(1, long, queue="NONE")
+    app.ask(m.QueueCreate, "NONE")
+    app.ask(m.QueueMove, DEAD_LETTERS, "")
+    app.manager.rest()
+    assert (app.bodies("NONE"), app.bodies(DEAD_LETTERS)) == ([b"1"], [])
+    app.manager.turn(60_001)
+    app.manager.rest()
+    assert app.bodies("NONE") == []  # It has the time again that it had left.
+
+
 # -- what is told
 
 
