@@ -115,8 +115,6 @@ class DeadLetters:
         before = notes.decode(prepared.note)
         before.pop("left_ms", None)
         note = notes.encode(before | header)
-        if len(note) > notes.NOTE_MAX_BYTES:
-            note = notes.encode(header)
         prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
         context.rows += append(queue, context.tx, prepared, queue.next_arrival())
 

@@ -8,8 +8,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys, notes
+from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, Client
-from tests.qmgrd.core.test_link_inbox import Far, message
 from tests.qmgrd.core.unit_of_work import note_of, settle
 
 WIDE = "\N{FACE WITH TEARS OF JOY}"  # four bytes

@@ -14,8 +14,8 @@ from qmgrd.core.units import ROWS_OF_A_GET, SMALL_TURNS
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, record
-from tests.qmgrd.core.test_link_inbox import Far, message
 from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, settle
 
 LOST = [ErrorCode.LEASE_LOST]
