@@ -186,3 +186,12 @@ def test_facts_are_the_fields_of_the_record(fields: Fields) -> None:
     group = (None, None, None) if fields.group is None else fields.group
     assert facts.value_of("group_id") == (group[0].hex() if group[0] is not None else None)
     assert (facts.value_of("group_number"), facts.value_of("group_last")) == group[1:]
+    headers = fields.envelope.get("headers")
+    for name in headers if type(headers) is dict else ():
+        found = facts.value_of(f'"{name}"')
+        assert found is None or found == headers[name]
+
+
+def test_headers_are_found_behind_group_and_delay() -> None:
+    whole = record(group=(b"g" * 24, 1, False), delay_ms=5, envelope={"headers": {"carrier": "UA"}})
+    assert facts_of(whole).value_of("carrier") == "UA"
