@@ -4,7 +4,8 @@ A job is a stored row with a cursor. Each turn gives every job a share of rows; 
 turn is durable together with its new cursor.
 """
 
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
@@ -14,6 +15,7 @@ from qmgrd.core import keys, lane, producer
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.origin_eviction import evict
 
 SLICE_ROWS = 500
 # All that a queue has, but for its rows in the schedule, which find nothing when they are due.
@@ -54,7 +56,7 @@ class Jobs:
         return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
 
     def start(self, kind: str, **facts: Any) -> Job:
-        """Begin a job in this turn: ``purge``, ``drop`` or ``retention``."""
+        """Begin a job in this turn: ``purge``, ``sweep``, ``drop``, ``retention``, ``origins``."""
         job = Job(self._context.ids.next(), {"kind": kind, "cursor": b"", "done": 0, **facts})
         self._store(job)
         self.running[job.id] = job
@@ -157,6 +159,19 @@ class Jobs:
             if found:
                 return False
         return True
+
+    def _origins(self, job: Job) -> bool:
+        """Remove origins of which nothing is on their queue any more."""
+        tx = self._context.tx
+        found, last = self._slice(job, keys.SPACE_ORIGIN)
+        of_queue = itemgetter(slice(1, keys.POSITION_AT))
+        for queue_id, group in groupby(found, lambda row: of_queue(row[0])):
+            queue = self._catalogue.by_id.get(int.from_bytes(queue_id, "big"))
+            if queue is not None:
+                gone, looked_at = evict(queue, tx, list(group))
+                job.row["done"] += gone
+                self._context.rows += looked_at
+        return last
 
     def _retention(self, job: Job) -> bool:
         """Remove producers that nobody used for long."""

@@ -54,9 +54,9 @@ def encode(note: Note) -> bytes:
     return data
 
 
-def checked(data: bytes) -> bytes:
+def checked(data: object) -> bytes:
     """Return the encoded note that a peer sent if it is one, else nothing."""
-    if not data or len(data) > NOTE_MAX_BYTES:
+    if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
         return b""
     return data if _decoded(data) else b""
 

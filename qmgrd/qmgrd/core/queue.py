@@ -55,6 +55,7 @@ class Queue:
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
+        self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
         self.deleted = False

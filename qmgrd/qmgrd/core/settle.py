@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
+    forgets = not queue.bounds.dedup_retention_ms
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
-        if lease is None or lease.number != number or not lease.is_plain:
+        if lease is None or lease.number != number or not (lease.is_plain and forgets):
             if code := _ack(queue, tx, now, lease, priority, arrival, number):
                 exceptions.append((at, int(code)))
             continue
