@@ -282,6 +282,8 @@ class Delivery:
                 )  # fmt: skip
                 self._context.send(consumer.connection, answer)
         queue.sought |= dict.fromkeys(queue.seeking)
+        if queue.breaker.altered(queue.bounds) is not None:
+            self._context.event("breaker closed", queue=queue.name)
         self._context.awake(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
