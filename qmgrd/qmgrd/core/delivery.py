@@ -196,6 +196,8 @@ class Delivery:
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
+        if queue.ready <= 0:
+            queue.sought.clear()  # Whatever comes tells anew for whom it may be.
         allowed = queue.breaker.lets(queue.bounds, self._context.now.ms, queue.leases)
         if allowed == 0 or not _can_hand(queue):
             self._end_waits(queue)
@@ -224,10 +226,12 @@ class Delivery:
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
         """Hand out to those for whom an index has something; return whether it had."""
-        moved = False
+        moved, first = False, next(iter(queue.sought))
         for prefix in list(queue.sought):
-            if moved and (allowed or self._context.rows > self._rows_max):
+            if moved and allowed:
                 break
+            if self._context.rows > self._rows_max and prefix is not first:
+                return True  # The others are looked after in the next turn.
             del queue.sought[prefix]
             for consumer in list(queue.seeking.get(prefix, ())):
                 if consumer.wants and queue.ready > 0:
@@ -249,7 +253,7 @@ class Delivery:
             items = queue.take(context.tx, context.now, consumer, share)
         else:
             items, looked_at, at_end = seek(queue, context.tx, context.now, consumer, share)
-            context.count_read(looked_at, 0)
+            context.count_read(looked_at + 1, 0)
         damaged = queue.counters.damaged - damaged_before
         if damaged:
             context.dirty_queues[queue.id] = queue

@@ -154,8 +154,7 @@ class Queue:
         if arrival < self.heads[priority]:
             self.heads[priority] = arrival
         for consumer in self.selecting:
-            if arrival < consumer.heads[priority]:
-                consumer.heads[priority] = arrival
+            consumer.look_again(priority, arrival)
 
     def all_consumers(self) -> list[Consumer]:
         """Return the consumers and waiting gets, however they are looked after."""

@@ -62,7 +62,9 @@ def test_open_it_lets_nothing_pass_until_its_pause_is_over_and_then_one() -> Non
     assert breaker.lets(BOUNDS, 6_002, {}) == 1  # It came back unseen.
 
 
-@pytest.mark.parametrize(("consumed", "failed", "state"), [(1, 0, State.CLOSED), (0, 1, State.OPEN)])
+@pytest.mark.parametrize(
+    ("consumed", "failed", "state"), [(1, 0, State.CLOSED), (0, 1, State.OPEN)]
+)
 def test_what_is_tried_decides(consumed: int, failed: int, state: State) -> None:
     breaker = opened()
     breaker.lets(BOUNDS, 6_000, {})

@@ -186,3 +186,15 @@ def test_facts_are_the_fields_of_the_record(fields: Fields) -> None:
     group = (None, None, None) if fields.group is None else fields.group
     assert facts.value_of("group_id") == (group[0].hex() if group[0] is not None else None)
     assert (facts.value_of("group_number"), facts.value_of("group_last")) == group[1:]
+
+
+def test_record_with_a_delay_is_understood_like_any_other() -> None:
+    """The delay stands between the group and the envelope."""
+    fields = Fields(
+        b"body", correlation_id=b"c", envelope={"headers": {"h": 7}}, delay_ms=5,
+        group=(b"g" * 24, 3, True), uid=Uid("O", 9),
+    )  # fmt: skip
+    found = Facts(records.encode(fields), 4, 0, 0, 0)
+    assert [found.value_of(x) for x in ("correlation_id", "h")] == ["c", 7]
+    assert found.group() == (b"g" * 24, 3, True)
+    assert found.uid() == Uid("O", 9)

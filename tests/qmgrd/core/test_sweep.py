@@ -390,9 +390,7 @@ def test_rows_of_a_deleted_queue_vanish_when_they_are_due(store: AnyStore, app: 
 # -- what is not persistent
 
 
-def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(
-    store: AnyStore, app: Client
-) -> None:
+def test_it_is_gone_after_a_crash_at_once_and_swept_by_and_by(store: AnyStore, app: Client) -> None:
     app.put("Q", b"v1", bytes(9_000), flags=VOLATILE, correlation_id=b"c")
     app.put("Q", b"stays", correlation_id=b"c")
     app.put("Q", b"v2", flags=VOLATILE, delay_ms=1_000)
