@@ -333,23 +333,25 @@ class QueueManager(Admin):
 
     async def browse(
         self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        **selection: Unpack[SelectionOrUid],
+        after: Message | None = None, **selection: Unpack[SelectionOrUid],
     ) -> AsyncGenerator[Message, None]:  # fmt: skip
         """Yield messages in their order, at most *limit*, and leave them where they are.
 
         One that cannot be read says so in ``damage``. With *delayed* those that wait for their time
-        come, instead of those that can be got. *selection* is as of :meth:`get`.
+        come, instead of those that can be got; with *after* those behind that message, which was
+        browsed here and may be gone. *selection* is as of :meth:`get`.
         """
         wanted = chosen(**selection)
-        after, count = None, 0
+        place = None if after is None else list(m.HANDLE.unpack(after.handle)[:2])
+        count = 0
         while limit is None or count != limit:  # A negative limit is refused as a page.
             page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
-            value = await self._ask(m.Browse, queue, after, page, BYTES_MAX_PAGE, *wanted, delayed)
+            value = await self._ask(m.Browse, queue, place, page, BYTES_MAX_PAGE, *wanted, delayed)
             for item in value["items"]:
                 yield decode(item, queue, 0)
             count += len(value["items"])
-            after = value["next"]
-            if after is None:  # A page may be empty where its selection met nothing.
+            place = value["next"]
+            if place is None:  # A page may be empty where its selection met nothing.
                 return
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any:

@@ -71,7 +71,8 @@ class Admin:
             messages_max: how many at most; 0 is any number.
             rate: how many at most in a second; 0 is any number.
             copy: whether they stay, and copies are put on the target.
-            retries_max: dead letters that went back so often already stay.
+            retries_max: dead letters that went back so often already stay. 0 with a target: they
+                stay dead letters there.
         """
         return await self._row(
             m.QueueMove, queue, target, where, messages_max, rate, copy, retries_max

@@ -257,10 +257,10 @@ class Client(Admin):
 
     def browse(
         self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        **selection: Unpack[SelectionOrUid],
+        after: Message | None = None, **selection: Unpack[SelectionOrUid],
     ) -> Iterator[Message]:  # fmt: skip
         """Yield messages in their order, at most *limit*, and leave them where they are."""
-        messages = self._manager.browse(queue, limit, delayed=delayed, **selection)
+        messages = self._manager.browse(queue, limit, delayed=delayed, after=after, **selection)
 
         async def some() -> list[Message]:
             found: list[Message] = []

@@ -158,7 +158,8 @@ class QueueMove(NamedTuple):
 
     target: empty for dead letters that go back, each to the queue it comes from.
     messages_max, rate: how many in all, and in a second; 0 = any.
-    retries_max: dead letters that went back so often already stay.
+    retries_max: dead letters that went back so often already stay. With a target dead letters go
+    back, too, if it is above 0; else they stay dead letters.
     """
 
     request_id: int

@@ -27,6 +27,10 @@ class SnapshotUnreadable(Exception):
     """A path with no snapshot, or one that is damaged, incomplete or newer: what to try."""
 
 
+# Ranges of arrivals, from and up to: what is not persistent there was lost with a restart.
+Lost = tuple[tuple[int, int], ...]
+
+
 class Range(NamedTuple):
     """Messages of one lane and priority."""
 
@@ -44,6 +48,7 @@ class QueueInfo(NamedTuple):
     id: int
     kind: str
     ranges: tuple[Range, ...]
+    lost: Lost = ()
 
 
 class Snapshot(NamedTuple):
@@ -56,6 +61,8 @@ class Snapshot(NamedTuple):
     data_bytes: int
     data_sha256: str
     queues: tuple[QueueInfo, ...]
+    clock_ms: int = 0  # what the store's own clock said at that turn
+    wall_us: int = 0  # and the wall clock, when it did
 
 
 def find(paths: Iterable[str]) -> list[Snapshot]:
@@ -164,12 +171,14 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
         QueueInfo(
             str(row["queue"]), int(row["queue_id"]), str(row["kind"]),
             tuple(Range(*(int(found[name]) for name in Range._fields)) for found in row["ranges"]),
+            tuple((int(first), int(before)) for first, before in row["lost"]),
         )
         for row in manifest["queues"]
     )  # fmt: skip
     return Snapshot(
         directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
         int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
+        int(manifest["clock_ms"]), int(manifest["wall_us"]),
     )  # fmt: skip
 
 

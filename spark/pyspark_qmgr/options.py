@@ -4,6 +4,7 @@ path              required: a snapshot, a directory of snapshots, a pattern with
                   several of these with commas between them; load([..., ...]) does as well
 queues            names of queues, with commas between them; without it all of them
 queuesPattern     a regular expression that the whole name of a queue must match
+states            ready, delayed, transmission, damaged, with commas between them; without it all
 includeBody       true; false leaves bodies out (their sizes are always there)
 maxBodyBytes      no limit; longer bodies are left out
 rowsPerPartition  100000: about so many messages become one partition
@@ -20,11 +21,11 @@ from typing import NamedTuple
 
 NAMES = (
     "path", "paths", "queues", "queuesPattern", "includeBody", "maxBodyBytes", "rowsPerPartition",
-    "minPartitions",
-    "verify",
+    "minPartitions", "states", "verify",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
+READY, DELAYED, TRANSMISSION, DAMAGED = STATES = ("ready", "delayed", "transmission", "damaged")
 _NO_LIMIT = 2**63 - 1
 _FLAGS = {"true": True, "false": False}
 
@@ -44,6 +45,11 @@ class Options(NamedTuple):
     rows_per_partition: int = ROWS_PER_PARTITION
     min_partitions: int = 1
     verify: bool = True
+    states: frozenset[str] = frozenset()  # none means all
+
+    def wants_state(self, state: str) -> bool:
+        """Return whether messages in that *state* are to be read."""
+        return not self.states or state in self.states
 
     def wants(self, queue: str) -> bool:
         """Return whether the messages of *queue* are to be read."""
@@ -76,6 +82,7 @@ def parse(given: Mapping[str, str]) -> Options:
         rows_per_partition=_number(values, "rowsPerPartition", 1, _NO_LIMIT, ROWS_PER_PARTITION),
         min_partitions=_number(values, "minPartitions", 1, PARTITIONS_MAX, 1),
         verify=_flag("verify", values.get("verify", "true")),
+        states=_states(values.get("states", "")),
     )
 
 
@@ -86,6 +93,15 @@ def _paths(path: str, several: str) -> tuple[str, ...]:
         raise OptionInvalid(
             'option path is missing; name a snapshot: .option("path", "/directory/of/it")'
         )
+    return found
+
+
+def _states(text: str) -> frozenset[str]:
+    found = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+    for name in sorted(found.difference(STATES)):
+        near = get_close_matches(name, STATES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STATES)}"
+        raise OptionInvalid(f"option states: {name[:80]!r} is no state of a message; {hint}")
     return found
 
 

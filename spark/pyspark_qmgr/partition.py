@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from pyspark_qmgr.manifest import Range, Snapshot
-from pyspark_qmgr.options import PARTITIONS_MAX, OptionInvalid, Options
+from pyspark_qmgr.manifest import Lost, QueueInfo, Range, Snapshot
+from pyspark_qmgr.options import (
+    DAMAGED,
+    DELAYED,
+    PARTITIONS_MAX,
+    READY,
+    TRANSMISSION,
+    OptionInvalid,
+    Options,
+)
+from qmgrd.core import keys
 
 
 class Run(NamedTuple):
@@ -21,6 +30,12 @@ class Run(NamedTuple):
     priority: int
     first: int
     stop: int
+    lost: Lost = ()
+
+    @property
+    def state(self) -> str:
+        """What its messages are, if they are sound."""
+        return state_of(self.kind, self.lane)
 
 
 class Share(NamedTuple):
@@ -42,11 +57,26 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
         for snapshot in snapshots
         for queue in snapshot.queues
         if options.wants(queue.name)
-        for found in queue.ranges
+        for found in _wanted(queue, options)
     )
     rows = min(options.rows_per_partition, messages // options.min_partitions)
     rows = max(rows, -(-messages // PARTITIONS_MAX), 1)
     return [share for snapshot in snapshots for share in _shares(snapshot, options, rows)]
+
+
+def state_of(kind: str, lane: int) -> str:
+    """Return what a sound message of a queue of that *kind* is, in that *lane*."""
+    if lane == keys.LANE_READY:
+        return TRANSMISSION if kind == TRANSMISSION else READY
+    return DELAYED if lane == keys.LANE_DELAYED else DAMAGED
+
+
+def _wanted(queue: QueueInfo, options: Options) -> Iterator[Range]:
+    """Yield the ranges of *queue* in which there may be messages that are asked for."""
+    for found in queue.ranges:
+        # What is damaged lies anywhere until its turn comes.
+        if options.wants_state(DAMAGED) or options.wants_state(state_of(queue.kind, found.lane)):
+            yield found
 
 
 def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
@@ -69,8 +99,9 @@ def _shares(snapshot: Snapshot, options: Options, rows: int) -> Iterator[Share]:
     for queue in snapshot.queues:
         if not options.wants(queue.name):
             continue
-        for found in queue.ranges:
-            start = Run(queue.name, queue.id, queue.kind, found.lane, found.priority, 0, 0)
+        for found in _wanted(queue, options):
+            lane, priority = found.lane, found.priority
+            start = Run(queue.name, queue.id, queue.kind, lane, priority, 0, 0, queue.lost)
             for first, stop, messages in _cut(found, rows):
                 if runs and held + messages > rows:
                     yield Share(of, tuple(runs))

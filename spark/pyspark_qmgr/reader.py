@@ -64,7 +64,9 @@ class MessageReader(DataSourceReader):
                     for key, value in tx.scan(*_bounds(run)):
                         if len(key) != KEY_BYTES:
                             raise ReadFailed(f"a key of {len(key)} bytes, not {KEY_BYTES}")
-                        yield rows.read(tx, key, value, run, snapshot, self._options)
+                        row = rows.read(tx, key, value, run, snapshot, self._options)
+                        if row is not None and self._options.wants_state(row.state):
+                            yield row
         except ReadFailed as error:
             raise SnapshotUnreadable(
                 f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"

@@ -4,29 +4,31 @@ import json
 from typing import Any, NamedTuple
 
 from pyspark_qmgr.manifest import Snapshot
-from pyspark_qmgr.options import Options
+from pyspark_qmgr.options import DAMAGED, TRANSMISSION, Options
 from pyspark_qmgr.partition import Run
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import RequestError, name_of
 from qmgr_protocol.record import CONTENT_TYPE, HEADERS, REPLY_TO
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, notes
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 TIME_END_US = 253_402_300_800_000_000  # the year 10000
-READY, TRANSMISSION, DAMAGED = "ready", "transmission", "damaged"
 
 
 class Row(NamedTuple):
     """A message. The names are those of the columns, in the same order."""
 
     queue: str
-    priority: int
+    priority: int | None
     arrival: int
     message_id: str | None
     origin: str | None
     created_at: int | None  # microseconds
     put_at: int | None  # microseconds
+    expires_at: int | None  # microseconds
+    deliver_at: int | None  # microseconds
+    persistent: bool | None
     correlation_id: str | None
     headers: list[tuple[str, str | None]] | None
     reply_to: str | None
@@ -36,6 +38,15 @@ class Row(NamedTuple):
     delivered: int | None
     failed: int | None
     state: str
+    dead_code: str | None
+    dead_reason: str | None
+    dead_text: str | None
+    dead_queue: str | None
+    dead_manager: str | None
+    dead_at: int | None  # microseconds
+    dead_delivered: int | None
+    dead_failed: int | None
+    dead_retries: int | None
     target: str | None
     body: bytes | None
     body_bytes: int | None
@@ -44,50 +55,102 @@ class Row(NamedTuple):
     turn: int
 
 
+_DEAD_TEXTS = ("reason", "text", "queue", "manager")  # in a note
+_NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields)
+
+
 def read(
     tx: LmdbTransaction, key: bytes, value: bytes, run: Run, snapshot: Snapshot, options: Options
-) -> Row:
-    """Return the message under *key*. One that is damaged has null wherever nothing is known."""
+) -> Row | None:
+    """Return the message under *key*, or None of one that a restart lost.
+
+    One that is damaged has null wherever nothing is known.
+    """
     priority, arrival = keys.place(key)
     entry = entries.decode(value)
+    if entry.volatile and any(first <= arrival < before for first, before in run.lost):
+        return None
     try:
         fields = records.decode(entries.record(tx, entry))
     except RequestError:
         return _damaged(priority, arrival, entry, run, snapshot)
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
-    is_transmission = run.kind == TRANSMISSION
-    state = TRANSMISSION if is_transmission else READY
     wanted = options.include_body and len(body) <= options.max_body_bytes
-    return Row(
-        run.queue, fields.priority, arrival,
+    return Row._make((
+        run.queue, _priority(run, priority, fields), arrival,
         None if uid is None else f"{uid.origin}.{uid.timestamp}",
         None if uid is None else uid.origin,
         None if uid is None else _time(uid.timestamp),
-        _time(entry.put_us),
+        *_times(entry, run, snapshot),
         text(fields.correlation_id) if fields.correlation_id else None,
         headers(envelope), _text(envelope, REPLY_TO), _text(envelope, CONTENT_TYPE),
         None if group is None else group[0].hex(),
         None if group is None else group[1],
-        entry.delivered, entry.failed,
-        DAMAGED if run.lane == keys.LANE_DAMAGED else state,
+        entry.delivered, entry.failed, run.state,
+        *_dead(notes.read(tx, run.queue_id, arrival) if entry.noted else {}),
         entry.target or None, body if wanted else None, len(body),
         snapshot.queue_manager, snapshot.id, snapshot.turn,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _damaged(
     priority: int, arrival: int, entry: entries.Entry, run: Run, snapshot: Snapshot
 ) -> Row:
     known = entry.flags != entries.UNREADABLE
-    return Row(
+    return Row._make((
         run.queue, priority, arrival, None, None, None,
-        _time(entry.put_us) if known else None,
+        *(_times(entry, run, snapshot) if known else (None,) * 4),
         None, None, None, None, None, None,
         entry.delivered if known else None,
         entry.failed if known else None,
-        DAMAGED, entry.target or None, None, None,
+        DAMAGED, *_NO_DEAD_LETTER, entry.target or None, None, None,
         snapshot.queue_manager, snapshot.id, snapshot.turn,
+    ))  # fmt: skip
+
+
+def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
+    """Return by which priority a message has its turn; of all on a link it is the same there."""
+    if run.kind != TRANSMISSION:
+        return priority
+    return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
+
+
+def _times(
+    entry: entries.Entry, run: Run, snapshot: Snapshot
+) -> tuple[int | None, int | None, int | None, bool]:
+    """Return when it was put, expires, and can be got, and whether it is persistent."""
+    expires_ms, due_ms = entry.expires_ms, entry.due_ms
+    is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
+    return (
+        _time(entry.put_us),
+        _wall(expires_ms, snapshot) if expires_ms else None,
+        _wall(due_ms, snapshot) if due_ms and is_awaited else None,
+        not entry.volatile,
+    )
+
+
+def _wall(clock_ms: int, snapshot: Snapshot) -> int | None:
+    """Return the wall clock at *clock_ms* of the store's own clock."""
+    return _time(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
+
+
+def _dead(note: notes.Note) -> tuple[Any, ...]:
+    """Return what is known of a dead letter. Some of it may come from another queue manager."""
+    code = note.get("code")
+    if type(code) is not int:
+        return _NO_DEAD_LETTER
+    retries = _count(note, "retries")
+    us = note.get("us")
+    return (
+        name_of(code), *(_text(note, name) or None for name in _DEAD_TEXTS),
+        _time(us) if type(us) is int and us >= 0 else None,
+        _count(note, "delivered"), _count(note, "failed"), 0 if retries is None else retries,
     )  # fmt: skip
+
+
+def _count(note: notes.Note, name: str) -> int | None:
+    found = note.get(name)
+    return found if type(found) is int and 0 <= found < 1 << 31 else None
 
 
 def text(data: bytes) -> str:

@@ -9,8 +9,9 @@ from pyspark.sql.types import StructType
 from pyspark_qmgr.reader import MessageReader
 from pyspark_qmgr.source import DefaultSource
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgrd.core import keys
-from tests.qmgrd.core.harness import Manager, record
+from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.ops.shot import Camera, managed
 
 GROUP_ID = bytes(range(24))
@@ -59,6 +60,29 @@ def fill(manager: Manager) -> None:
     app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
     app.ask(m.QueueCreate, "FAR@NYC")
     app.put("FAR@NYC", b"away", priority=2)
+    fill_times(app)
+    fill_dead_letters(app)
+
+
+def fill_times(app: Client) -> None:
+    """Put messages that have a time on queue TIMES."""
+    app.ask(m.QueueCreate, "TIMES")
+    app.put("TIMES", b"expires", expiry_ms=60_000)
+    app.put("TIMES", b"delayed", delay_ms=30_000, priority=7)
+    app.put("TIMES", b"both", delay_ms=30_000, expiry_ms=60_000)
+    app.put("TIMES", b"in vain", delay_ms=60_000, expiry_ms=30_000)
+    app.put("TIMES", b"volatile", flags=records.FLAG_NOT_PERSISTENT)
+    app.put("TIMES", b"of the queue", priority=9, flags=records.FLAG_PRIORITY_OF_QUEUE)
+    app.put("TIMES", b"for ever", expiry_ms=2**62)
+    app.manager.turn(5_000)  # From here on all of it is five seconds nearer.
+    app.put("FAR@NYC", b"as NYC says", flags=records.FLAG_PRIORITY_OF_QUEUE)
+
+
+def fill_dead_letters(app: Client) -> None:
+    """Have a message end on the queue of dead letters, and another fail only."""
+    app.ask(m.QueueCreate, "FAILS", {"backout_threshold": 1})
+    app.put("FAILS", b"dead")
+    app.release(*app.get("FAILS"))
 
 
 def make(directory: Path, name: str = "QM1", *, empty: bool = False) -> Path:

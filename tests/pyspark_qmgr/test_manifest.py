@@ -45,9 +45,12 @@ def test_manifest_is_read(snapshot: Path) -> None:
     assert found.queue_manager == "QM1"
     assert found.id == f"QM1-53535353-1-{found.turn}"
     assert [(queue.name, queue.kind) for queue in found.queues] == [
-        ("@NYC", "transmission"), ("ALL", "local"), ("EMPTY", "local"), ("MANY", "local"),
+        ("@NYC", "transmission"), ("ALL", "local"), ("EMPTY", "local"), ("FAILS", "local"),
+        ("MANY", "local"), ("SYSTEM.DEAD.LETTERS", "local"), ("SYSTEM.EVENTS", "local"),
+        ("TIMES", "local"),
     ]  # fmt: skip
-    assert found.queues[3].ranges == (Range(0, 4, 2500, 1, 2500),)
+    assert found.queues[4].ranges == (Range(0, 4, 2500, 1, 2500),)
+    assert (found.clock_ms, found.wall_us) == (5_000, 1_700_000_005_000_000)
 
 
 @pytest.mark.parametrize(

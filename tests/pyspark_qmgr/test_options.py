@@ -28,8 +28,18 @@ def test_all_options_in_any_case() -> None:
         "rowsPerPartition": " 7 ",
         "minPartitions": "3",
         "verify": "false",
+        "States": "Delayed, damaged,",
     })  # fmt: skip
-    assert found == Options(("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False)
+    assert found == Options(
+        ("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False, frozenset(["delayed", "damaged"])
+    )
+
+
+def test_state_that_no_message_has_is_named() -> None:
+    assert refusal(states="ready,delaid") == (
+        "option states: 'delaid' is no state of a message; did you mean delayed?"
+    )
+    assert refusal(states="?").endswith("; there are ready, delayed, transmission, damaged")
 
 
 def test_list_of_paths_comes_as_json() -> None:

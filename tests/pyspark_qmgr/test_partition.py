@@ -100,6 +100,26 @@ def test_only_wanted_queues_are_planned() -> None:
     assert plan([shot], Options(PATH, queues_pattern="Z")) == []
 
 
+def test_only_lanes_in_which_there_may_be_wanted_states_are_planned() -> None:
+    lanes = [Range(lane, 4, 5, 1, 5) for lane in (0, 1, 15)]
+    shot = snapshot(queue(1, *lanes), QueueInfo("@NYC", 2, "transmission", (lanes[0],)))
+
+    def planned(*states: str) -> list[tuple[str, int]]:
+        shares = plan([shot], Options(PATH, states=frozenset(states)))
+        return [(run.queue, run.lane) for share in shares for run in share.runs]
+
+    assert planned("delayed") == [("Q1", 1)]
+    assert planned("ready") == [("Q1", 0)]
+    assert planned("ready", "transmission") == [("Q1", 0), ("@NYC", 0)]
+    assert planned() == planned("damaged") == [("Q1", 0), ("Q1", 1), ("Q1", 15), ("@NYC", 0)]
+
+
+def test_what_a_restart_lost_goes_with_the_run() -> None:
+    lost = ((1, 4), (7, 9))
+    shares = plan([snapshot(queue(1, one(5))._replace(lost=lost))], Options(PATH))
+    assert shares[0].runs[0].lost == lost
+
+
 def test_queue_that_no_snapshot_has_is_named() -> None:
     shot = snapshot(queue(1), queue(2))
     with pytest.raises(OptionInvalid, match="no queue Q in /snap; did you mean Q2"):

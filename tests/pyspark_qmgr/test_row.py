@@ -1,13 +1,18 @@
 """Each kind of message as a row."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyspark_qmgr.row import headers, text
-from tests.pyspark_qmgr.snapshots import GROUP_ID, LONG, rows
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgrd.core import keys, notes
+from tests.pyspark_qmgr.snapshots import GROUP_ID, LONG, fill_dead_letters, rows
+from tests.qmgrd.core.harness import record
+from tests.qmgrd.ops.shot import Camera, managed
 
 PUT_AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 PLAIN = {
@@ -15,6 +20,9 @@ PLAIN = {
     "priority": 4,
     "origin": "QM1",
     "put_at": PUT_AT,
+    "expires_at": None,
+    "deliver_at": None,
+    "persistent": True,
     "correlation_id": None,
     "headers": [],
     "reply_to": None,
@@ -24,6 +32,15 @@ PLAIN = {
     "delivered": 0,
     "failed": 0,
     "state": "ready",
+    "dead_code": None,
+    "dead_reason": None,
+    "dead_text": None,
+    "dead_queue": None,
+    "dead_manager": None,
+    "dead_at": None,
+    "dead_delivered": None,
+    "dead_failed": None,
+    "dead_retries": None,
     "target": None,
     "queue_manager": "QM1",
 }
@@ -111,9 +128,102 @@ def test_damaged_message_is_a_row_and_no_crash(
 
 
 def test_message_on_its_way_elsewhere(snapshot: Path) -> None:
-    (row,) = rows(snapshot, queues="@NYC")
+    row, undecided = rows(snapshot, queues="@NYC")
     assert (row["queue"], row["state"], row["target"]) == ("@NYC", "transmission", "FAR")
     assert (row["priority"], row["body"]) == (2, b"away")  # The message's own, not the queue's.
+    assert undecided["priority"] is None  # The queue that it is bound for says it.
+
+
+def test_times_are_those_of_the_wall_as_of_the_snapshot(snapshot: Path) -> None:
+    found = {row["body"]: row for row in rows(snapshot, queues="TIMES")}
+
+    def times(body: bytes) -> tuple[str, int | None, int | None]:
+        row = found[body]
+        ends = (row["expires_at"], row["deliver_at"])
+        expires, deliver = (at and round((at - PUT_AT).total_seconds()) for at in ends)
+        return row["state"], expires, deliver
+
+    assert times(b"expires") == ("ready", 60, None)
+    assert times(b"delayed") == ("delayed", None, 30)
+    assert times(b"both") == ("delayed", 60, 30)
+    assert times(b"in vain") == ("delayed", 30, None)  # It expires before it can be got.
+    assert times(b"for ever") == ("ready", None, None)  # No datetime holds its end.
+    assert [body for body, row in found.items() if not row["persistent"]] == [b"volatile"]
+
+
+def test_priority_is_the_one_by_which_a_message_has_its_turn(snapshot: Path) -> None:
+    found = {row["body"]: row["priority"] for row in rows(snapshot, queues="TIMES")}
+    assert (found[b"delayed"], found[b"of the queue"]) == (7, 4)
+
+
+def test_dead_letter_says_why_and_from_where(snapshot: Path) -> None:
+    (row,) = rows(snapshot, queues="SYSTEM.DEAD.LETTERS")
+    assert row["dead_at"] == PUT_AT + timedelta(seconds=5)
+    dead = {name: row[name] for name in row if name.startswith("dead_") and name != "dead_at"}
+    assert dead == {
+        "dead_code": "BACKOUT_THRESHOLD_REACHED",
+        "dead_reason": None,
+        "dead_text": None,
+        "dead_queue": "FAILS",
+        "dead_manager": "QM1",
+        "dead_delivered": 1,
+        "dead_failed": 1,
+        "dead_retries": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"code": 609, "us": -1, "failed": 2**40, "delivered": "x", "reason": 7, "retries": None},
+        {"code": 609, "us": 2**63, "failed": -1, "delivered": None, "queue": b"Q", "retries": ""},
+    ],
+)
+def test_note_of_a_stranger_is_null_where_it_makes_no_sense(
+    tmp_path: Path, note: dict[str, Any]
+) -> None:
+    with managed(tmp_path / "qm") as manager:
+        fill_dead_letters(manager.connect())
+        tx = manager.store.begin()
+        queue = manager.queue("SYSTEM.DEAD.LETTERS")
+        notes.write(tx, queue.id, 1, notes.encode(note))
+        manager.store.commit()
+        Camera(manager).take(tmp_path / "shot")
+    (row,) = rows(tmp_path / "shot", queues="SYSTEM.DEAD.LETTERS")
+    dead = {name: row[name] for name in row if name.startswith("dead_") and row[name] is not None}
+    assert set(dead) == {"dead_code", "dead_retries"}
+    assert dead["dead_retries"] == 0
+
+
+def test_message_that_a_restart_lost_is_not_shown(tmp_path: Path) -> None:
+    flags = records.FLAG_NOT_PERSISTENT
+    with managed(tmp_path / "qm") as manager:
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        app.put("Q", b"kept")
+        app.put_records("Q", *(record(b"", flags=flags) for _ in range(3_000)))
+        manager.restart()
+        manager.connect().put("Q", b"new", flags=flags)
+        assert len(manager.scan(keys.lane(1, keys.LANE_READY))) > 1_000
+        Camera(manager).take(tmp_path / "shot")
+    found = rows(tmp_path / "shot")
+    assert [(row["body"], row["persistent"]) for row in found] == [(b"kept", True), (b"new", False)]
+
+
+@pytest.mark.parametrize(
+    ("states", "bodies"),
+    [
+        ("delayed", {b"delayed", b"both", b"in vain"}),
+        ("delayed, transmission", {b"delayed", b"both", b"in vain", b"away", b"as NYC says"}),
+        ("DAMAGED", {None}),
+    ],
+)
+def test_messages_are_asked_for_by_state(
+    snapshot: Path, states: str, bodies: set[bytes | None]
+) -> None:
+    found = rows(snapshot, states=states)
+    assert {row["body"] for row in found} == bodies
+    assert {row["state"] for row in found} == {name.strip().lower() for name in states.split(",")}
 
 
 def test_bodies_are_left_out_but_not_their_sizes(snapshot: Path) -> None:

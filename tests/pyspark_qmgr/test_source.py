@@ -14,6 +14,7 @@ from pyspark_qmgr.options import OptionInvalid
 from pyspark_qmgr.schema import MESSAGES
 from pyspark_qmgr.source import DefaultSource
 from tests.pyspark_qmgr.snapshots import LONG, rows
+from tests.pyspark_qmgr.test_reader import MESSAGES_IN_ALL
 
 
 def test_package_has_what_spark_looks_for() -> None:
@@ -43,20 +44,25 @@ def table(spark: SparkSession, snapshot: Path) -> DataFrame:
 @pytest.mark.spark
 def test_snapshot_is_loaded_without_registration(table: DataFrame) -> None:
     assertSchemaEqual(table.schema, MESSAGES)
-    assert table.count() == 8 + 2500 + 1
+    assert table.count() == MESSAGES_IN_ALL
     assert table.rdd.getNumPartitions() >= 5
 
 
 @pytest.mark.spark
 def test_messages_are_aggregated(spark: SparkSession, table: DataFrame) -> None:
-    found = table.groupBy("queue", "state").agg(
-        f.count("*").alias("messages"), f.sum("body_bytes").alias("bytes")
+    found = (
+        table.where("queue <> 'SYSTEM.EVENTS'")
+        .groupBy("queue", "state")
+        .agg(f.count("*").alias("messages"), f.sum("body_bytes").alias("bytes"))
     )
     expected = [
         ("ALL", "ready", 6, 5 + 4 + 5 + 3 + len(LONG)),
         ("ALL", "damaged", 2, None),
         ("MANY", "ready", 2500, 12_500),
-        ("@NYC", "transmission", 1, 4),
+        ("@NYC", "transmission", 2, 15),
+        ("TIMES", "delayed", 3, 18),
+        ("TIMES", "ready", 4, 35),
+        ("SYSTEM.DEAD.LETTERS", "ready", 1, 4),
     ]
     schema = "queue string, state string, messages long not null, bytes long"
     assertDataFrameEqual(found, spark.createDataFrame(expected, schema))
@@ -65,10 +71,11 @@ def test_messages_are_aggregated(spark: SparkSession, table: DataFrame) -> None:
 @pytest.mark.spark
 def test_spark_sees_what_the_reader_reads(table: DataFrame, snapshot: Path) -> None:
     """Every column of every kind of message, through the JVM and back."""
-    seen = {row["arrival"]: row for row in table.where("queue = 'ALL'").collect()}
-    for expected in rows(snapshot, queues="ALL"):
-        row = seen[expected["arrival"]].asDict()
-        for name in ("created_at", "put_at"):
+    queues = "ALL,TIMES,SYSTEM.DEAD.LETTERS"
+    seen = {(row["queue"], row["arrival"]): row for row in table.where("queue <> 'MANY'").collect()}
+    for expected in rows(snapshot, queues=queues):
+        row = seen[expected["queue"], expected["arrival"]].asDict()
+        for name in ("created_at", "put_at", "expires_at", "deliver_at", "dead_at"):
             expected[name] = expected[name] and expected[name].timestamp()
             row[name] = row[name] and row[name].timestamp()
         expected["headers"] = expected["headers"] and dict(expected["headers"])

@@ -66,6 +66,14 @@ def test_batches(client: Client) -> None:
     assert client.ack_many(client.get_many("Q", 5)) == [None, None]
 
 
+def test_browse_goes_on_behind_a_message(client: Client) -> None:
+    for number in range(4):
+        client.put("Q", b"%d" % number, priority=4)
+    second = list(client.browse("Q", 2))[-1]
+    assert [message.body for message in client.browse("Q", after=second)] == [b"2", b"3"]
+    assert [message.body for message in client.browse("Q", 1, after=second)] == [b"2"]
+
+
 def test_browse_goes_on_over_its_batches(client: Client) -> None:
     client.put_many("Q", [b"%d" % number for number in range(350)])
     assert [int(message.body) for message in client.browse("Q")] == list(range(350))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from qmgr_client.blocking import connect
 from qmgr_tools.bench.host import QMGRD
 from qmgr_tools.bench.server import Program, wait_for
 from qmgr_tools.main import run
@@ -123,6 +124,21 @@ def queue(qm: Qmctl) -> str:
     """A new queue on the shared daemon."""
     name = f"Q{next(numbers)}"
     assert qm("queue", "create", name).code == 0
+    return name
+
+
+@pytest.fixture
+def bad(qm: Qmctl, daemon: Daemon, queue: str) -> str:
+    """A backout queue with three dead letters of *queue*."""
+    name = f"{queue}.BAD"
+    qm("queue", "create", name)
+    with connect(daemon.unix, name="billing") as client:
+        client.queue_alter(queue, {"backout_queue": name})
+        for body in (b"a", b"bb", b"\xff"):
+            client.put(queue, body, headers={"n": len(body)}, expiry_ms=3_600_000)
+            message = client.get(queue)
+            assert message is not None
+            client.reject(message, "no-amount", "the amount is missing")
     return name
 
 

@@ -11,7 +11,7 @@ import pytest
 from qmgr_client.blocking import connect
 from qmgr_tools import context_file
 from qmgr_tools.completion import FILES, _names, joined
-from tests.qmgr_tools.conftest import QMCTL, Daemon
+from tests.qmgr_tools.conftest import QMCTL, Daemon, Qmctl
 
 Tab = Callable[..., list[str]]
 
@@ -114,6 +114,16 @@ def test_open_connections_are_offered_with_their_names(
     assert f"{numbers['billing']}\tbilling\n" in shown
     assert f"{numbers['$(a b)']}\n" in shown
     assert "$" not in shown
+
+
+@pytest.mark.process
+def test_jobs_are_offered_and_queues_to_move_to(tab: Tab, qm: Qmctl, queue: str) -> None:
+    qm("queue", "purge", queue, "--yes")
+    rows = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json
+    assert str(rows[0]["job"]) in tab("job", "show", "")
+    assert queue in tab("move", queue, "")
+    assert "dead_queue" not in tab("dlq", "ls", "--columns", "")
+    assert "reason" in tab("dlq", "ls", "--columns", "")
 
 
 @pytest.mark.process

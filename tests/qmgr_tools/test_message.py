@@ -2,6 +2,7 @@ import base64
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -304,3 +305,26 @@ def test_body_cannot_steer_the_terminal(qm: Qmctl, queue: str, on_terminal: OnTe
     shown = on_terminal("get", queue, NO_COLOR="1").out
     assert "\x1b]" not in shown
     assert "\\x1b]0;title\\x07[red]x[/red]\nsecond\n" in shown
+
+
+def test_put_with_a_time_waits_or_is_given_up(qm: Qmctl, queue: str) -> None:
+    put, tomorrow = ["put", queue, "x"], (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    assert qm(*put, "--deliver-at", tomorrow).code == 0
+    assert qm(*put, "--deliver-at", "2000-01-01T00:00").code == 0
+    assert qm(*put, "--expiry", "1h", "--non-persistent").code == 0
+    row = qm("queue", "show", queue, "-o", "json").json
+    assert (row["delayed"], row["ready"], row["volatile"]) == (1, 2, 1)
+    assert qm("browse", queue, "--where", "size = 1", "-o", "json").lines[1]["body"] == "x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--delay", "1h", "--deliver-at", "2100-01-01T00:00Z"], ["--deliver-at", "soon"],
+     ["--report"], ["--expiry", "1"], ["--delay", "-1s"]],
+)  # fmt: skip
+def test_put_with_a_time_that_cannot_be_is_wrong_usage(
+    words: list[str], qm: Qmctl, queue: str
+) -> None:
+    ended = qm("put", queue, "x", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert qm("queue", "show", queue, "-o", "json").json["puts"] == 0

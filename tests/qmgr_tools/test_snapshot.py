@@ -26,7 +26,7 @@ def test_relative_directory_starts_here(
     ended = qm("snapshot", "monday")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith(f"written to {tmp_path}/monday\nsnapshot\tQM-")
-    assert f"\n{queue}\tlocal\t0\t0 B\t" in ended.out
+    assert f"\n{queue}\tlocal\t0\t0\t0 B\t" in ended.out
     assert (tmp_path / "monday" / "data.mdb").exists()
 
 

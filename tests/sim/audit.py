@@ -27,7 +27,7 @@ def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
 def audit(node: Node, watch: Watch) -> None:
     """Hold what *node* has stored, and what it believes, against each other."""
     jobs = [unpack(row) for _, row in rows.scan(node.store, keys.SPACE_JOB)]
-    dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop"}
+    dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop" and not job["ended_us"]}
     counters_equal_contents(node, dropped)
     uid_index_agrees(node, dropped)
     origin_table_covers(node, dropped)

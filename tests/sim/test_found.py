@@ -7,8 +7,8 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.record import Fields
 from qmgr_protocol.states import Side
 from qmgrd.core import keys
-from qmgrd.core.job import RETENTION_PERIOD_MS
 from qmgrd.core.link import LinkState
+from qmgrd.core.retention import RETENTION_PERIOD_MS
 from tests.sim.audit import rows_of
 from tests.sim.pair import HUB, Pair, Sender, Stranger
 from tests.sim.wire import Wire

@@ -44,7 +44,7 @@ PATIENCE_S = 0.5
 # Bash makes words of their own of these, wherever they stand.
 _BREAKS = re.compile("[@:=]+")
 # A name may begin with @ behind these; behind anything else @ stands within a name.
-_VERBS = {"show", "browse", "delete", "purge", "put", "get", "create", "alter"}
+_VERBS = {"show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy"}
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -98,6 +98,16 @@ def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     rows = _asked(ctx, lambda client: client.connection_list()) or ()
     found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
     return [(str(number), "".join(names)) for number, names in found if type(number) is int]
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the numbers of the jobs, each with its kind and state."""
+    rows = _asked(ctx, lambda client: client.job_list()) or ()
+    return [
+        (str(row["job"]), "-".join(_names([row.get("kind"), row.get("state")])))
+        for row in rows
+        if type(row.get("job")) is int
+    ]
 
 
 def contexts(incomplete: str) -> list[tuple[str, str]]:

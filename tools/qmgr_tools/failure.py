@@ -43,12 +43,18 @@ MEANINGS = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
-_USAGE = {ErrorCode.NAME_INVALID, ErrorCode.VALUE_INVALID, ErrorCode.FIELD_INVALID}
+_USAGE = {
+    ErrorCode.NAME_INVALID,
+    ErrorCode.VALUE_INVALID,
+    ErrorCode.FIELD_INVALID,
+    ErrorCode.SELECTOR_INVALID,
+}
 _NOT_FOUND = {
     ErrorCode.QUEUE_UNKNOWN,
     ErrorCode.QUEUE_DELETED,
     ErrorCode.LINK_UNKNOWN,
     ErrorCode.TEMPLATE_UNKNOWN,
+    ErrorCode.JOB_UNKNOWN,
     ErrorCode.PRODUCER_UNKNOWN,
     ErrorCode.CONSUMER_UNKNOWN,
     ErrorCode.CONNECTION_UNKNOWN,

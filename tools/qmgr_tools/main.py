@@ -7,14 +7,20 @@ import typer
 
 from qmgr_tools import (
     apply,
+    browse,
     completion,
     connection,
     context,
+    dlq,
+    dlq_export,
     ending,
+    events,
     explain,
     help_text,
+    job,
     link,
     message,
+    move,
     queue,
     queue_alter,
     snapshot,
@@ -29,7 +35,17 @@ from qmgr_tools.command import Command, group, shared_options
 
 # By section of the help.
 TREE: dict[str, dict[str, Command | typer.Typer]] = {
-    "Messages": {"put": message.put, "get": message.get, "browse": message.browse},
+    "Messages": {
+        "put": message.put,
+        "get": message.get,
+        "browse": browse.browse,
+        "move": move.move,
+        "copy": move.copy,
+        "dlq": group(
+            "Dead letters: what could not be consumed", ls=dlq.ls, show=dlq.show, retry=dlq.retry,
+            drop=dlq.drop, export=dlq_export.export,
+        ),
+    },
     "Queues and links": {
         "queue": group(
             "Queues", create=queue.create, alter=queue_alter.alter, ls=queue.ls, show=queue.show,
@@ -52,6 +68,10 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
     "The queue manager": {
         "status": status.status,
         "top": top.top,
+        "events": events.events,
+        "job": group(
+            "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
+        ),
         "snapshot": snapshot.snapshot,
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },

@@ -1,4 +1,4 @@
-"""qmctl put, get, browse."""
+"""qmctl put, get."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ import typer
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX
-from qmgr_tools import completion, humane, message_text, option, output, progress
+from qmgr_tools import completion, humane, message_text, option, output, progress, selecting
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, refused, usage
 from qmgr_tools.humane import messages
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LINES_AT_A_TIME = 1_000
 AT_A_TIME = 100
-BROWSED = 20
 RATED_S, RATED_MESSAGES = 1.0, 10_000  # A rate of less is chance.
 
 Target = Annotated[
@@ -38,13 +37,6 @@ Source = Annotated[
     typer.Argument(
         metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
         help="A queue of this queue manager.",
-    ),
-]  # fmt: skip
-Browsed = Annotated[
-    str,
-    typer.Argument(
-        metavar="QUEUE", show_default=False, autocompletion=completion.browsable_queues,
-        help="A queue, or @MANAGER for what waits for a link.",
     ),
 ]  # fmt: skip
 Body = Annotated[
@@ -94,6 +86,33 @@ GivenUid = Annotated[
         help="The message's identity; refused while a message of it is on the queue.",
     ),
 ]  # fmt: skip
+Expiry = Annotated[
+    int,
+    typer.Option(
+        metavar="TIME", parser=option.expiry, show_default="for ever",
+        help='Given up where it is not got within that, as in "1h".',
+    ),
+]  # fmt: skip
+Delay = Annotated[
+    int,
+    typer.Option(
+        metavar="TIME", parser=option.delay, show_default="none",
+        help='Not to be got before that has passed, as in "5min".',
+    ),
+]  # fmt: skip
+DeliverAt = Annotated[
+    str,
+    typer.Option(
+        metavar="ISO-TIME", show_default=False,
+        help="Not to be got before; a time here, or with its zone: 2030-01-31T18:00Z.",
+    ),
+]  # fmt: skip
+NonPersistent = Annotated[
+    bool, typer.Option("--non-persistent", help="Given up where the daemon starts anew.")
+]
+Report = Annotated[
+    bool, typer.Option("--report", help="Have the queue of --reply-to told if it expires.")
+]
 Count = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
 All = Annotated[bool, typer.Option("--all", help="Until the queue is empty.")]
 Wait = Annotated[
@@ -123,7 +142,8 @@ def put(
     call: Call, queue: Target, body: Body = None, file: File = None, stdin: Stdin = False,
     lines: Lines = False, priority: Priority = PRIORITY_DEFAULT, correlation_id: CorrelationId = "",
     header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
-    uid: GivenUid = None,
+    uid: GivenUid = None, expiry: Expiry = 0, delay: Delay = 0, deliver_at: DeliverAt = "",
+    non_persistent: NonPersistent = False, report: Report = False,
 ) -> None:  # fmt: skip
     """Put a message on a queue, or one for each line of a file. What is answered is on disk.
 
@@ -135,7 +155,8 @@ def put(
 
     Examples:
       qmctl put ORDERS 'one ton of apples' --header customer=ann
-      qmctl put ORDERS --file order.xml --priority 9
+      qmctl put ORDERS --file order.xml --priority 9 --expiry 1h
+      qmctl put ORDERS 'good morning' --deliver-at 2030-01-31T06:00
       qmctl put ORDERS --lines --file orders.txt
     """
     _check_source(
@@ -147,13 +168,24 @@ def put(
         raise usage("--correlation-id is too long", why)
     properties: dict[str, Any] = {
         "priority": priority, "correlation_id": correlation, "content_type": content_type,
-        "headers": option.headers(header or []), "reply_to": reply_to,
+        "headers": option.headers(header or []), "reply_to": reply_to, "expiry_ms": expiry,
+        "persistent": not non_persistent, "report": report,
     }  # fmt: skip
+    if report and not reply_to:
+        raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
+    properties |= _time_of(delay, deliver_at)
     if lines:
         _put_lines(call, queue, file, properties)
         return
     data = body.encode(errors="surrogateescape") if body is not None else _read(file)
     _put_one(call, queue, data, properties | {"uid": None if uid is None else option.uid(uid)})
+
+
+def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
+    """Return when a message is to be got."""
+    if delay and deliver_at:
+        raise usage("cannot wait twice", "--delay and --deliver-at both say when", "give one")
+    return {"deliver_at": option.moment(deliver_at)} if deliver_at else {"delay_ms": delay}
 
 
 def _check_source(
@@ -248,6 +280,8 @@ def _batches(source: BinaryIO) -> Iterator[list[bytes]]:
 def get(
     call: Call, queue: Source, count: Count = 1, all_: All = False, wait: Wait = 0,
     lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
+    where: selecting.Where = "", correlation_id: selecting.CorrelationId = "",
+    group_id: selecting.GroupId = "", uid: selecting.GivenUid = None,
 ) -> None:  # fmt: skip
     """Get messages: they are leased, printed, and acknowledged once they are printed.
 
@@ -257,14 +291,16 @@ def get(
       qmctl get ORDERS
       qmctl get ORDERS --wait 30s --body-only
       qmctl get ORDERS --all -o json
+      qmctl get ORDERS --where "customer = 'ann'"
     """
+    chosen = selecting.chosen(where, correlation_id, group_id, uid)
     left = None if all_ else count
     got = 0
     with call.client(f"get from {queue}", queue) as client:
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
-            came = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease)
+            came = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease, **chosen)
             if not came:
                 break
             held += came
@@ -321,23 +357,3 @@ def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: b
         else:
             message_text.show(message)
     sys.stdout.flush()
-
-
-@command(message_text.JSON_KEYS)
-def browse(
-    call: Call, queue: Browsed,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = BROWSED,
-) -> None:  # fmt: skip
-    """List the next messages of a queue, and leave them where they are.
-
-    Examples:
-      qmctl browse ORDERS
-      qmctl browse ORDERS --limit 100 -o json
-    """
-    with call.client(f"browse {queue}", queue) as client:
-        found = list(client.browse(queue, limit))
-    if call.is_json:
-        for message in found:
-            output.line(message_text.as_object(message))
-    else:
-        output.table(message_text.COLUMNS, map(message_text.as_row, found))

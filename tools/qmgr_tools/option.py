@@ -6,12 +6,13 @@ one is in bytes, as in qmgrd.toml.
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import typer
 
 from qmgr_config.units import ms_text, parse_bytes, parse_ms, shown
-from qmgr_protocol.messages import LEASE_MAX_MS, WAIT_MAX_MS
+from qmgr_protocol.messages import DELAY_MAX_MS, LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools.failure import usage
@@ -68,6 +69,32 @@ def wait(text: str | int) -> int:
 def lease(text: str | int) -> int:
     """Return a lease in milliseconds, as in "30s"."""
     return _at_most(time_ms(text), LEASE_MAX_MS)
+
+
+def expiry(text: str | int) -> int:
+    """Return for how long a message is worth delivering, in milliseconds, as in "1h"."""
+    return _at_most(time_ms(text), DELAY_MAX_MS)
+
+
+def delay(text: str | int) -> int:
+    """Return for how long a message is to wait, in milliseconds, as in "5min"."""
+    return _at_most(time_ms(text), DELAY_MAX_MS)
+
+
+def moment(text: str) -> datetime:
+    """Return the time of --deliver-at; one without a zone is a time here.
+
+    Raises:
+        Failure: USAGE.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise usage(
+            f"--deliver-at {text[:80]!r} is no time", "it is not as in 2030-01-31T18:00",
+            "add a zone as in 18:00+01:00 or 18:00Z for one elsewhere",
+        ) from None  # fmt: skip
+    return found.astimezone()
 
 
 def seconds(text: str | float) -> float:

@@ -227,6 +227,16 @@ def line(value: object) -> None:
     print(_json(value))
 
 
+def as_line(value: object) -> str:
+    """Return *value* as JSON on one line, in ASCII: for a file."""
+    return json.dumps(value)
+
+
+def flush() -> None:
+    """Have whoever reads see what was printed."""
+    sys.stdout.flush()
+
+
 def _json(value: object, indent: int | None = None) -> str:
     """Return *value* as JSON that the output can take: in ASCII where its encoding lacks some."""
     found = json.dumps(value, indent=indent, ensure_ascii=False)

@@ -36,6 +36,8 @@ COLUMNS = (
     output.text("state"),
     output.count("ready"),
     output.count("leased"),
+    output.count("delayed"),
+    output.count("held"),
     output.count("depth"),
     output.size("bytes"),
     output.count("consumers"),
@@ -49,10 +51,19 @@ COLUMNS = (
     output.count("returned"),
     output.count("purged"),
     output.count("damaged"),
+    output.count("expired"),
+    output.count("dead"),
+    output.count("moved"),
+    output.count("lost"),
     *queue_attribute.COLUMNS,
     output.Column("given", "GIVEN", output.listed),
     output.Column("put_inhibit", "PUT INHIBIT", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
+    output.text("breaker"),
+    output.count("volatile"),
+    output.count("volatile_delayed"),
+    output.size("volatile_bytes"),
+    output.count("volatile_from"),
     output.count("next_arrival"),
     output.count("maybe_before"),
     output.count("queue_id"),
@@ -63,6 +74,7 @@ COLUMNS = (
 )
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ATTRIBUTES = queue_attribute.COLUMNS
+SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
@@ -155,6 +167,9 @@ def with_state(row: dict[str, Any]) -> dict[str, Any]:
 def ls(
     call: Call, columns: filters.Columns = None, where: filters.Where = None,
     sort: filters.Sort = None, limit: filters.Limit = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="The queue manager's own, too: SYSTEM.*")
+    ] = False,
 ) -> None:  # fmt: skip
     """List the queues, in order of name.
 
@@ -170,8 +185,13 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call, "list the queues",
-        lambda client: listing.rows(map(with_state, client.queue_list())), listing.show,
+        lambda client: listing.rows(map(with_state, _listed(client, system))), listing.show,
     )  # fmt: skip
+
+
+def _listed(client: "Client", system: bool) -> list[dict[str, Any]]:
+    rows = client.queue_list()
+    return rows if system else [row for row in rows if not row["queue"].startswith(SYSTEM_PREFIX)]
 
 
 @command(watched=True)
@@ -192,13 +212,18 @@ def show(call: Call, queue: AnyName) -> None:
       template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter
       depth, bytes                    messages on it, and bytes of these
-      ready, leased                   of them: to be had by a get; held
+      ready, leased                   of them: to be had by a get; held by consumers
+      delayed, held                   not yet to be had; in open units of work
+      volatile, volatile_delayed,
+      volatile_bytes, volatile_from   of these: not persistent; since which arrival
+      breaker                         closed; open: too much fails; probing
       consumers, next_arrival         how many; the number that the next put gets
       maybe_before                    after a crash: those before may come again
       puts = fast + slow              stored: without, with use of the UID index
       duplicates, refused             not stored: UID was there; other reasons
       delivered, acked, returned      handed out, done with, come back
       purged, damaged                 removed by a purge; set aside: bad checksum
+      expired, dead, moved, lost      time over; to dead letters; elsewhere; restart
       origins                         an object: each origin's highest timestamp
 
     Examples:

@@ -21,6 +21,7 @@ QUEUES = (
     output.text("queue"),
     output.text("kind"),
     output.count("depth"),
+    output.count("delayed"),
     output.size("bytes"),
     output.count("first_arrival"),
     output.count("last_arrival"),
@@ -48,8 +49,9 @@ def snapshot(
     JSON: the manifest, which lies in DIR/manifest.json too: an object with
       format, store_format, lmdb_format, snapshot_id, queue_manager, store_id
       boot, turn, created, messages, data_bytes, data_sha256, manifest_sha256
-      queues    an array: queue, kind, depth, bytes, first_arrival, last_arrival,
-                ranges ...
+      clock_ms, wall_us   the store's own clock, and the wall clock, of that turn
+      queues    an array: queue, kind, depth, delayed, bytes, first_arrival,
+                last_arrival, ranges, lost ...
 
     Examples:
       qmctl snapshot /tmp/monday

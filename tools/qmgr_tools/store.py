@@ -61,6 +61,7 @@ QUEUES = (
     output.text("queue"),
     output.text("kind"),
     output.count("depth"),
+    output.count("delayed"),
     output.size("bytes"),
     output.Column("oldest_us", "OLDEST PUT", humane.rfc3339),
     output.count("set_aside"),
@@ -163,9 +164,9 @@ def stat(
       readers, oldest_reader    that were killed and left a trace; the
                                 transaction of the oldest
       kinds     an array: kind, rows, bytes
-      queues    an array, the largest first: queue, queue_id, kind, depth, bytes,
-                priorities (an object; none of a transmission
-                queue), oldest_us, set_aside
+      queues    an array, the largest first: queue, queue_id, kind, depth,
+                delayed, bytes, priorities (an object; none of a
+                transmission queue), oldest_us, set_aside
 
     Examples:
       qmctl store stat /var/lib/qmgrd

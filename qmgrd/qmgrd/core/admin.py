@@ -11,7 +11,7 @@ from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
-from qmgrd.core.job import Jobs
+from qmgrd.core.jobs import Jobs
 from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
@@ -84,10 +84,15 @@ class Admin:
         self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
 
     def _drop(self, name: str, queue: Queue) -> int:
+        self._jobs.check_room()
         self._catalogue.remove_queue(name)
         self._delivery.queue_deleted(queue)
-        self._jobs.start("drop", queue_id=queue.id)
+        self._remove_rows(queue)
         return queue.counters.depth + queue.counters.delayed
+
+    def _remove_rows(self, queue: Queue) -> None:
+        total = queue.counters.depth + queue.counters.delayed
+        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""
@@ -107,18 +112,6 @@ class Admin:
             row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
             self._context.count_read(len(row["origins"]), 0)
         self._ok(session, message.request_id, row)
-
-    def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
-        """Remove what is there now and not leased; the answer comes when it is done."""
-        queue = self._catalogue.local(message.queue, gets=False)
-        if queue.is_transmission:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{message.queue} has numbered its messages: a purge would leave holes; "
-                "delete the link with its messages instead",
-            )
-        job = self._jobs.start("purge", queue_id=queue.id, before=queue.counters.next_arrival)
-        job.waiting = (session.connection, message.request_id)
 
     def link_create(self, session: Session, message: m.LinkCreate) -> None:
         """Define a link and start it, unless it is to be stopped."""
@@ -158,10 +151,11 @@ class Admin:
                 ErrorCode.LINK_NOT_EMPTY,
                 f"link {message.link} holds {amount(depth, 'message')}; let them go, or purge them",
             )
+        self._jobs.check_room()
         link.stop()
         forget_peer(self._context, message.link)
         self._links.remove(message.link)
-        self._jobs.start("drop", queue_id=link.queue.id)
+        self._remove_rows(link.queue)
         self._ok(session, message.request_id, {"messages": depth})
 
     def link_list(self, session: Session, message: m.LinkList) -> None:

@@ -27,9 +27,11 @@ from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.events import tell
 from qmgrd.core.intake import SettlePart
-from qmgrd.core.job import RETENTION_PERIOD_MS, Jobs
+from qmgrd.core.job_admin import JobAdmin
+from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
+from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import Returns
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
@@ -101,12 +103,15 @@ class Broker:
         for queue in by_id.values():
             lost = queue.lose_volatile()
             if lost is not None:
-                self.jobs.start("sweep", queue_id=queue.id, first=lost[0], before=lost[1])
+                self.jobs.start(
+                    "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
+                )
                 self.context.touch(queue)
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams
         templates = TemplateAdmin(self.context, self.catalogue, delivery)
+        jobs = JobAdmin(self.context, self.catalogue, self.jobs)
         return {
             m.Put: streams.put,
             m.Settle: self.settlements.settle,
@@ -127,7 +132,11 @@ class Broker:
             m.QueueDelete: admin.queue_delete,
             m.QueueList: admin.queue_list,
             m.QueueShow: admin.queue_show,
-            m.QueuePurge: admin.queue_purge,
+            m.QueuePurge: jobs.queue_purge,
+            m.QueueMove: jobs.queue_move,
+            m.JobList: jobs.job_list,
+            m.JobShow: jobs.job_show,
+            m.JobCancel: jobs.job_cancel,
             m.LinkCreate: admin.link_create,
             m.LinkAlter: admin.link_alter,
             m.LinkDelete: admin.link_delete,
@@ -302,7 +311,7 @@ class Broker:
     @property
     def busy(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.context.awake_queues or self.jobs.running or self.settlements.busy)
+        return bool(self.context.awake_queues or self.jobs.busy or self.settlements.busy)
 
     def next_timer_ms(self) -> int | None:
         """Return when the store clock wants a turn, or None."""

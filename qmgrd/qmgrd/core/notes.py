@@ -32,7 +32,7 @@ Note = dict[str, Any]
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:
     """Return the note of a message; an empty one where it has none, or one that rotted."""
     row = raw(tx, queue_id, arrival)
-    return _decoded(row) if row else {}
+    return decode(row)
 
 
 def raw(tx: Transaction, queue_id: int, arrival: int) -> bytes:
@@ -58,7 +58,7 @@ def checked(data: object) -> bytes:
     """Return the encoded note that a peer sent if it is one, else nothing."""
     if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
         return b""
-    return data if _decoded(data) else b""
+    return data if decode(data) else b""
 
 
 def with_attempt(
@@ -73,7 +73,10 @@ def with_attempt(
     return note | {"attempts": known}
 
 
-def _decoded(data: bytes) -> Note:
+def decode(data: bytes) -> Note:
+    """Return the note that is encoded as *data*; an empty one where there is none in it."""
+    if not data:
+        return {}
     try:
         found = unpack(data)
     except FrameMalformed:

@@ -9,7 +9,13 @@ queue with such keeps its table until the next time. An origin may begin like an
 UIDs stand among each other then: where LOOKED_AT_MAX rows do not tell, the origin stays.
 """
 
+from itertools import groupby
+
 from qmgrd.core import dedup, keys
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.job import DONE, MORE, Job, Step
+from qmgrd.core.job_slice import Rows, next_rows
 from qmgrd.core.kv import Transaction
 from qmgrd.core.queue import Queue
 
@@ -17,7 +23,22 @@ LOOKED_AT_MAX = 100  # rows of the index, for one origin
 TARGETS_MAX = 100  # of what waits for a link; where there are more the table stays
 
 
-def evict(queue: Queue, tx: Transaction, found: list[tuple[bytes, bytes]]) -> tuple[int, int]:
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Look at a slice of all tables, queue by queue; ``done`` counts what was removed."""
+    found, last = next_rows(context, job, keys.SPACE_ORIGIN)
+    for queue_id, group in groupby(found, lambda row: row[0][1 : keys.POSITION_AT]):
+        queue = catalogue.by_id.get(int.from_bytes(queue_id, "big"))
+        if queue is None:
+            continue  # Deleted; another job removes all that it left.
+        rows = list(group)
+        gone, looked_at = evict(queue, context.tx, rows)
+        job.row["examined"] += len(rows)
+        job.row["done"] += gone
+        context.rows += looked_at
+    return DONE if last else MORE
+
+
+def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
     """Remove those of the rows *found* in the table of *queue* that nothing there needs.
 
     Returns:

@@ -16,7 +16,7 @@ from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.job import Jobs
+from qmgrd.core.jobs import Jobs
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue

@@ -73,8 +73,7 @@ def _scan(
     number = queue.ids.leases(count) - 1
     for key, value in tx.scan(queue.key(priority, heads[priority]), queue.lane_end):
         rank, arrival = place(key)
-        found = keys.PRIORITY_TOP - rank
-        if found != priority:
+        if (found := keys.PRIORITY_TOP - rank) != priority:
             priority = found
             if arrival < heads[found]:
                 return size, found  # Behind are leased ones that a seek steps over at once.
@@ -82,18 +81,15 @@ def _scan(
         if arrival in leases:
             continue
         length = len(value)
-        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin,
-         correlation, group, envelope, body) = (
-            unpack(value) if length > _LEAST_BYTES else _NO_HEADS
-        )  # fmt: skip
+        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, correlation,
+         group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
         more, tail = 0, b""
         if (
             flags or target or group or expires_ms
             or length != _LEAST_BYTES + correlation + envelope + body + origin
             or crc32(value[_SUMMED_AT:]) != checksum
         ):  # fmt: skip
-            opened = _open(queue, tx, now, arrival, key, value, damaged)
-            if opened is None:
+            if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
             (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
             is_plain = False
@@ -111,8 +107,8 @@ def _scan(
                  is_plain)  # fmt: skip
         leases[arrival] = own[arrival] = new_lease(Lease, lease)  # As Lease(*lease), only faster.
         state = state_of(delivered, arrival, maybe_before) | more
-        item = _pack_item(found, arrival, handle, delivered, failed, state, put_us)
-        items.append(item + record + tail)
+        head = _pack_item(found, arrival, handle, delivered, failed, state, put_us)
+        items.append(head + record + tail)
         if len(items) == count or size >= consumer.credit_bytes:
             return size, found
     return size, -1

@@ -1,10 +1,11 @@
-"""Moving a message from one queue to another of the same queue manager, in one turn.
+"""Moving or copying a message from one queue to another of the same queue manager, in one turn.
 
-Its record stays as it is, and so do its body rows: what changes is the entry, and where it stands.
-On the other queue it is a new arrival with its counts at zero. It keeps its UID, so one that is
-there already is not there twice.
+Its record stays as it is, and of one that is moved so do its body rows: what changes is the entry,
+and where it stands. On the other queue it is a new arrival with its counts at zero. It keeps its
+UID, so one that is there already is not there twice.
 """
 
+from enum import Enum
 from typing import NamedTuple
 
 from qmgrd.core import entry as entries
@@ -21,6 +22,14 @@ class Place(NamedTuple):
     target: str = ""  # on a transmission queue: the queue behind the link
 
 
+class Copied(Enum):
+    """What became of a copy."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"  # it is there already
+    HELD = "held"  # a unit of work is about to put it there, or there is no room
+
+
 def transfer(
     context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
     note: bytes,
@@ -31,26 +40,71 @@ def transfer(
     """
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
-    trailer, bound_for = entries.uid_trailer(entry), place.target.encode()
-    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
-        return False
-    verdict = queue.origins.judge(tx, trailer, bound_for)
+    verdict = _judge(context, place, entry)
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
         lane.remove(source, tx, key, value)
         context.touch(source)
         context.touch(queue)
         return True
-    if not queue.has_room(1, entries.record_bytes(entry)):
+    if verdict is None:
         return False
     front, (priority, _) = entries.front(tx, entry), keys.place(key)
     lane.unlink(source, tx, key, value)
+    context.touch(source)
+    moved = entry._replace(expires_ms=expires_ms)
+    _arrive(context, place, moved, front, priority, verdict, note)
+    return True
+
+
+def copy(
+    context: Context, key: bytes, value: bytes, place: Place, *, expires_ms: int, note: bytes
+) -> Copied:
+    """Put the message under *key*, which stays there, on *place*, too.
+
+    Raises:
+        RequestError: STORE_FULL.
+    """
+    tx, queue = context.tx, place.queue
+    entry = entries.decode(value)
+    verdict = _judge(context, place, entry)
+    if verdict is None:
+        return Copied.HELD
+    if verdict is Verdict.DUPLICATE:
+        return Copied.DUPLICATE
+    record = entries.record(tx, entry)
+    context.reserve([record])
+    rest = record
+    if entry.in_rows:
+        rest = entries.write_rows(tx, queue.ids.next(), record, entries.uid_trailer(entry))
+        context.rows += entries.rows_of(len(record))
+    copied = entry._replace(expires_ms=expires_ms, rest=rest)
+    _arrive(context, place, copied, record, keys.place(key)[0], verdict, note)
+    return Copied.NEW
+
+
+def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | None:
+    """Return whether the message is at *place* already; None where it cannot be put there now."""
+    queue, bound_for = place.queue, place.target.encode()
+    trailer = entries.uid_trailer(entry)
+    if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
+        return None
+    verdict = queue.origins.judge(context.tx, trailer, bound_for)
+    if verdict is Verdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
+        return verdict
+    return None
+
+
+def _arrive(
+    context: Context, place: Place, entry: entries.Entry, front: bytes, priority: int,
+    verdict: Verdict, note: bytes,
+) -> None:  # fmt: skip
+    """Store *entry* as a new arrival at *place*."""
+    tx, queue, trailer = context.tx, place.queue, entries.uid_trailer(entry)
     arrival = queue.next_arrival()
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
-    moved = entry._replace(
-        flags=flags, delivered=0, failed=0, expires_ms=expires_ms, due_ms=0, target=place.target
-    )
-    rows = lane.add(queue, tx, moved, front, trailer, priority, arrival)
+    arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
+    rows = lane.add(queue, tx, arrived, front, trailer, priority, arrival)
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
@@ -59,6 +113,4 @@ def transfer(
     counters.fast += verdict is Verdict.FAST
     counters.slow += verdict is Verdict.SLOW
     context.rows += 2 * rows
-    context.touch(source)
     context.touch(queue)
-    return True

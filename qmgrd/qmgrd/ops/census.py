@@ -1,4 +1,7 @@
-"""What a store at rest is full of: pages, rows by kind, messages by queue and priority."""
+"""What a store at rest is full of: pages, rows by kind, messages by queue and priority.
+
+What a restart lost counts for as long as it lies there.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +49,7 @@ def census(directory: Path) -> dict[str, Any]:
             raise StoreUnreadable(data, why) from error
         finally:
             image.close()
-    found["messages"] = sum(queue["depth"] for queue in found["queues"])
+    found["messages"] = sum(queue["depth"] + queue["delayed"] for queue in found["queues"])
     return found
 
 
@@ -120,21 +123,24 @@ def _queues(tx: Transaction) -> list[dict[str, Any]]:
 
 def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
     queue_id: int = row["queue_id"]
-    depth = size = 0
+    counts = {keys.LANE_READY: 0, keys.LANE_DELAYED: 0}
+    size = 0
     oldest_us: int | None = None
     priorities: dict[int, int] = {}
-    lane = keys.lane(queue_id, keys.LANE_READY)
-    for key, value in tx.scan(lane, keys.after(lane)):
-        entry = entries.decode(value)
-        priority, _ = keys.place(key)
-        depth += 1
-        size += entries.record_bytes(entry)
-        if entry.flags != entries.UNREADABLE:
-            oldest_us = entry.put_us if oldest_us is None else min(entry.put_us, oldest_us)
-        priorities[priority] = priorities.get(priority, 0) + 1
+    for lane in counts:
+        prefix = keys.lane(queue_id, lane)
+        for key, value in tx.scan(prefix, keys.after(prefix)):
+            entry = entries.decode(value)
+            priority, _ = keys.place(key)
+            counts[lane] += 1
+            size += entries.record_bytes(entry)
+            if entry.flags != entries.UNREADABLE:
+                oldest_us = entry.put_us if oldest_us is None else min(entry.put_us, oldest_us)
+            priorities[priority] = priorities.get(priority, 0) + 1
     aside = keys.lane(queue_id, keys.LANE_DAMAGED)
     return {
-        "queue": name, "queue_id": queue_id, "kind": row["kind"], "depth": depth, "bytes": size,
+        "queue": name, "queue_id": queue_id, "kind": row["kind"],
+        "depth": counts[keys.LANE_READY], "delayed": counts[keys.LANE_DELAYED], "bytes": size,
         "priorities": priorities, "oldest_us": oldest_us,
         "set_aside": sum(1 for _ in tx.scan(aside, keys.after(aside))),
     }  # fmt: skip

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import unpack
+from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
@@ -53,6 +54,7 @@ _HINTS = {
 
 
 Ranges = dict[int, list[dict[str, int]]]
+Lost = dict[int, list[list[int]]]
 
 
 class Order(NamedTuple):
@@ -216,11 +218,12 @@ def describe(data: Path) -> dict[str, Any]:
             store = rows.get(tx, keys.STORE)
             store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
             name = store[keys.STORE_ROW.size :].decode()
-            _, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(rows.get(tx, keys.CLOCK))
-            ranges = _ranges(tx)
+            clock_ms, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(rows.get(tx, keys.CLOCK))
+            lost = _lost(tx)
+            ranges = _ranges(tx, lost)
             defined = [(key, unpack(row)) for key, row in rows.scan(tx, keys.SPACE_QUEUE)]
             queues = [
-                _queue(tx, key[1:].decode(), row, ranges)
+                _queue(tx, key[1:].decode(), row, ranges, lost)
                 for key, row in defined
                 if row["kind"] not in KINDS
             ]
@@ -234,18 +237,33 @@ def describe(data: Path) -> dict[str, Any]:
         "boot": boot,
         "turn": turn,
         "created": datetime.fromtimestamp(wall_us // 1_000_000, UTC).isoformat(),
+        "clock_ms": clock_ms,
+        "wall_us": wall_us,
         "store_format": store_format,
         "lmdb_format": LMDB_FORMAT,
-        "messages": sum(queue["depth"] for queue in queues),
+        "messages": sum(queue["depth"] + queue["delayed"] for queue in queues),
         "queues": queues,
     }
 
 
-def _ranges(tx: Transaction) -> Ranges:
+def _lost(tx: Transaction) -> Lost:
+    """Return by queue id ranges of arrivals, of which a restart lost what is not persistent."""
+    found: Lost = {}
+    for _, row in rows.scan(tx, keys.SPACE_JOB):
+        job = unpack(row)
+        if job["kind"] == "sweep" and not job.get("ended_us"):
+            found.setdefault(job["queue_id"], []).append([job["first"], job["before"]])
+    return found
+
+
+def _ranges(tx: Transaction, lost: Lost) -> Ranges:
     """Return by queue id what lies in each lane and priority: how many, from where to where."""
     runs: dict[bytes, tuple[int, bytes]] = {}  # how many, and the first key
     ends: dict[bytes, bytes] = {}
-    for key, _ in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
+    gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
+    for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
+        if gone and key[:5] in gone and _is_lost(key, value, gone[key[:5]]):
+            continue
         start = key[:7]
         count, first = runs.get(start, (0, key))
         runs[start] = count + 1, first
@@ -263,20 +281,32 @@ def _ranges(tx: Transaction) -> Ranges:
     return found
 
 
-def _queue(tx: Transaction, name: str, row: dict[str, Any], ranges: Ranges) -> dict[str, Any]:
+def _is_lost(key: bytes, value: bytes, lost: list[list[int]]) -> bool:
+    arrival = keys.place(key)[1]
+    return entries.decode(value).volatile and any(
+        first <= arrival < before for first, before in lost
+    )
+
+
+def _queue(
+    tx: Transaction, name: str, row: dict[str, Any], ranges: Ranges, lost: Lost
+) -> dict[str, Any]:
     queue_id = row["queue_id"]
     counters = Counters.read(tx, queue_id, name)
     found = ranges.get(queue_id, [])
     ready = [one for one in found if one["lane"] == keys.LANE_READY]
+    delayed = [one for one in found if one["lane"] == keys.LANE_DELAYED]
     return {
         "queue": name,
         "queue_id": queue_id,
         "kind": row["kind"],
         "depth": sum(one["messages"] for one in ready),
+        "delayed": sum(one["messages"] for one in delayed),
         "bytes": counters.bytes,
         "first_arrival": min((one["first_arrival"] for one in ready), default=None),
         "last_arrival": max((one["last_arrival"] for one in ready), default=None),
         "ranges": found,
+        "lost": lost.get(queue_id, []),
     }
 
 

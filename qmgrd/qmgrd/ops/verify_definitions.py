@@ -8,7 +8,7 @@ from typing import Any
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
-from qmgrd.core import keys, link_inbox, named, producer
+from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.core.templates import check_pattern
@@ -37,6 +37,10 @@ SPACES = {  # and what their rows are
     keys.SPACE_MESSAGE: "messages",
     keys.SPACE_UID: "UID index",
     keys.SPACE_ORIGIN: "highest timestamps",
+    keys.SPACE_DUE: "schedule",
+    keys.SPACE_CORRELATION: "correlation ids",
+    keys.SPACE_GROUP: "groups",
+    keys.SPACE_NOTE: "notes of failures",
     keys.SPACE_PRODUCER: "windows of producers",
     keys.SPACE_LINK_INBOX: "receiving windows",
     keys.SPACE_LINK_OUTBOX: "sending windows",
@@ -44,7 +48,6 @@ SPACES = {  # and what their rows are
     keys.SPACE_JOB: "jobs",
 }
 KINDS = ("local", "remote", "transmission")  # by what their names are
-JOBS = ("purge", "drop", "retention")
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
 END = b"\xff" * 64  # behind all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
@@ -58,11 +61,13 @@ class Defined:
     remote: list[str] = field(default_factory=list)  # and aliases: they have no id
     links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
+    # By queue id: ranges of arrivals; what is not persistent there is gone, and being removed.
+    lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     is_whole: bool = True  # no row that defines something is damaged
 
 
 def check_definitions(found: Findings, tx: Transaction) -> Defined:
-    """Check every row that has a seal, but for the table of origins; return what is defined."""
+    """Check every row that has a seal, but for origins and notes; return what is defined."""
     _check_spaces(found, tx)
     defined = Defined()
     single = {key: row for key, row in unsealed(found, tx, b"\x00") if key in SINGLE}
@@ -88,7 +93,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and rows of *space* whose seal is right."""
     fault = "seal-stream" if space in STREAMS else "seal"
-    fault = "seal-origin" if space[:1] == keys.SPACE_ORIGIN else fault
+    fault = {keys.SPACE_ORIGIN: "seal-origin", keys.SPACE_NOTE: "seal-note"}.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
         found.looked_at(1)
         try:
@@ -170,17 +175,24 @@ def _link(key: bytes, row: bytes) -> tuple[str, int]:
 def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
     for key, row in unsealed(found, tx, keys.SPACE_JOB):
         facts = _decoded(found, key, row, "a job", _job)
-        if facts is not None and facts["kind"] == "drop":
+        if facts is None or facts.get("ended_us"):
+            continue
+        if facts["kind"] == "drop":
             defined.dropped.add(facts["queue_id"])
+        elif facts["kind"] == "sweep":
+            lost = defined.lost.setdefault(facts["queue_id"], [])
+            lost.append((facts["first"], facts["before"]))
 
 
 def _job(key: bytes, row: bytes) -> dict[str, Any]:
     del key
     facts: dict[str, Any] = unpack(row)
-    if facts["kind"] not in JOBS or type(facts["cursor"]) is not bytes:
+    if facts["kind"] not in job.KINDS or type(facts["cursor"]) is not bytes:
         raise ValueError(f"no job is {facts['kind']}")
     if facts["kind"] != "retention":
         int(facts["queue_id"])
+    if facts["kind"] == "sweep":
+        facts |= {"first": int(facts["first"]), "before": int(facts["before"])}
     return facts
 
 

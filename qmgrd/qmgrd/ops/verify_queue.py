@@ -1,12 +1,12 @@
-"""The messages of a store: each whole, in its place, counted, and findable by its UID.
+"""The messages of a store: each whole, in its place, counted, and found by what leads to it.
 
-    counters ── depth, bytes ──▶ entries ──▶ pieces of long records
-                                 ▲     │
-                                 │     └── each has its row in the UID index, and in the table of
-                                 └──────── origins a timestamp not below its own
-                                    index: each row names an entry that has that UID
+    counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
+                                          │   ▲
+             in the table of origins a ───┘   └── UID index, correlation ids, groups, schedule,
+             timestamp not below its own          notes: verify_index.py, verify_schedule.py
 
-Damage is told once: what follows from a message that is damaged is not told again.
+Damage is told once: what follows from a message that is damaged is not told again. What is not
+persistent and of before a restart is gone: a job removes it, and nothing counts it.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,19 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
-from qmgrd.core.dedup import OriginTable
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined, unsealed
+from qmgrd.ops.verify_index import IndexCheck, described
+from qmgrd.ops.verify_schedule import STEP_ROWS, check_schedule
 
 KEY_BYTES = len(keys.message(0, 0, 0, 0))
-STEP_ROWS = 10_000  # between two looks at how far it is
 BODY_ID_BYTES = 8
+LANES = (keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_DAMAGED)
+OF_A_QUEUE = (
+    keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
+    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE,
+)  # fmt: skip
 
 
 @dataclass
@@ -39,9 +44,12 @@ class Checked:
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
     """Check entries, bodies, indexes and counters of all queues."""
     checked = Checked()
+    remembered = check_schedule(found, tx, defined)
     for queue_id, name in sorted(defined.queues.items()):
-        QueueCheck(found, tx, queue_id, name, checked).run()
-    for space in (keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN):
+        index = IndexCheck(found, tx, queue_id, name, remembered)
+        lost = defined.lost.get(queue_id, [])
+        QueueCheck(found, tx, queue_id, name, checked, index, lost).run()
+    for space in OF_A_QUEUE:
         for queue_id in _queue_ids(tx, space):
             if queue_id not in defined.queues:
                 _check_stray(found, tx, space, queue_id, defined, checked)
@@ -99,26 +107,59 @@ def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
         found.add("pieces-orphan", key, f"{pieces} pieces of body {body_id.hex()}, of no message")
 
 
+@dataclass
+class Seen:
+    """What was seen of a queue, as its counters have it."""
+
+    depth: int = 0
+    delayed: int = 0
+    size: int = 0
+    volatile: int = 0
+    volatile_delayed: int = 0
+    volatile_bytes: int = 0
+    volatile_from: int | None = None  # the first arrival
+    first: int | None = None
+    last: int = 0
+
+    def add(self, key: bytes, entry: entries.Entry) -> None:
+        """Count a message that is neither set aside nor gone."""
+        size, is_ready = entries.record_bytes(entry), key[5] == keys.LANE_READY
+        self.depth += is_ready
+        self.delayed += not is_ready
+        self.size += size
+        if entry.volatile:
+            arrival = keys.place(key)[1]
+            self.volatile += is_ready
+            self.volatile_delayed += not is_ready
+            self.volatile_bytes += size
+            self.volatile_from = min(arrival, self.volatile_from or arrival)
+
+
 class QueueCheck:
-    """The check of one queue. ``depth`` and ``size`` are of the messages that can be got."""
+    """The check of one queue."""
 
     def __init__(
-        self, found: Findings, tx: Transaction, queue_id: int, name: str, checked: Checked
-    ) -> None:
+        self, found: Findings, tx: Transaction, queue_id: int, name: str, checked: Checked,
+        index: IndexCheck, lost: list[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        """Prepare the check of one queue.
+
+        Args:
+            lost: ranges of arrivals: what is not persistent there is gone.
+        """
         self.id, self.name = queue_id, name
-        self.depth = self.size = self.last_arrival = 0
-        self.first_arrival: int | None = None
+        self.seen = Seen()
         self._found, self._tx, self._checked = found, tx, checked
+        self._index, self._lost = index, lost
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
-        self._origins = OriginTable(queue_id)
         self._highest: dict[bytes, int] = {}
-        self._indexed = 0  # messages to which their row of the UID index leads
-        self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
-        self._unsound: set[bytes] = set()  # positions of damaged messages
+        self._uncounted: list[tuple[int, int]] = []  # of these, what the counters still count
+        self._is_sound = True  # no message is damaged
 
     def run(self) -> None:
         """Check all rows of the queue."""
         self._highest = dict(self._timestamps())
+        counters = self._counters()
         count = 0
         for key, value in self._tx.scan(self._prefix, keys.after(self._prefix)):
             count += 1
@@ -126,9 +167,21 @@ class QueueCheck:
                 self._found.looked_at(STEP_ROWS)
             self._check_entry(key, value)
         self._found.looked_at(count % STEP_ROWS)
-        self._check_index()
-        self._check_counters()
-        self._checked.messages += self.depth
+        self._index.finish()
+        if counters is not None:
+            self._check_counters(counters)
+        self._checked.messages += self.seen.depth + self.seen.delayed
+
+    def _counters(self) -> Counters | None:
+        """Return the counters, or None where they are damaged, which is told already."""
+        try:
+            counters = Counters.read(self._tx, self.id, self.name)
+        except rows.RowDamaged:
+            return None
+        if counters.volatile or counters.volatile_delayed:
+            # A start tells the job what is gone; it is counted with the first turn that writes.
+            self._uncounted = [at for at in self._lost if at[1] >= counters.next_arrival]
+        return counters
 
     def _timestamps(self) -> Iterator[tuple[bytes, int]]:
         """Yield the table of origins. What rotted in it counts as the highest there can be."""
@@ -142,7 +195,7 @@ class QueueCheck:
         is_key = len(key) == KEY_BYTES
         priority, arrival = keys.place(key) if is_key else (-1, 0)
         is_there = 0 <= priority <= keys.PRIORITY_TOP
-        if not is_there or key[5] not in (keys.LANE_READY, keys.LANE_DAMAGED):
+        if not is_there or key[5] not in LANES:
             self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
             return
         entry = entries.decode(value)
@@ -150,28 +203,32 @@ class QueueCheck:
         if key[5] == keys.LANE_DAMAGED:
             self._checked.set_aside += 1
             return
-        self.depth += 1
-        self.size += entries.record_bytes(entry)
-        self.last_arrival = max(self.last_arrival, arrival)
-        if self.first_arrival is None or arrival < self.first_arrival:
-            self.first_arrival = arrival
+        seen = self.seen
+        is_lost = entry.volatile and any(start <= arrival < stop for start, stop in self._lost)
+        if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
+            seen.add(key, entry)
+        seen.last = max(seen.last, arrival)
+        seen.first = arrival if seen.first is None else min(seen.first, arrival)
         if not is_whole:
-            self._unsound.add(key[5:])
+            self._skip(key)
         elif entry.flags == entries.UNREADABLE:
             self._damaged("entry", key, "its head makes no sense")
         elif not entries.sound(entries.record(self._tx, entry)):
             self._damaged("record", key, "its checksum is wrong")
         else:
-            self._check_uid(key, entry)
+            self._index.check(key, entry, is_lost=is_lost)
+            self._check_origin(key, entry)
+
+    def _skip(self, key: bytes) -> None:
+        self._is_sound = False
+        self._index.skip(key)
 
     def _damaged(self, fault: str, key: bytes, what: str) -> None:
-        self._unsound.add(key[5:])
+        self._skip(key)
         self._found.add(fault, key, f"{self._message(key)}: {what}")
 
     def _message(self, key: bytes) -> str:
-        priority, arrival = keys.place(key)
-        aside = ", set aside," if key[5] == keys.LANE_DAMAGED else ""
-        return f"message {arrival} of priority {priority}{aside} on queue {self.name}"
+        return described(key, self.name)
 
     def _check_body(self, key: bytes, entry: entries.Entry) -> bool:
         """Return whether all pieces of a long message are there, and no other's."""
@@ -195,18 +252,7 @@ class QueueCheck:
             self._found.add("pieces-orphan", key, f"{self._message(key)}: {what}")
         return not missing
 
-    def _check_uid(self, key: bytes, entry: entries.Entry) -> None:
-        index_key = self._index_key(entry)
-        position = self._tx.get(index_key)
-        if position is None:
-            what = f"{self._message(key)} is not in the UID index"
-            self._found.add("index-missing", index_key, what)
-        elif position != key[5:]:
-            what = f"the UID index has {self._message(key)} elsewhere, at {position.hex()}"
-            self._found.add("index-wrong", index_key, what)
-            self._astray.add(index_key)
-        else:
-            self._indexed += 1
+    def _check_origin(self, key: bytes, entry: entries.Entry) -> None:
         trailer = entries.uid_trailer(entry)
         highest = self._highest.get(trailer[:-8], -1)
         if highest < (timestamp := int.from_bytes(trailer[-8:], "big")):
@@ -216,55 +262,56 @@ class QueueCheck:
                 f"{self._message(key)} has timestamp {timestamp}, its origin's highest is {known}",
             )  # fmt: skip
 
-    def _index_key(self, entry: entries.Entry) -> bytes:
-        return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
-
-    def _check_index(self) -> None:
-        """Find the rows of the UID index that name no message, or another.
-
-        Each message of ``_indexed`` has a row of its own: if there are no more rows, all is well.
-        """
-        prefix = keys.of_queue(keys.SPACE_UID, self.id)
-        count = sum(1 for _ in self._tx.scan(prefix, keys.after(prefix)))
-        self._found.looked_at(count)
-        if count == self._indexed:
-            return
-        for key, position in self._tx.scan(prefix, keys.after(prefix)):
-            if position in self._unsound or key in self._astray:
-                continue  # The UID may be what rotted; or told of the message already.
-            value = self._tx.get(self._prefix + position)
-            if value is None:
-                what = f"names {position.hex()}, where no message is"
-            elif self._index_key(entries.decode(value)) != key:
-                what = f"names {self._message(self._prefix + position)}, which has another UID"
-            else:
-                continue
-            self._found.add("index-orphan", key, f"a row of the UID index of {self.name} {what}")
-
-    def _check_counters(self) -> None:
+    def _check_counters(self, counters: Counters) -> None:
         """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
-        try:
-            counters = Counters.read(self._tx, self.id, self.name)
-        except rows.RowDamaged:
-            return  # Told already.
-        if counters.depth != self.depth:
-            what = f"queue {self.name} counts {counters.depth} messages, {self.depth} are there"
-            self._found.add("depth", key, what)
-        if counters.bytes != self.size and not self._unsound and counters.depth == self.depth:
-            what = f"queue {self.name} counts {counters.bytes} bytes, {self.size} are there"
-            self._found.add("bytes", key, what)
-        gone = counters.acked + counters.purged + counters.damaged
-        if counters.puts - gone != counters.depth or counters.puts != counters.fast + counters.slow:
+        seen = self.seen
+        is_depth = (counters.depth, counters.delayed) == (seen.depth, seen.delayed)
+        if not is_depth:
             what = (
-                f"queue {self.name} counts {counters.depth} messages of {counters.puts} put "
+                f"queue {self.name} counts {counters.depth} messages and {counters.delayed} "
+                f"delayed, {seen.depth} and {seen.delayed} are there"
+            )
+            self._found.add("depth", key, what)
+        if counters.bytes != seen.size and self._is_sound and is_depth:
+            what = f"queue {self.name} counts {counters.bytes} bytes, {seen.size} are there"
+            self._found.add("bytes", key, what)
+        self._check_volatile(key, counters)
+        self._check_sums(key, counters)
+        if seen.last >= counters.next_arrival:
+            what = f"message {seen.last} is there, yet the next {counters.next_arrival}"
+            self._found.add("arrival", key, f"queue {self.name}: {what}")
+        self._check_outbox(counters.next_arrival)
+
+    def _check_volatile(self, key: bytes, counters: Counters) -> None:
+        """Hold the counters of what is not persistent against what was seen."""
+        if not self._is_sound:
+            return  # What rotted may be what says so.
+        seen = self.seen
+        said = (counters.volatile, counters.volatile_delayed, counters.volatile_bytes)
+        there = (seen.volatile, seen.volatile_delayed, seen.volatile_bytes)
+        if said != there:
+            self._found.add(
+                "volatile", key,
+                f"queue {self.name} counts {_kept(said)}, {_kept(there)} are there",
+            )  # fmt: skip
+        elif seen.volatile_from is not None and seen.volatile_from < counters.volatile_from:
+            what = f"the first that is not persistent is {seen.volatile_from}"
+            self._found.add(
+                "volatile", key,
+                f"queue {self.name}: {what}, yet none is said to be below {counters.volatile_from}",
+            )  # fmt: skip
+
+    def _check_sums(self, key: bytes, counters: Counters) -> None:
+        gone = counters.acked + counters.purged + counters.damaged + counters.expired
+        gone += counters.dead + counters.moved + counters.lost
+        there = counters.depth + counters.delayed
+        if counters.puts - gone != there or counters.puts != counters.fast + counters.slow:
+            what = (
+                f"queue {self.name} counts {there} messages of {counters.puts} put "
                 f"({counters.fast} fast, {counters.slow} slow), {gone} gone"
             )
             self._found.add("sums", key, what)
-        if self.last_arrival >= counters.next_arrival:
-            what = f"message {self.last_arrival} is there, yet the next {counters.next_arrival}"
-            self._found.add("arrival", key, f"queue {self.name}: {what}")
-        self._check_outbox(counters.next_arrival)
 
     def _check_outbox(self, next_arrival: int) -> None:
         """Hold the sending window of a link against what waits for it."""
@@ -277,10 +324,15 @@ class QueueCheck:
         if commit_id >= next_arrival:
             what = f"id {commit_id} is committed, yet the next is {next_arrival}"
             self._found.add("window", key, f"queue {self.name}: {what}")
-        elif self.first_arrival is not None and self.first_arrival <= commit_id:
-            what = f"message {self.first_arrival} waits, yet ids up to {commit_id} are committed"
+        elif self.seen.first is not None and self.seen.first <= commit_id:
+            what = f"message {self.seen.first} waits, yet ids up to {commit_id} are committed"
             self._found.add("window", key, f"queue {self.name}: {what}")
 
 
 def _body_id(entry: entries.Entry) -> bytes:
     return entry.rest[:BODY_ID_BYTES]
+
+
+def _kept(counts: tuple[int, int, int]) -> str:
+    ready, delayed, size = counts
+    return f"{ready} messages and {delayed} delayed of {size} bytes that are not persistent"

@@ -6,6 +6,7 @@ from pathlib import Path
 import lmdb
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgrd.core import keys
 from qmgrd.core import row as rows
@@ -15,6 +16,8 @@ from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.ops.shot import managed
 
 LONG = b"long" * 4_000  # several pieces
+GROUP_ID = b"G" * 24
+DAY_MS = 86_400_000
 Change = Callable[[lmdb.Transaction], object]
 
 
@@ -37,7 +40,21 @@ def fill(manager: Manager) -> Client:
     client.ask(m.QueueCreate, "DROPPED")
     client.put("DROPPED", b"a", LONG)
     client.ask(m.QueueDelete, "DROPPED", True)
+    fill_late(client)
     return client
+
+
+def fill_late(client: Client) -> None:
+    """Put what more than its UID leads to: a correlation id, a group, a time, a failure."""
+    client.ask(m.QueueCreate, "LATE", {"dedup_retention_ms": 60_000})
+    client.put("LATE", b"consumed", uid=("GONE", 7), correlation_id=b"gone")
+    client.ack(*client.get("LATE"))
+    client.put("LATE", b"failed")
+    client.release(*client.get("LATE"))
+    client.put("LATE", b"selected", correlation_id=b"c", group=(GROUP_ID, 2, False))
+    client.put("LATE", LONG, correlation_id=b"late", expiry_ms=DAY_MS)
+    client.put("LATE", b"delayed", correlation_id=b"then", delay_ms=DAY_MS, priority=7)
+    client.put("LATE", b"lost", correlation_id=b"v", flags=records.FLAG_NOT_PERSISTENT)
 
 
 def filled(directory: Path) -> Path:

@@ -33,23 +33,25 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert parts % found["page_bytes"] == 0
     assert parts >= found["file_bytes"]  # It may end before free pages.
     assert found["map_bytes"] == 1 << 30
-    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (1, 1, 0)
-    assert found["overflow_pages"] == 12  # four whole pieces for each of three long messages
+    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 2, 1)
+    assert found["overflow_pages"] == 16  # four whole pieces for each of four long messages
 
 
 def test_queues_tell_what_lies_on_them(sound: Path) -> None:
     found = {queue["queue"]: queue for queue in census(sound)["queues"]}
-    assert set(found) == {"Q", "EMPTY", "@NYC"}
+    assert set(found) == {"Q", "EMPTY", "LATE", "@NYC"}
     queue = found["Q"]
     assert queue["priorities"] == {4: 5, 0: 2}
     assert (queue["depth"], queue["set_aside"]) == (7, 0)
     assert queue["bytes"] > 2 * len(stores.LONG)
     assert queue["oldest_us"] == 1_700_000_000_000_000
     assert found["EMPTY"]["oldest_us"] is None
+    late = found["LATE"]
+    assert (late["depth"], late["delayed"], late["priorities"]) == (4, 1, {4: 4, 7: 1})
 
 
 def test_largest_queue_comes_first(sound: Path) -> None:
-    assert [queue["queue"] for queue in census(sound)["queues"]] == ["Q", "@NYC", "EMPTY"]
+    assert [queue["queue"] for queue in census(sound)["queues"]] == ["Q", "LATE", "@NYC", "EMPTY"]
 
 
 def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
@@ -58,7 +60,7 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
         stores.flip(keys.CLOCK),
     )  # fmt: skip
     found = census(store)
-    assert {queue["queue"] for queue in found["queues"]} == {"EMPTY", "@NYC"}
+    assert {queue["queue"] for queue in found["queues"]} == {"EMPTY", "LATE", "@NYC"}
     assert found["queue_manager"] == "QM1"
 
 

@@ -1,7 +1,12 @@
 import pytest
 
 from qmgrd.ops.finding import FINDINGS_MAX, MEANINGS, Findings
-from tests.qmgrd.ops import test_verify_definitions, test_verify_queue
+from tests.qmgrd.ops import (
+    test_verify_definitions,
+    test_verify_index,
+    test_verify_queue,
+    test_verify_schedule,
+)
 
 
 def test_finding_says_what_follows_from_it() -> None:
@@ -25,5 +30,6 @@ def test_fault_without_a_meaning_is_a_bug() -> None:
 
 def test_each_fault_has_its_damage_in_the_tests() -> None:
     damages = test_verify_definitions.DAMAGES + test_verify_queue.DAMAGES
+    damages = damages + test_verify_index.DAMAGES + test_verify_schedule.DAMAGES
     elsewhere = {"pages", "leak", "manifest", "pieces-shared"}
     assert {fault for fault, _, _ in damages} | elsewhere == set(MEANINGS)

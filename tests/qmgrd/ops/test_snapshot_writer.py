@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgrd.core import keys
 from qmgrd.ops.snapshot_writer import TRAILER, Order, WriteFailed, describe, write
-from tests.qmgrd.core.harness import Manager
+from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.ops.shot import managed
 
 
@@ -88,6 +89,8 @@ def test_manifest_says_whose_it_is_and_which_turn(manager: Manager, tmp_path: Pa
         "boot": 1,
         "turn": turn,
         "created": "2023-11-14T22:13:20+00:00",
+        "clock_ms": 0,
+        "wall_us": 1_700_000_000_000_000,
         "store_format": keys.FORMAT,
         "lmdb_format": 1,
         "messages": 0,
@@ -103,10 +106,12 @@ def test_empty_queues_are_in_the_manifest(manager: Manager, tmp_path: Path) -> N
             "queue_id": 1,
             "kind": "local",
             "depth": 0,
+            "delayed": 0,
             "bytes": 0,
             "first_arrival": None,
             "last_arrival": None,
             "ranges": [],
+            "lost": [],
         }
     ]
 
@@ -123,6 +128,34 @@ def test_each_priority_is_a_range(manager: Manager, tmp_path: Path) -> None:
     ]
     assert (queue["depth"], queue["first_arrival"], queue["last_arrival"]) == (3, 1, 4)
     assert queue["bytes"] == manager.queue("Q").counters.bytes
+
+
+def test_what_waits_for_its_time_has_a_range_of_its_own(manager: Manager, tmp_path: Path) -> None:
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", b"now")
+    app.put("Q", b"then", b"then", delay_ms=60_000)
+    manager.turn(25)
+    app.put("Q", b"now")
+    manifest = manifest_of(manager, tmp_path)
+    (queue,) = manifest["queues"]
+    assert (queue["depth"], queue["delayed"], manifest["messages"]) == (2, 2, 4)
+    assert [found["lane"] for found in queue["ranges"]] == [keys.LANE_READY, keys.LANE_DELAYED]
+    assert (manifest["clock_ms"], manifest["wall_us"]) == (25, manager.wall_us)
+
+
+def test_what_a_restart_lost_is_not_counted_though_it_is_there(tmp_path: Path) -> None:
+    flags = records.FLAG_NOT_PERSISTENT
+    with managed(tmp_path / "qm") as manager:
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        app.put("Q", b"kept")
+        app.put_records("Q", *(record(b"", flags=flags) for _ in range(3_000)))
+        manager.restart()
+        manager.connect().put("Q", b"new", flags=flags)
+        (queue,) = manifest_of(manager, tmp_path)["queues"]
+        assert len(manager.scan(keys.lane(1, keys.LANE_READY))) > 1_000
+    assert (queue["depth"], queue["lost"]) == (2, [[2, 3_002]])
 
 
 def test_damaged_messages_have_a_range_and_no_depth(manager: Manager, tmp_path: Path) -> None:

@@ -47,8 +47,13 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("seal-stream", keys.SPACE_PRODUCER + b"0000000000000001", flip(keys.SPACE_PRODUCER)),
     ("seal-stream", INBOX, flip(INBOX)),
     ("seal-origin", keys.of_queue(ORIGIN, 1) + b"ELSE", flip(ORIGIN, 3)),
+    ("seal-note", keys.note(1, 3), flip(keys.SPACE_NOTE)),
+    ("content", keys.note(1, 3), put_sealed(keys.note(1, 3), b"\x90")),
+    ("content", keys.job(9), put_sealed(
+        keys.job(9), pack({"kind": "sweep", "queue_id": 5, "cursor": b"", "first": 1})
+    )),
     ("content", keys.SPACE_QUEUE + b"Q", queue_row(kind="remote")),
-    ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x03")),
+    ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x05")),
     ("content", INBOX, put_sealed(INBOX, b"\xc1")),
     ("content", OUTBOX, put_sealed(OUTBOX, pack(["x"]))),
     ("content", keys.SPACE_PEER + b"NYC", put_sealed(keys.SPACE_PEER + b"NYC", b"N")),
@@ -67,7 +72,7 @@ def test_damage_is_found_as_itself_and_once(
 @pytest.mark.parametrize(
     ("definition", "counts"),
     [
-        (keys.SPACE_QUEUE + b"Q", {"missing": 1, "stray": 3}),  # entries, index, origins
+        (keys.SPACE_QUEUE + b"Q", {"missing": 1, "stray": 4}),  # entries, index, origins, a note
         (keys.SPACE_QUEUE + b"@NYC", {"missing": 2, "stray": 3}),  # of the link, too
         (keys.SPACE_LINK + b"NYC", {"missing": 2}),  # by @NYC and F@NYC
     ],

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgrd.core import keys
 from qmgrd.core.counters import Counters
 from qmgrd.ops.verify import verify
+from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops import stores
+from tests.qmgrd.ops.shot import managed
 from tests.qmgrd.ops.stores import (
     LONG_KEY,
     ORIGIN,
@@ -27,20 +31,24 @@ from tests.qmgrd.ops.stores import (
 BODY = keys.SPACE_BODY
 
 
-def counted(**changed: int) -> Change:
+def counted(queue_id: int = 1, **changed: int) -> Change:
     def new(row: bytes) -> bytes:
         counters = Counters.decode(row)
         for name, value in changed.items():
             setattr(counters, name, getattr(counters, name) + value)
         return counters.encode()
 
-    return edit(keys.of_queue(keys.SPACE_COUNTERS, 1), new)
+    return edit(keys.of_queue(keys.SPACE_COUNTERS, queue_id), new)
 
 
 DAMAGES: list[tuple[str, bytes, Change]] = [
     ("key", ready() + b"\x05", put(ready() + b"\x05", b"")),
     ("stray", keys.of_queue(UID, 66), put(keys.of_queue(UID, 66) + b"QM1" + bytes(8), b"")),
     ("depth", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(depth=1, puts=1, fast=1)),
+    ("depth", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, delayed=1, depth=-1)),
+    ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(volatile=1)),
+    ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, volatile_from=1)),
+    ("sums", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, lost=1)),
     ("bytes", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(bytes=1)),
     ("sums", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(fast=1)),
     ("arrival", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(next_arrival=-1)),
@@ -64,6 +72,27 @@ def test_damage_is_found_as_itself_and_once(
     store: Path, fault: str, key: bytes, damage: Change
 ) -> None:
     stores.check_found(store, fault, key, damage)
+
+
+def test_what_is_not_persistent_is_counted_until_a_restart_and_then_no_more(
+    tmp_path: Path,
+) -> None:
+    flags = records.FLAG_NOT_PERSISTENT
+    with managed(tmp_path) as manager:
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        app.put("Q", b"kept", b"kept", delay_ms=stores.DAY_MS)
+        app.put_records("Q", *(record(b"", flags=flags) for _ in range(3_000)))
+        app.put("Q", b"later", flags=flags, delay_ms=stores.DAY_MS)
+        manager.rest()
+    assert (verify(tmp_path).findings.kept, verify(tmp_path).messages) == ([], 3_003)
+    with managed(tmp_path) as manager:
+        pass
+    assert verify(tmp_path).findings.kept == []  # It knows, and has counted nothing yet.
+    with managed(tmp_path) as manager:
+        manager.turn()
+        assert len(manager.scan(keys.of_queue(keys.SPACE_MESSAGE, 1))) > 2_000
+    assert (verify(tmp_path).findings.kept, verify(tmp_path).messages) == ([], 2)
 
 
 def test_message_may_not_have_the_body_of_another(store: Path) -> None:

@@ -1,0 +1,194 @@
+"""All jobs: who has the next slice, who waits, who is told at the end (job.py says what a job is).
+
+Each turn gives every job that can go on a share of its rows. Of those that ended the last hundred
+are kept for an hour, to be looked at.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import Error, Ok
+from qmgrd.core import drop, keys, lost, move, origin_eviction, purge, retention
+from qmgrd.core import row as rows
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.job import CANCELLABLE, MOVES, Job, Step, new_row
+
+RUNNING_MAX = 1_000
+ENDED_MAX = 100
+ENDED_KEPT_MS = 3_600_000
+_Work = Callable[[Context, Catalogue, Job], Step]
+_WORK: dict[str, _Work] = {
+    "purge": purge.step, "drop": drop.step, "sweep": lost.step,
+    "origins": origin_eviction.step, **dict.fromkeys(MOVES, move.step),
+}  # fmt: skip
+
+
+class Jobs:
+    """All jobs. Invariant: those in ``_ready`` are in ``running``, and none is in ``ended``."""
+
+    def __init__(self, context: Context, catalogue: Catalogue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self.running: dict[int, Job] = {}
+        self.ended: dict[int, Job] = {}  # the oldest end first
+        self._ready: dict[int, Job] = {}  # who has the next slice first
+        self.producers_in_use: dict[bytes, int] = {}  # kept whatever their age
+        self.producers_gone = 0  # rows that retention removed in this turn
+
+    def load(self) -> None:
+        """Read what a stop left undone, and what ended before it."""
+        ended = []
+        for key, row in rows.scan(self._context.tx, keys.SPACE_JOB):
+            known = unpack(row)
+            whole = new_row(known["kind"], 0, known)
+            job = Job(int.from_bytes(key[1:], "big"), whole, row)
+            if job.is_over:
+                ended.append(job)
+            else:
+                self.running[job.id] = self._ready[job.id] = job
+        ended.sort(key=lambda job: (job.row["ended_us"], job.id))
+        self.ended = {job.id: job for job in ended}
+
+    def dropped(self) -> set[int]:
+        """Return the ids of the deleted queues of which something may be left."""
+        return {job.row["queue_id"] for job in self.running.values() if job.row["kind"] == "drop"}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job can go on at once."""
+        return bool(self._ready)
+
+    def check_room(self) -> None:
+        """Raise JOBS_EXHAUSTED where nobody may begin a further job."""
+        if len(self.running) >= RUNNING_MAX:
+            raise RequestError(
+                ErrorCode.JOBS_EXHAUSTED,
+                f"{len(self.running)} jobs run, at most {RUNNING_MAX}; wait for one to end, or "
+                "cancel one: qmctl job cancel",
+                1_000,
+            )
+
+    def start(self, kind: str, **facts: Any) -> Job:
+        """Begin a job of that *kind*, one of those in job.py, in this turn."""
+        row = new_row(kind, self._context.now.wall_us, facts)
+        job = Job(self._context.ids.next(), row)
+        self._store(job)
+        self.running[job.id] = self._ready[job.id] = job
+        return job
+
+    def find(self, job_id: int) -> Job:
+        """Return the job of that number.
+
+        Raises:
+            RequestError: JOB_UNKNOWN.
+        """
+        job = self.running.get(job_id) or self.ended.get(job_id)
+        if job is None:
+            raise RequestError(
+                ErrorCode.JOB_UNKNOWN,
+                f"there is no job {job_id}, or no longer: those that ended are kept for an hour; "
+                "see: qmctl job ls",
+            )
+        return job
+
+    def all(self) -> list[Job]:
+        """Return the jobs, in the order of their starts."""
+        return sorted([*self.running.values(), *self.ended.values()], key=lambda job: job.id)
+
+    def cancel(self, job_id: int) -> Job:
+        """End a job where it stands; one that is over stays as it is.
+
+        Raises:
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, it is the queue manager's own.
+        """
+        job = self.find(job_id)
+        kind = job.row["kind"]
+        if kind not in CANCELLABLE:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"job {job_id} is a {kind}, which the queue manager needs to end itself; only "
+                f"these can be cancelled: {', '.join(CANCELLABLE)}",
+            )
+        if not job.is_over:
+            self._end(job, "cancelled", "")
+        return job
+
+    def run(self) -> None:
+        """Give a job its slice, and others too, in rotation, until the turn has had its rows."""
+        budget = self._context.turn_rows
+        for count, job in enumerate(list(self._ready.values())):
+            if count and self._context.rows > budget:
+                return
+            self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
+            self._settle(job, self._work(job))
+
+    def _work(self, job: Job) -> Step:
+        kind = job.row["kind"]
+        if kind != "retention":
+            return _WORK[kind](self._context, self._catalogue, job)
+        self._forget_ended()
+        before = job.row["done"]
+        step = retention.step(self._context, job, self.producers_in_use)
+        self.producers_gone += job.row["done"] - before
+        return step
+
+    def _settle(self, job: Job, step: Step) -> None:
+        """Note how *job* stands after a slice."""
+        if step.state not in ("running", "waiting"):
+            self._end(job, step.state, step.text)
+            return
+        job.row["state"], job.row["text"] = step.state, step.text
+        self._store(job)
+        if step.wake_ms > self._context.now.ms:
+            del self._ready[job.id]
+            self._context.timers.at(step.wake_ms, partial(self._wake, job))
+
+    def _wake(self, job: Job) -> None:
+        if job.id in self.running:
+            self._ready[job.id] = job
+
+    def _end(self, job: Job, state: str, text: str) -> None:
+        now = self._context.now
+        job.row |= {"state": state, "text": text, "ended_us": now.wall_us, "ended_ms": now.ms}
+        self._store(job)
+        del self.running[job.id]
+        self._ready.pop(job.id, None)
+        self.ended[job.id] = job
+        while len(self.ended) > ENDED_MAX:
+            self._forget(next(iter(self.ended)))
+        if job.waiting is not None:
+            self._answer(job, *job.waiting)
+
+    def _answer(self, job: Job, connection: int, request_id: int) -> None:
+        done = job.row["done"]
+        if job.row["state"] == "done":
+            self._context.send(connection, Ok(request_id, {"messages": done}))
+            return
+        error = RequestError(
+            ErrorCode.CANCELLED, f"job {job.id} was cancelled after it had removed {done} messages"
+        )
+        answer = Error(request_id, error.code, error.error_class, 0, error.text)
+        self._context.send(connection, answer)
+
+    def _forget_ended(self) -> None:
+        """Forget those that ended an hour ago."""
+        limit_ms = self._context.now.ms - ENDED_KEPT_MS
+        for job in [job for job in self.ended.values() if job.row["ended_ms"] <= limit_ms]:
+            self._forget(job.id)
+
+    def _forget(self, job_id: int) -> None:
+        del self.ended[job_id]
+        self._context.tx.delete(keys.job(job_id))
+        self._context.wrote = True
+
+    def _store(self, job: Job) -> None:
+        """Write the row of *job* if it is another one: what waits writes nothing."""
+        row = pack(job.row)
+        if row != job.stored:
+            job.stored = row
+            rows.put(self._context.tx, keys.job(job.id), row)
+            self._context.wrote = True

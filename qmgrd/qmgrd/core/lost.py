@@ -1,0 +1,37 @@
+"""What was not persistent and is gone since a restart is removed; its arrivals are a range."""
+
+from itertools import islice
+
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Remove a slice. The cursor has a byte for each lane and priority that is done."""
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    left = min(SLICE_ROWS, context.turn_rows)
+    rows_max = context.rows + 4 * left
+    tx, first, before = context.tx, job.row["first"], job.row["before"]
+    for number in range(len(job.row["cursor"]), 2 * (keys.PRIORITY_TOP + 1)):
+        lane_, priority = divmod(number, keys.PRIORITY_TOP + 1)
+        start = keys.message(queue.id, lane_, priority, max(first, job.row.get("at", 0)))
+        found = list(islice(tx.scan(start, keys.message(queue.id, lane_, priority, before)), left))
+        for key, value in found:
+            job.count("examined")
+            if entries.decode(value).volatile:
+                context.rows += entries.body_rows(lane.remove(queue, tx, key, value))
+                job.count("done")
+            context.rows += 2
+            job.row["at"] = keys.place(key)[1] + 1
+            if context.rows >= rows_max:
+                return MORE  # Long messages have many rows.
+        left -= len(found)
+        if not left:
+            return MORE
+        job.row["cursor"], job.row["at"] = bytes(number + 1), 0
+    return DONE

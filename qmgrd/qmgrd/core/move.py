@@ -1,0 +1,190 @@
+"""A move: what arrived before it and is not leased goes to another queue, or a copy of it.
+
+    not selected                            stays
+    leased; as a copy there already         stays, counted as skipped
+    too long for the target; of dead        stays, counted as stayed
+    letters those of retry.py
+    the target takes nothing now            the job waits, with this message the next
+    else                                    goes, counted as done
+
+Each slice is atomic with the cursor, so nothing is lost or moved twice, whenever the queue manager
+stops. A full target is waited for, even one that has its oldest make room for puts.
+"""
+
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane, notes, retry
+from qmgrd.core.amount import amount
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.job import DONE, MORE, Job, Step
+from qmgrd.core.job_slice import next_rows
+from qmgrd.core.queue import Queue
+from qmgrd.core.selection import selection, value_of
+from qmgrd.core.selector import Selector
+from qmgrd.core.take import is_there
+from qmgrd.core.transfer import Copied, Place, copy, transfer
+
+TRY_AGAIN_MS = 1_000
+RATE_SLICES = 10  # in a second, of a job that is held to a rate
+LATE_MAX_MS = 1_000  # what a job that is late behind its rate may catch up with
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Move a slice."""
+    source = catalogue.by_id.get(job.row["queue_id"])
+    if source is None:
+        return Step("failed", f"queue {job.row['queue']} was deleted meanwhile")
+    if job.paced_ms > context.now.ms:
+        return Step(wake_ms=_ceil(job.paced_ms))
+    move = _Move(context, catalogue, job, source)
+    before = job.row["done"]
+    try:
+        found = move.run()
+    except RequestError as error:
+        if error.error_class is not ErrorClass.RETRY_LATER:
+            return Step("failed", error.text)
+        found = Step("waiting", error.text, context.now.ms + TRY_AGAIN_MS)
+    return _paced(context, job, found, job.row["done"] - before)
+
+
+def _paced(context: Context, job: Job, found: Step, moved: int) -> Step:
+    """Return *found*, put off until the rate allows more."""
+    rate, now_ms = job.row["rate"], context.now.ms
+    if not rate or not moved:
+        return found
+    job.paced_ms = max(job.paced_ms, now_ms - LATE_MAX_MS) + moved * 1_000 / rate
+    if found.state == "done":
+        return found
+    return found._replace(wake_ms=max(found.wake_ms, _ceil(job.paced_ms)))
+
+
+def _ceil(ms: float) -> int:
+    return -int(-ms // 1)
+
+
+class _Move:
+    """A slice of a move."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, job: Job, source: Queue) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._job = job
+        self._source = source
+        self._selector: Selector | None = selection(source, job.row["where"], b"", b"").selector
+        self._is_copy = job.row["kind"] == "copy"
+
+    def run(self) -> Step:
+        """Move what the slice has.
+
+        Raises:
+            RequestError: the target takes nothing now, or never again.
+        """
+        row, place = self._job.row, self._target()
+        left = self._quota()
+        found, last = next_rows(
+            self._context, self._job, keys.lane(self._source.id, keys.LANE_READY)
+        )
+        end = row["cursor"]
+        for key, value in found:
+            if not left:
+                row["cursor"] = key
+                return MORE
+            row["cursor"] = key  # Where it is to go on if the target takes no more.
+            left -= self._one(key, value, place)
+            if row["done"] and row["done"] == row["messages_max"]:
+                return DONE
+        row["cursor"] = end
+        return DONE if last else MORE
+
+    def _quota(self) -> int:
+        """Return how many messages may go in this slice."""
+        rate = self._job.row["rate"]
+        return max(rate // RATE_SLICES, 1) if rate else self._context.turn_rows
+
+    def _target(self) -> Place | None:
+        """Return where all go; None where each says so itself."""
+        name = self._job.row["target"]
+        if not name:
+            return None
+        place = Place(*self._catalogue.destination(name))
+        if place.queue is self._source:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{name} is the queue {self._source.name} itself now"
+            )
+        return place
+
+    def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
+        """Do what is to be done with a message; return whether it went."""
+        job, source, (priority, arrival) = self._job, self._source, keys.place(key)
+        if arrival >= job.row["before"]:
+            return False
+        if arrival in source.leases:
+            job.count("examined")
+            job.count("skipped")
+            return False
+        sound = entries.open_sound(self._context.tx, value)
+        if sound is None:
+            lane.set_aside(source, self._context.tx, key, value)
+            self._context.touch(source)
+            return False
+        if not is_there(source, sound.entry, arrival, self._context.now):
+            return False
+        if self._selector is not None and not self._selector.matches(
+            value_of(source, self._context.tx, sound.entry, sound.record, priority, arrival)
+        ):
+            job.count("examined")
+            return False
+        outcome = self._go(key, value, sound.entry, target)
+        job.count("examined")
+        job.count(outcome)
+        return outcome == "done"
+
+    def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place | None) -> str:
+        """Have a message go that is wanted; return what it is counted as."""
+        context, source, row = self._context, self._source, self._job.row
+        raw = notes.raw(context.tx, source.id, keys.place(key)[1]) if entry.noted else b""
+        expires_ms, note = entry.expires_ms, notes.decode(raw)
+        if retry.is_retry(row, note):
+            if "code" not in note or retry.retries(note) >= row["retries_max"]:
+                return "stayed"
+            target = target or retry.origin(self._catalogue, context.name, note)
+            raw = notes.encode(retry.note_after(note))
+            expires_ms = retry.expires_ms(note, context.now.ms)
+        if target is None or target.queue is source:
+            return "stayed"
+        size, limit = entries.record_bytes(entry), context.config.limits.message_max_bytes
+        if size > target.queue.longest(limit):
+            return "stayed"
+        _check_room(target.queue, size)
+        cap_ms = target.queue.bounds.expiry_max_ms
+        if cap_ms:
+            expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
+        if self._is_copy:
+            copied = copy(context, key, value, target, expires_ms=expires_ms, note=raw)
+            if copied is Copied.HELD:
+                raise _held(target.queue)
+            return "done" if copied is Copied.NEW else "skipped"
+        if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
+            raise _held(target.queue)
+        source.counters.moved += 1
+        return "done"
+
+
+def _check_room(queue: Queue, size: int) -> None:
+    if not queue.has_room(1, size):
+        raise RequestError(
+            ErrorCode.QUEUE_FULL,
+            f"queue {queue.name} is full: it holds {amount(queue.messages, 'message')} of at most "
+            f"{queue.bounds.depth_max}, {queue.counters.bytes} bytes of {queue.bounds.bytes_max}",
+            TRY_AGAIN_MS,
+        )
+
+
+def _held(queue: Queue) -> RequestError:
+    return RequestError(
+        ErrorCode.DUPLICATE_UNCOMMITTED,
+        f"a unit of work is about to put the same message on queue {queue.name}",
+        TRY_AGAIN_MS,
+    )

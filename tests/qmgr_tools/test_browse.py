@@ -1,0 +1,35 @@
+"""qmctl browse, against a real daemon."""
+
+import pytest
+
+from tests.qmgr_tools.conftest import Qmctl
+
+pytestmark = pytest.mark.process
+
+
+def bodies(qm: Qmctl, queue: str, *words: str) -> list[str]:
+    return [row["body"] for row in qm("browse", queue, *words, "-o", "json").lines]
+
+
+def test_messages_are_selected(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "red", "--header", "color=red", "--correlation-id", "c")
+    qm("put", queue, "blue", "--header", "color=blue", "--uid", "me.7")
+    assert bodies(qm, queue, "--where", "color = 'red'") == ["red"]
+    assert bodies(qm, queue, "--correlation-id", "c") == ["red"]
+    assert bodies(qm, queue, "--uid", "me.7") == ["blue"]
+    assert bodies(qm, queue, "--group-id", "00" * 24) == []
+    assert qm("browse", queue, "--uid", "me.7", "--where", "size = 1").code == 2
+
+
+def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "later", "--delay", "1h")
+    qm("put", queue, "now")
+    assert bodies(qm, queue) == ["now"]
+    assert bodies(qm, queue, "--delayed") == ["later"]
+
+
+def test_get_takes_what_it_selects(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "--lines", stdin=b"a\nbb\n")
+    assert qm("get", queue, "--where", "size = 2", "--body-only").out == "bb"
+    assert qm("get", queue, "--where", "size = 2").code == 7
+    assert bodies(qm, queue) == ["a"]

@@ -1,0 +1,34 @@
+"""qmctl dlq export, against a real daemon."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.qmgr_tools.conftest import Qmctl
+
+pytestmark = pytest.mark.process
+
+
+def test_export_has_all_of_each_and_no_file_is_replaced(
+    qm: Qmctl, bad: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "dead.jsonl"
+    ended = qm("dlq", "export", str(file), "--queue", bad)
+    assert (ended.code, ended.out) == (0, f"wrote 3 messages of {bad} to {file}\n")
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [base64.b64decode(row["body_base64"]) for row in found] == [b"a", b"bb", b"\xff"]
+    assert (found[1]["dead"]["reason"], found[1]["headers"]) == ("no-amount", {"n": 2})
+    assert [row["uid"] for row in found] == [
+        row["uid"] for row in qm("dlq", "ls", "--queue", bad, "-o", "json").json
+    ]
+    assert qm("dlq", "export", str(file), "--queue", bad).code == 1
+    assert len(file.read_text().splitlines()) == 3
+
+
+def test_export_takes_what_the_selector_says(qm: Qmctl, bad: str, tmp_path: Path) -> None:
+    file = tmp_path / "dead.jsonl"
+    words = ["dlq", "export", str(file), "--queue", bad, "--where", "n = 2", "-o", "json"]
+    assert qm(*words).json == {"queue": bad, "file": str(file), "messages": 1}
+    assert qm("dlq", "export", str(tmp_path / "no" / "x"), "--queue", bad).code == 1

@@ -1,0 +1,44 @@
+"""What operators ask of jobs, as it is answered; test_jobs.py and test_move.py have the rest."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+from tests.qmgrd.core.harness import Client
+
+
+def test_move_is_answered_at_once_with_its_row(app: Client) -> None:
+    app.ask(m.QueueCreate, "OLD")
+    app.put("Q", *[b"x"] * 2_000)
+    row = app.ask(m.QueueMove, "Q", "OLD", "size = 1", 1_500, 0)
+    assert (row["kind"], row["state"], row["total"], row["ended_us"]) == (
+        "move", "running", 2_000, None,
+    )  # fmt: skip
+    assert (row["where"], row["messages_max"], row["retries_max"]) == ("size = 1", 1_500, 3)
+    app.manager.rest()
+    assert app.ask(m.JobShow, row["job"])["done"] == 1_500
+
+
+def test_list_is_in_the_order_of_starts(app: Client) -> None:
+    app.ask(m.QueueCreate, "SHUT", {"put_inhibit": True})
+    app.put("Q", b"x")
+    waiting = app.ask(m.QueueMove, "Q", "SHUT")["job"]
+    app.ask(m.QueuePurge, "SHUT")
+    rows = app.ask(m.JobList)["jobs"]
+    assert [row["kind"] for row in rows] == ["move", "purge"]
+    assert rows[0]["job"] == waiting
+
+
+def test_refusal_says_what_is_wrong_and_what_to_do(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    said = []
+    for fields in (("Q", "Q"), ("Q", "@NYC"), ("@NYC", "Q"), ("Q", "", "", 0, 0, True)):
+        try:
+            app.ask(m.QueueMove, *fields)
+        except RequestError as error:
+            said.append(error.text)
+    assert said == [
+        "Q is the queue Q itself: what is moved there would be moved for ever; name another target",
+        "@NYC is filled by puts to remote queues such as QUEUE@NYC: name one of these",
+        "@NYC has numbered its messages: a move would leave holes; delete the link with its "
+        "messages instead",
+        "a copy needs a target: dead letters go back themselves",
+    ]

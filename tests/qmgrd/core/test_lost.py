@@ -1,0 +1,32 @@
+"""What was not persistent is removed after a restart, in slices; the rest stays."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import FLAG_NOT_PERSISTENT
+from qmgrd.core import keys
+from tests.qmgrd.core.harness import AnyStore, Client
+
+
+def test_what_is_not_persistent_is_swept_over_many_turns(store: AnyStore, app: Client) -> None:
+    app.put("Q", *[b"kept"] * 300)
+    for _ in range(2):
+        app.put("Q", *[b"lost"] * 700, flags=FLAG_NOT_PERSISTENT)
+    manager = app.manager
+    manager.restart()
+    slices = manager.rest()
+    assert slices >= 3
+    app = manager.connect()
+    assert app.bodies("Q") == [b"kept"] * 300
+    (row,) = [row for row in app.ask(m.JobList)["jobs"] if row["kind"] == "sweep"]
+    assert (row["state"], row["done"], row["queue"]) == ("done", 1_400, "Q")
+    assert len(manager.scan(keys.SPACE_MESSAGE)) == 300
+
+
+def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
+    app.put("Q", *[b"lost"] * 900, flags=FLAG_NOT_PERSISTENT)
+    manager = app.manager
+    manager.restart()
+    app = manager.connect()
+    app.ask(m.QueueDelete, "Q", True)
+    manager.rest()
+    assert {row["state"] for row in app.ask(m.JobList)["jobs"]} == {"done"}
+    assert manager.scan(keys.SPACE_MESSAGE) == []

@@ -1,0 +1,45 @@
+"""qmctl browse."""
+
+from typing import Annotated
+
+import typer
+
+from qmgr_tools import completion, message_text, output, selecting
+from qmgr_tools.command import Call, command
+
+BROWSED = 20
+
+Browsed = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", show_default=False, autocompletion=completion.browsable_queues,
+        help="A queue, or @MANAGER for what waits for a link.",
+    ),
+]  # fmt: skip
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+Delayed = Annotated[
+    bool, typer.Option("--delayed", help="Those that wait for their time, not those to be got.")
+]
+
+
+@command(message_text.JSON_KEYS)
+def browse(
+    call: Call, queue: Browsed, limit: Limit = BROWSED, where: selecting.Where = "",
+    correlation_id: selecting.CorrelationId = "", group_id: selecting.GroupId = "",
+    uid: selecting.GivenUid = None, delayed: Delayed = False,
+) -> None:  # fmt: skip
+    """List the next messages of a queue, and leave them where they are.
+
+    Examples:
+      qmctl browse ORDERS
+      qmctl browse ORDERS --where "priority > 4 AND customer = 'ann'"
+      qmctl browse ORDERS --limit 100 -o json
+    """
+    chosen = selecting.chosen(where, correlation_id, group_id, uid)
+    with call.client(f"browse {queue}", queue) as client:
+        found = list(client.browse(queue, limit, delayed=delayed, **chosen))
+    if call.is_json:
+        for message in found:
+            output.line(message_text.as_object(message))
+    else:
+        output.table(message_text.COLUMNS, map(message_text.as_row, found))

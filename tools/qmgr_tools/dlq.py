@@ -1,0 +1,200 @@
+"""qmctl dlq: ls, show, retry, drop."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qmgr_tools import completion, dlq_text, dry_run, job_run, option, output, preview, selecting
+from qmgr_tools import filter as filters
+from qmgr_tools.command import Call, command, confirm
+from qmgr_tools.failure import Exit, Failure, usage
+from qmgr_tools.humane import messages
+from qmgr_tools.queue import Yes
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
+LISTED_MAX = 100
+COLUMNS = dlq_text.COLUMNS
+SELECTORS = """\b
+A selector, as "dead_queue = 'ORDERS' AND dead_retries < 2", knows of dead
+letters dead_code, dead_reason, dead_text, dead_queue, dead_manager, dead_us,
+dead_failed, dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
+"""
+
+Queue = Annotated[
+    str,
+    typer.Option(
+        "--queue", metavar="QUEUE", autocompletion=completion.local_queues,
+        help="Or a backout queue.",
+    ),
+]  # fmt: skip
+Uid = Annotated[
+    str,
+    typer.Argument(
+        metavar="UID", show_default=False, help='Its identity, as "qmctl dlq ls" shows it.'
+    ),
+]
+Uids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[UID]...", show_default=False, help="Those of these identities."),
+]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")]
+
+
+@command(
+    SELECTORS + '\n\b\nJSON: an array of objects as of "qmctl browse", with\n' + dlq_text.JSON_KEYS
+)
+def ls(
+    call: Call, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
+    columns: filters.Columns = None, limit: Limit = LISTED_MAX,
+) -> None:  # fmt: skip
+    """List the dead letters: what could not be consumed, and why.
+
+    Examples:
+      qmctl dlq ls
+      qmctl dlq ls --where "dead_queue = 'ORDERS'"
+      qmctl dlq ls --queue ORDERS.BAD --columns uid,reason,text
+    """
+    shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
+    with call.client("list the dead letters", queue) as client:
+        found = list(client.browse(queue, limit, where=where))
+    if call.is_json:
+        output.document(list(map(dlq_text.as_object, found)))
+    else:
+        output.table(shown, map(dlq_text.as_row, found))
+
+
+@command('\b\nJSON: an object as of "qmctl browse", with\n' + dlq_text.JSON_KEYS)
+def show(call: Call, uid: Uid, queue: Queue = DEAD_LETTERS) -> None:
+    """Show a dead letter: why it is one, each of its failures, and the message.
+
+    Examples:
+      qmctl dlq show QM1.1700000000000001
+    """
+    wanted = option.uid(uid)
+    with call.client(f"show dead letter {uid}", queue) as client:
+        found = next(iter(client.browse(queue, 1, uid=wanted)), None)
+    if found is None:
+        raise Failure(
+            Exit.NOT_FOUND, f"cannot show dead letter {uid}", f"it is not on {queue}",
+            "see: qmctl dlq ls",
+        )  # fmt: skip
+    if call.is_json:
+        output.document(dlq_text.as_object(found))
+    else:
+        dlq_text.show(found)
+
+
+@command(
+    SELECTORS
+    + """
+The queue manager does it, as a job (see: qmctl job ls). Counts start anew, and the time that a
+message had left is what it lives from now on.
+
+\b
+JSON: the job at its end, as "qmctl job ls" gives it
+  with --dry-run: dry_run (true), queue, to, messages, leased, first (UIDs)
+"""
+)
+def retry(
+    call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
+    all_: All = False,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
+            help="Instead of the queue that each comes from.",
+        ),
+    ] = "",
+    max_retries: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=65_535, help="What went back so often stays."),
+    ] = 3,
+    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Send dead letters back to the queues that they come from.
+
+    Examples:
+      qmctl dlq retry QM1.1700000000000001
+      qmctl dlq retry --where "dead_queue = 'ORDERS'" --rate 10
+      qmctl dlq retry --all --to ORDERS.LATER --dry-run
+    """
+    selector = _selected("retry", uids or [], where, all_=all_)
+    with call.client(f"retry the dead letters of {queue}", queue) as client:
+        if dry:
+            tried = f"({selector}) AND " if selector else ""
+            tried += f"dead_code IS NOT NULL AND dead_retries < {max_retries}"
+            found = preview.preview(client, queue, tried, limit)
+            words = f"send {{messages}} from {queue} to {to or 'where each comes from'}"
+            preview.tell(call, found, {"queue": queue, "to": to or None}, words)
+            return
+        _check_there(client, queue, uids or [])
+        row = client.queue_move(
+            queue, to, where=selector, messages_max=limit, rate=rate, retries_max=max_retries
+        )
+        job_run.run(call, client, row, "sent back", detach=detach)
+
+
+@command(
+    SELECTORS
+    + """
+\b
+JSON: an object with queue and messages, how many were removed
+  with --dry-run: dry_run (true), queue, messages, leased, first (UIDs)
+"""
+)
+def drop(
+    call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
+    all_: All = False, yes: Yes = False, dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Remove dead letters for good; asks first.
+
+    Examples:
+      qmctl dlq drop QM1.1700000000000001
+      qmctl dlq drop --where "dead_code = 'MESSAGE_EXPIRED'" --dry-run
+    """
+    selector = _selected("drop", uids or [], where, all_=all_)
+    with call.client(f"drop dead letters of {queue}", queue) as client:
+        _check_there(client, queue, uids or [])
+        if dry or not yes:
+            found = preview.preview(client, queue, selector)
+            if dry:
+                words = f"remove {{messages}} from {queue}"
+                preview.tell(call, found, {"queue": queue}, words)
+                return
+            confirm(
+                queue, f"drop dead letters of {queue}", f"{messages(found.messages)} will be lost",
+                yes=yes,
+            )  # fmt: skip
+        count = client.queue_purge(queue, selector)["messages"]
+    if call.is_json:
+        output.document({"queue": queue, "messages": count})
+    else:
+        output.say(f"dropped {messages(count)} from {queue}")
+
+
+def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
+    """Return the selector of what was named, empty for all.
+
+    Raises:
+        Failure: USAGE, nothing was, or in two ways.
+    """
+    if bool(uids) + bool(where) + all_ != 1:
+        remedy = "name one or more UIDs, or a --where, or --all"
+        raise usage(f"cannot {verb} dead letters", "which ones is said in exactly one way", remedy)
+    return selecting.of_uids(uids) or where
+
+
+def _check_there(client: "Client", queue: str, uids: list[str]) -> None:
+    """Raise a Failure where one of *uids* is not on *queue*: nothing is done to the others then."""
+    for uid in uids:
+        if not list(client.browse(queue, 1, uid=option.uid(uid))):
+            why = f"{uid} is not there"
+            raise Failure(
+                Exit.NOT_FOUND, f"did nothing to the dead letters of {queue}", why,
+                "see: qmctl dlq ls",
+            )  # fmt: skip

@@ -1,0 +1,78 @@
+"""A job that a command began: watched until it ends, or left to itself."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_tools import output, progress
+from qmgr_tools.command import Call
+from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.humane import messages
+from qmgr_tools.job import with_times
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+POLL_FIRST_S, POLL_MAX_S = 0.02, 0.5
+Detach = Annotated[bool, typer.Option("--detach", help="Begin it, and do not wait for its end.")]
+Rate = Annotated[
+    int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="At most so many a second; 0 = any.")
+]
+Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most so many; 0 = all.")]
+
+
+def run(call: Call, client: "Client", row: dict[str, Any], done: str, *, detach: bool) -> None:
+    """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
+
+    Raises:
+        Failure: it failed, or somebody cancelled it.
+    """
+    job = row["job"]
+    if not detach:
+        row = _watched(client, row)
+    row = with_times(row)
+    if call.is_json:
+        output.document(row)
+    elif detach:
+        output.say(f"job {job} has begun; see: qmctl job show {job}")
+    elif row["state"] == "done":
+        output.say(_told(row, done))
+    if row["state"] in ("failed", "cancelled"):
+        why = row["text"] or "it was cancelled"
+        raise Failure(Exit.FAILED, f"job {job} {done} {messages(row['done'])}, then ended", why)
+
+
+def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a job at its end; Ctrl-C leaves it running."""
+    job, pause_s, shown = row["job"], POLL_FIRST_S, 0
+    limit = row.get("messages_max") or row["total"]
+    told = ""
+    try:
+        with progress.counted(f"job {job}", min(limit, row["total"])) as advance:
+            while row["ended_us"] is None:
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, POLL_MAX_S)
+                row = client.job_show(job)
+                advance(row["done"] - shown)
+                shown = row["done"]
+                if row["state"] == "waiting" and row["text"] != told:
+                    told = row["text"]
+                    output.note(f"job {job} waits: {told}")
+    except KeyboardInterrupt:
+        output.note(
+            f"job {job} goes on; look at it with: qmctl job show {job}; "
+            f"end it with: qmctl job cancel {job}"
+        )
+        raise
+    return row
+
+
+def _told(row: dict[str, Any], done: str) -> str:
+    to = f" to {row['target']}" if row["target"] else ""
+    words = f"{done} {messages(row['done'])} from {row['queue']}{to}"
+    if row["skipped"]:
+        words += f"; {row['skipped']:,} skipped: leased, or there already"
+    if row["stayed"]:
+        words += f"; {row['stayed']:,} stayed: they could not go"
+    return words

@@ -1,0 +1,83 @@
+"""qmctl move, copy."""
+
+from typing import Annotated
+
+import typer
+
+from qmgr_tools import completion, dry_run, job_run, preview, selecting
+from qmgr_tools.command import Call, command
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="FROM", show_default=False, autocompletion=completion.local_queues,
+        help="A queue of this queue manager.",
+    ),
+]  # fmt: skip
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TO", show_default=False, autocompletion=completion.definitions,
+        help="NAME, or NAME@MANAGER for one of another queue manager.",
+    ),
+]  # fmt: skip
+MORE_HELP = (
+    selecting.HELP
+    + """
+The queue manager does it, as a job: it goes on when this command ends, and after a restart. Where
+the other queue is full it waits. What is leased stays.
+
+\b
+JSON: the job at its end, as "qmctl job ls" gives it
+  with --dry-run: dry_run (true), from, to, messages, leased, first (UIDs)
+"""
+)
+
+
+@command(MORE_HELP)
+def move(
+    call: Call, source: Source, target: Target, where: selecting.Where = "",
+    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Move messages from a queue to another, in their order, each with its UID.
+
+    Examples:
+      qmctl move ORDERS ORDERS.OLD
+      qmctl move ORDERS PARIS --where "city = 'Paris'" --dry-run
+      qmctl move ORDERS ORDERS@NYC --limit 1000 --rate 50
+    """
+    _start(call, source, target, where, limit, rate, detach=detach, dry=dry, is_copy=False)
+
+
+@command(MORE_HELP)
+def copy(
+    call: Call, source: Source, target: Target, where: selecting.Where = "",
+    limit: job_run.Limit = 0, rate: job_run.Rate = 0, detach: job_run.Detach = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Copy messages of a queue to another, each with its UID; those there already are skipped.
+
+    Examples:
+      qmctl copy ORDERS ORDERS.TEST --limit 100
+      qmctl copy ORDERS AUDIT --where 'size > 100000' --detach
+    """
+    _start(call, source, target, where, limit, rate, detach=detach, dry=dry, is_copy=True)
+
+
+def _start(
+    call: Call, source: str, target: str, where: str, limit: int, rate: int, *, detach: bool,
+    dry: bool, is_copy: bool,
+) -> None:  # fmt: skip
+    verb, done = ("copy", "copied") if is_copy else ("move", "moved")
+    with call.client(f"{verb} from {source} to {target}", source) as client:
+        if dry:
+            found = preview.preview(client, source, where, limit)
+            client.queue_show(target)  # which says if it is not there
+            words = f"{verb} {{messages}} from {source} to {target}"
+            preview.tell(call, found, {"from": source, "to": target}, words)
+            return
+        row = client.queue_move(
+            source, target, where=where, messages_max=limit, rate=rate, copy=is_copy, retries_max=0
+        )
+        job_run.run(call, client, row, done, detach=detach)

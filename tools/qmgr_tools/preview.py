@@ -1,0 +1,56 @@
+"""How many messages a selector is about, and the first few of them: what --dry-run tells."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from qmgr_tools import message_text, output, progress
+from qmgr_tools.command import Call
+from qmgr_tools.humane import messages
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+    from qmgr_client.message import Message
+
+SHOWN = 5
+
+
+class Preview(NamedTuple):
+    """What a command would be about."""
+
+    messages: int  # that could go now
+    leased: int  # of those selected: they would stay
+    first: "list[Message]"
+
+
+def preview(client: "Client", queue: str, where: str, limit: int = 0) -> Preview:
+    """Count what *where* selects on *queue*, up to *limit* (0: all); changes nothing."""
+    if not where:
+        row = client.queue_show(queue)
+        first = [message for message in client.browse(queue, SHOWN) if not message.leased]
+        ready = int(row.get("ready", 0))
+        return Preview(min(ready, limit or ready), int(row.get("leased", 0)), first)
+    count = leased = 0
+    first = []
+    with progress.spinner(f"looking at {queue}"):
+        for message in client.browse(queue, where=where):
+            if message.leased:
+                leased += 1
+                continue
+            count += 1
+            if len(first) < SHOWN:
+                first.append(message)
+            if count == limit:
+                break
+    return Preview(count, leased, first)
+
+
+def tell(call: Call, found: Preview, facts: dict[str, Any], words: str) -> None:
+    """Print what *words*, as in "move {messages} from A to B", would be about."""
+    if call.is_json:
+        first = [None if message.uid is None else str(message.uid) for message in found.first]
+        counts = {"messages": found.messages, "leased": found.leased, "first": first}
+        output.document({"dry_run": True} | facts | counts)
+        return
+    stay = f"; {found.leased} leased would stay" if found.leased else ""
+    output.say(f"would {words.format(messages=messages(found.messages))}{stay}; nothing is changed")
+    if found.first:
+        output.table(message_text.COLUMNS, map(message_text.as_row, found.first))
