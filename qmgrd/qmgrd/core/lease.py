@@ -48,9 +48,9 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("again", "at_end", "connection", "credit_bytes", "credit_messages", "heads", "is_get",
-                 "lease_ms", "lessee", "open", "prefix", "queue", "request_id", "selector", "timer",
-                 "wait_over")  # fmt: skip
+    __slots__ = ("again", "at_end", "connection", "credit_bytes", "credit_messages", "heads",
+                 "is_get", "lease_ms", "lessee", "open", "prefix", "queue", "request_id",
+                 "selector", "timer", "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,

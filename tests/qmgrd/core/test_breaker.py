@@ -92,9 +92,10 @@ def down(app: Client) -> Client:
 def test_nothing_is_handed_out_while_it_is_open(down: Client) -> None:
     """To gets, consumers, and those who select, alike; and no turn is spent."""
     assert down.get("Q") == []
-    for selecting in ({}, {"correlation_id": b"c"}, {"where": "priority = 4"}):
-        assert down.ask(m.Get, *m.Get(0, "Q", **selecting)[1:]) is None  # type: ignore[arg-type]
-        down.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, **selecting)[1:])  # type: ignore[arg-type]
+    ways: list[dict[str, Any]] = [{}, {"correlation_id": b"c"}, {"where": "priority = 4"}]
+    for selecting in ways:
+        assert down.ask(m.Get, *m.Get(0, "Q", **selecting)[1:]) is None
+        down.ask(m.Consume, *m.Consume(0, "Q", 10, 1 << 20, 0, **selecting)[1:])
     assert down.manager.rest() <= 1
     down.manager.turn(4_000)
     assert down.delivered() == []

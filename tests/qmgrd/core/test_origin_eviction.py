@@ -10,8 +10,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
-from qmgrd.core.job import RETENTION_PERIOD_MS
 from qmgrd.core.origin_eviction import LOOKED_AT_MAX, TARGETS_MAX
+from qmgrd.core.retention import RETENTION_PERIOD_MS
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 

@@ -60,9 +60,12 @@ def test_expired_message_is_not_had_even_before_it_is_swept_G12(app: Client) -> 
     kept = manager.turns.broker.sweep.run
     manager.turns.broker.sweep.run = lambda: None  # type: ignore[method-assign]
     assert app.bodies("Q") == [b"long"]
-    for name, value in (("correlation_id", b"c"), ("group_id", b"g" * 24), ("uid", uid),
-                        ("where", "expiry > 0 and correlation_id = 'c'")):  # fmt: skip
-        assert app.ask(m.Get, *m.Get(0, "Q", **{name: value})[1:]) is None, name
+    selections: list[dict[str, Any]] = [
+        {"correlation_id": b"c"}, {"group_id": b"g" * 24}, {"uid": uid},
+        {"where": "correlation_id = 'c'"},
+    ]  # fmt: skip
+    for fields in selections:
+        assert app.ask(m.Get, *m.Get(0, "Q", **fields)[1:]) is None
     assert [x.body for x in app.get("Q", 9)] == [b"long"]
     manager.turns.broker.sweep.run = kept  # type: ignore[method-assign]
     sweep(manager)
@@ -468,6 +471,40 @@ def test_leased_ones_are_lost_too_and_so_are_those_on_their_way(
     assert app.bodies("Q") == []
     app.manager.rest()
     assert counts(app, "@NYC") == (1, 0, 0, 1)
+
+
+def test_long_ones_are_swept_in_bounded_slices(manager: Manager, app: Client) -> None:
+    for _ in range(12):
+        app.put("Q", bytes(1_000_000), flags=VOLATILE)  # 250 rows each
+    manager.crash()
+    turns = 0
+    while manager.turns.wanted:
+        manager.turn()
+        turns += 1
+        assert manager.turns.broker.context.rows < 6 * SLICE_ROWS
+    assert turns >= 2
+    assert manager.scan(keys.SPACE_BODY) == []
+
+
+def test_purge_and_what_was_lost_with_a_restart(manager: Manager, app: Client) -> None:
+    """Each is counted once."""
+    app.put("Q", *[b"v"] * 1_200, flags=VOLATILE)
+    app.put("Q", b"1")
+    manager.crash()
+    app = manager.connect()
+    assert app.ask(m.QueuePurge, "Q") == {"messages": 1}
+    manager.rest()
+    assert counts(app) == (0, 0, 0, 1_200)
+
+
+def test_purge_takes_what_waits_for_its_time_and_leaves_no_row(
+    store: AnyStore, app: Client
+) -> None:
+    app.put("Q", *[b"x"] * 700, expiry_ms=1_000)
+    app.put("Q", *[b"x"] * 700, delay_ms=1_000, correlation_id=b"c")
+    assert app.ask(m.QueuePurge, "Q") == {"messages": 1_400}
+    assert counts(app) == (0, 0, 0, 0)
+    assert scheduled(app.manager) == 0
 
 
 # -- remembered UIDs
