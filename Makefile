@@ -73,7 +73,7 @@ docs: setup ## the site in build/site; fails on what leads nowhere
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
 
-bench: setup ## beside its peers, then alone, 30 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
+bench: setup ## beside its peers, then alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
 	@$(BIN)/python -m qmgr_tools.bench \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(PEERS),--peers $(PEERS)) \
 	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCALE),--scale $(SCALE))

@@ -81,11 +81,11 @@ def _scan(
         if arrival in leases:
             continue
         length = len(value)
-        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, correlation,
+        (flags, target, delivered, failed, put_us, expires, due_ms, checksum, origin, correlation,
          group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
         more, tail = 0, b""
         if (
-            flags or target or group or expires_ms
+            flags or target or group or expires
             or length != _LEAST_BYTES + correlation + envelope + body + origin
             or crc32(value[_SUMMED_AT:]) != checksum
         ):  # fmt: skip

@@ -38,6 +38,17 @@ def test_bench_in_words(qm: Qmctl) -> None:
     assert "put, until got" not in facts
 
 
+@pytest.mark.parametrize("mode", ["put", "putget"])
+def test_puts_in_units_of_work_are_counted_one_by_one(mode: str, qm: Qmctl) -> None:
+    words = ["--unit", "7", "--inflight", "20", "--size", "64"]
+    row = qm("bench", mode, *words, "--count", "300", "-o", "json").json
+    assert (row["messages"], row["unit"], row["inflight"]) == (300, 7, 14)
+    assert sum(messages for _, messages in row["put"]["buckets"]) == 300
+    said = qm("bench", mode, *words, "--count", "30")
+    assert "1 producer with 14 in flight" in said.out
+    assert ", in units of 7\n" in said.out
+
+
 def test_time_ends_a_bench(qm: Qmctl) -> None:
     assert qm("bench", "put", "--duration", "100 ms", "-o", "json").json["messages"] > 0
 
@@ -47,6 +58,9 @@ def test_time_ends_a_bench(qm: Qmctl) -> None:
     [
         (["put", "--inflight", "5000"], 2, "--inflight 5000 is too many"),
         (["put", "--inflight", "4096", "--size", "1 MiB"], 2, "a window of 16777216 bytes"),
+        (["put", "--unit", "300"], 2, "--inflight 256 lets no such unit leave"),
+        (["putget", "--unit", "2", "--rate", "5"], 2, "--unit and --rate do not go together"),
+        (["put", "--unit", "2001", "--inflight", "2001"], 1, "would hold 2001 messages, at most"),
         (["put", "--size", "much"], 2, "invalid value for '--size'"),
         (["put", "--queue", "a/b"], 2, "NAME_INVALID"),
         (["put", "--size", "5 MiB", "--inflight", "1"], 1, "at most 4194304"),

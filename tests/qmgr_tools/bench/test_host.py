@@ -34,6 +34,15 @@ def test_backlog_survives_a_stop_and_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_time_of_one_that_waits_has_all_that_it_did(tmp_path: Path) -> None:
+    with Host(tmp_path) as host:
+        for _ in range(20):
+            before_ns = host.idle_cpu_ns()
+            host.ask(m.Status)
+            assert host.idle_cpu_ns() > before_ns
+
+
+@pytest.mark.process
 def test_host_that_cannot_start_says_where_its_log_is(tmp_path: Path) -> None:
     host = Host(tmp_path, "no name")
     with pytest.raises(LoadFailed, match="qmgrd no name ended with code 2: "):

@@ -188,7 +188,7 @@ def parse(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> ar
         description="qmgrd beside the durable servers that are installed here, on equal work; "
         f"then by itself:\n\n{rows}",
         epilog="ROWS, PEERS, SECONDS and SCALE in the environment do as the options. All of it "
-        "takes\nabout 30 minutes and 8 GiB; Ctrl-C ends it and keeps what there is.\n\n"
+        "takes\nabout 35 minutes and 8 GiB; Ctrl-C ends it and keeps what there is.\n\n"
         "examples:\n"
         "  python -m qmgr_tools.bench --rows W1b W4 --peers redis\n"
         "  ROWS=10M,START SCALE=0.1 python -m qmgr_tools.bench",

@@ -72,6 +72,13 @@ OneAFrame = Annotated[
         "--one-a-frame/--coalesce", help="Whether puts that leave together share a frame."
     ),
 ]
+Unit = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, show_default=False,
+        help="Put in units of work of so many; each put is answered by its commit.",
+    ),
+]  # fmt: skip
 Same = Annotated[bool, typer.Option("--same/--vary", help="Whether all bodies are the same.")]
 Priority = Annotated[
     int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
@@ -97,7 +104,7 @@ JSON: an object with
     p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
     buckets: a list of [from_ms, messages], each up to 1 % wide
   daemon_cpu_us, generator_cpu_us         processor time a message
-  size_bytes, producers, inflight, rate, consumers, prefetch, one_a_frame,
+  size_bytes, producers, inflight, unit, rate, consumers, prefetch, one_a_frame,
   same, priority
 What was not measured is null."""
 
@@ -106,18 +113,20 @@ What was not measured is null."""
 def put(
     call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
     size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
-    one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
+    unit: Unit = 0, one_a_frame: OneAFrame = False, same: Same = False,
+    priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
     """Measure puts: each producer keeps its window full, or all keep to a rate.
 
     Examples:
       qmctl bench put --duration 10s --producers 16 --inflight 64
       qmctl bench put --rate 5000 --size 1KiB -o json
+      qmctl bench put --unit 100 --inflight 1000
     """
     _measure(
         call, mode="put", queue=queue, count=count, seconds=seconds, size=size, same=same,
-        producers=producers, inflight=inflight, rate=rate, one_a_frame=one_a_frame,
-        priority=priority,
+        producers=producers, inflight=inflight, rate=rate, unit=unit,
+        one_a_frame=one_a_frame, priority=priority,
     )  # fmt: skip
 
 
@@ -143,8 +152,8 @@ def get(
 def putget(
     call: Call, queue: QueueName = QUEUE, count: Count = None, seconds: Seconds = 5.0,
     size: Size = 256, producers: Producers = 1, inflight: Inflight = 256, rate: Rate = None,
-    consumers: Consumers = 1, prefetch: Prefetch = 256, one_a_frame: OneAFrame = False,
-    same: Same = False, priority: Priority = PRIORITY_DEFAULT,
+    consumers: Consumers = 1, prefetch: Prefetch = 256, unit: Unit = 0,
+    one_a_frame: OneAFrame = False, same: Same = False, priority: Priority = PRIORITY_DEFAULT,
 ) -> None:  # fmt: skip
     """Measure puts and, at the same time, consumers that acknowledge each message.
 
@@ -155,7 +164,7 @@ def putget(
     _measure(
         call, mode="putget", queue=queue, count=count, seconds=seconds, size=size, same=same,
         producers=producers, inflight=inflight, rate=rate, consumers=consumers, prefetch=prefetch,
-        one_a_frame=one_a_frame, priority=priority,
+        unit=unit, one_a_frame=one_a_frame, priority=priority,
     )  # fmt: skip
 
 
@@ -208,6 +217,8 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
         if number := row[f"{noun}s"]:
             windows.append(f"{humane.counted(number, noun)} with {window}")
     words["work"] = f"{row['size_bytes']} B, " + ", ".join(windows)
+    if row["unit"]:
+        words["work"] += f", in units of {row['unit']:,}"
     if row["rate"]:
         words["work"] += f", {row['rate']:,g} puts a second"
     words["messages_per_second"] = f"{row['messages_per_second']:,}"

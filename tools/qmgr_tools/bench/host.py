@@ -128,6 +128,12 @@ class Host:
             return int(self._proc("schedstat").split()[0])
         return round(self.cpu_s() * 1e9)
 
+    def idle_cpu_ns(self) -> int:
+        """Return the same, once it waits: what a thread does now is not in its time yet."""
+        while self._proc("stat").rpartition(")")[2].split()[0] == "R":
+            os.sched_yield()
+        return self.cpu_ns()
+
     def memory(self) -> Memory:
         """Return what of it lies in memory now."""
         return Memory.of(self._proc("status"))

@@ -9,8 +9,9 @@ from qmgr_client.client_name import client_name
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import humane
-from qmgr_tools.bench.load import NS_PER_MS, Latency, Load, Outcome, Plan
+from qmgr_tools.bench.load import NS_PER_MS, Latency, Load, Outcome, Plan, Sender
 from qmgr_tools.bench.qmgr import QmgrReceiver, QmgrSender, Wire, bodies, records
+from qmgr_tools.bench.unit_sender import UnitSender
 from qmgr_tools.failure import Exit, Failure, usage
 
 NAME = client_name("qmctl.bench")
@@ -36,6 +37,12 @@ class Work:
     consumers: int = 0
     prefetch: int = 0
     rate: float | None = None
+    unit: int = 0  # messages of a unit of work that they are put in; 0 = without
+
+    @property
+    def window(self) -> int:
+        """Puts of a producer without an answer: whole units."""
+        return self.inflight // self.unit * self.unit if self.unit else self.inflight
 
 
 def measure(address: str, work: Work) -> dict[str, Any]:
@@ -54,18 +61,21 @@ def measure(address: str, work: Work) -> dict[str, Any]:
         def wire(role: str) -> Wire:
             return sockets.enter_context(Wire(address, f"{NAME}.{role}"))
 
-        senders = [
-            QmgrSender(wire(f"producer.{i}"), work.queue, pool, coalesce=not work.one_a_frame)
-            for i in range(work.producers)
-        ]
+        senders = [_sender(wire(f"producer.{i}"), work, pool) for i in range(work.producers)]
         receivers = [
             QmgrReceiver(wire(f"consumer.{i}"), work.queue, work.prefetch)
             for i in range(work.consumers)
         ]
         before_ms = _cpu_ms(address)
-        plan = Plan(work.inflight, work.seconds, work.count or 0, work.rate or 0)
+        plan = Plan(work.window, work.seconds, work.count or 0, work.rate or 0)
         outcome = Load(plan, senders, *receivers).run()
         return _measured(work, outcome, _cpu_ms(address) - before_ms)
+
+
+def _sender(wire: Wire, work: Work, pool: list[bytes]) -> Sender:
+    if work.unit:
+        return UnitSender(wire, work.queue, pool, work.unit)
+    return QmgrSender(wire, work.queue, pool, coalesce=not work.one_a_frame)
 
 
 @contextmanager
@@ -76,6 +86,7 @@ def _empty_queue(address: str, work: Work) -> Iterator[None]:
         Failure: REFUSED, somebody's messages are on it; USAGE, windows that are not granted.
     """
     with Wire(address, NAME) as control:
+        _check_unit(work)
         _check_window(control.welcome, work)
         try:
             row, existed = control.ask(m.QueueShow, work.queue), True
@@ -104,6 +115,17 @@ def _check_queue(queue: str, row: dict[str, Any]) -> None:
         return
     hint = "give another --queue; it is made and deleted again"
     raise Failure(Exit.REFUSED, f"cannot measure on {queue}", why, hint)
+
+
+def _check_unit(work: Work) -> None:
+    if not work.unit:
+        return
+    if work.rate:
+        why = "puts that leave one by one, each at its time, make no units"
+        raise usage("--unit and --rate do not go together", why, "leave one out")
+    if work.unit > work.inflight:
+        why = f"--inflight {work.inflight} lets no such unit leave"
+        raise usage(f"--unit {work.unit} is too many", why, f"say --inflight {work.unit}, or more")
 
 
 def _check_window(welcome: m.Welcome, work: Work) -> None:
@@ -149,7 +171,8 @@ def _measured(work: Work, outcome: Outcome, cpu_ms: int) -> dict[str, Any]:
         ),
         "size_bytes": work.size,
         "producers": work.producers or None,
-        "inflight": work.inflight or None,
+        "inflight": work.window or None,
+        "unit": work.unit or None,
         "rate": work.rate,
         "consumers": work.consumers or None,
         "prefetch": work.prefetch or None,

@@ -12,9 +12,13 @@ from typing import Any
 
 from qmgr_tools.bench.compare import disk_sync_ms
 from qmgr_tools.bench.own.big import big
+from qmgr_tools.bench.own.correlation import correlation
 from qmgr_tools.bench.own.depth import start, ten_million
 from qmgr_tools.bench.own.dup import dup
+from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.link import link
+from qmgr_tools.bench.own.selecting import select
+from qmgr_tools.bench.own.unit import unit
 from qmgr_tools.bench.own.wide import c1000
 from qmgr_tools.bench.setting import Setting
 from qmgr_tools.bench.target import Result
@@ -39,6 +43,10 @@ OWN_ROWS = {
     "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
     "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
     "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
+    "UNIT": OwnRow("units of work of 1, 10 and 100 messages", unit, 6, 15),
+    "CORR": OwnRow("get by correlation id, at depth 100 to 1,000,000", correlation, 1, 30),
+    "EXPIRY": OwnRow("1,000,000 messages expire at one moment", expiry, 1, 180),
+    "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
 }
 
 
