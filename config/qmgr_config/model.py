@@ -247,6 +247,9 @@ class Link(Section):
     redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
     """The longest such wait, in ms; not below redial_min_ms."""
 
+    deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
+    """How often the receiver has what it cannot store come again; 0: until it can."""
+
     @field_validator("redial_max_ms")
     @classmethod
     def _redial_waits_are_in_order(cls, redial_max_ms: int, info: ValidationInfo) -> int:

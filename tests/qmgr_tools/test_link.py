@@ -14,6 +14,10 @@ KEYS = {
     "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
     "blocked_uid", "blocked_queue", "blocked_behind",
 }  # fmt: skip
+INBOUND_KEYS = {
+    "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
+    "tries_left", "error",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -51,11 +55,37 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
     header, shown = qm("link", "ls").out.splitlines()  # None leads from here.
     assert header.startswith("FROM\tCOMMIT ID\t")
-    assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}")
+    assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}\t")
     assert qm("link", "ls", "--sort", "link").out == f"{header}\n{shown}\n"
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     stopped = at("link", "stop", peer.name).out
     assert stopped.startswith(f"link {peer.name} is stopped; ")
+
+
+def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
+    at: Qmctl, qm: Qmctl, queue: str, peer: Daemon
+) -> None:
+    at("link", "create", peer.name, peer.tcp, "--stopped")
+    at("queue", "create", f"{queue}.NONE@{peer.name}")
+    at("put", f"{queue}.NONE@{peer.name}", "x")
+    at("link", "start", peer.name)
+    while at("link", "show", peer.name, "-o", "json").json["state"] != "blocked":
+        time.sleep(0.02)
+    there = qm("link", "show", "OWN", "-o", "json").json
+    assert set(there) == {"inbound"}
+    (row,) = there["inbound"]
+    assert (row["blocked_id"], row["blocked_queue"]) == (1, f"{queue}.NONE")
+    assert row["tries_left"] is None
+    assert row["error"].startswith("QUEUE_UNKNOWN: ")
+    assert set(row) == INBOUND_KEYS
+    help_text = qm("link", "ls", "--help").out
+    assert [key for key in INBOUND_KEYS if key not in help_text] == []
+    header, shown = qm("link", "show", "OWN").out.splitlines()
+    assert "BLOCKED AT\tBOUND FOR\tTRIES LEFT\t" in header
+    assert f"\t1\t{queue}.NONE\t\t" in shown
+    both = at("link", "show", peer.name, "-o", "json").json
+    assert set(both) == KEYS | {"inbound"}
+    assert both["inbound"] == []
 
 
 def test_list_and_show_are_tables(at: Qmctl) -> None:

@@ -118,17 +118,19 @@ def test_links_of_both_directions_have_rates() -> None:
             inbound=[
                 {"peer": "EWR", "stream": "aa", "commit_id": commit_id},
                 {"peer": "JFK", "stream": "bb", "commit_id": 0},
+                {"peer": "EWR", "stream": "cc", "commit_id": 0, "blocked_id": 1},
             ],
             connections=[{"connection": 4, "kind": "inbound", "name": "EWR", "address": "h:1"}],
         )
 
     model = Model()
     model.take(at(0, 10, 100))
-    out, there, away = model.take(at(2_000, 30, 106)).rows["links"]
+    out, there, away, held = model.take(at(2_000, 30, 106)).rows["links"]
     assert (out["direction"], out["rate"], out["key"]) == ("out", 10.0, "out HUB")
     assert (there["link"], there["direction"], there["state"]) == ("EWR", "in", "up")
     assert (there["rate"], there["addresses"]) == (3.0, ["h:1"])
     assert (away["state"], away["addresses"]) == ("away", [])
+    assert held["state"] == "blocked"
 
 
 def test_what_is_told_is_not_changed() -> None:

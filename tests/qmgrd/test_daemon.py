@@ -5,7 +5,7 @@ import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd import daemon as daemons
 from qmgrd.core.kv import StoreFailed
@@ -524,6 +526,93 @@ async def test_link_carries_messages_between_daemons(tmp_path: Path) -> None:
         assert await there.bodies("F") == [b"%d" % i for i in range(100)]
         for wire in (here, there):
             await wire.close()
+
+
+async def test_message_for_no_queue_there_stays_and_is_delivered_once_there_is_one_G8(
+    tmp_path: Path,
+) -> None:
+    """Over a restart of the sender, too."""
+    async with far(tmp_path) as b:
+        async with near(tmp_path) as a:
+            here, there = await Wire.connect(a.address), await Wire.connect(b.address)
+            await set_up(here, there)
+            row = await blocked(here)
+            assert row["error"].startswith("QUEUE_UNKNOWN: B says: queue NONE does not exist here")
+            assert (row["blocked_queue"], row["blocked_behind"]) == ("NONE", 5)
+            await here.close()
+        async with near(tmp_path) as a:
+            here = await Wire.connect(a.address)
+            await blocked(here)
+            await there.ask(m.QueueCreate, "NONE")
+            assert await go_on(here) == 1
+            assert await there.bodies("NONE") == [b"lost"]
+            assert await there.bodies("F") == [b"%d" % i for i in range(5)]
+            assert await there.bodies("SYSTEM.DEAD.LETTERS") == []
+            await here.close()
+        await there.close()
+
+
+async def test_message_for_no_queue_there_is_given_up_after_n_tries_G18(tmp_path: Path) -> None:
+    """And is a dead letter over a restart of the receiver; what is behind it goes on."""
+    async with near(tmp_path) as a:
+        here = await Wire.connect(a.address)
+        async with far(tmp_path, link={"deliver_retries": 3}) as b:
+            there = await Wire.connect(b.address)
+            await set_up(here, there)
+            assert await go_on(here) == 3
+            await there.close()
+        async with far(tmp_path) as b:
+            there = await Wire.connect(b.address)
+            (item,) = (await there.ask(m.Browse, "SYSTEM.DEAD.LETTERS"))["items"]
+            behind = item[m.DELIVERY_BYTES :]
+            size = records.size_of(behind)
+            assert records.decode(behind[:size]).body == b"lost"
+            note = unpack(behind[size:])
+            assert (note["code"], note["queue"]) == (ErrorCode.QUEUE_UNKNOWN, "NONE")
+            assert (note["manager"], note["failed"]) == ("B", 3)
+            assert await there.bodies("F") == [b"%d" % i for i in range(5)]
+            await there.close()
+        await here.close()
+
+
+def near(tmp_path: Path) -> AbstractAsyncContextManager[Running]:
+    (tmp_path / "a").mkdir(exist_ok=True)
+    return running(tmp_path / "a", queue_manager={"name": "A"})
+
+
+def far(tmp_path: Path, **sections: Any) -> AbstractAsyncContextManager[Running]:
+    (tmp_path / "b").mkdir(exist_ok=True)
+    return running(tmp_path / "b", queue_manager={"name": "B"}, **sections)
+
+
+async def set_up(here: Wire, there: Wire) -> None:
+    """Link A to B, and put a message there for a queue that is none, then others for one."""
+    address = next(x for x in (await there.ask(m.Status))["listening"] if x.startswith("unix:"))
+    await there.ask(m.QueueCreate, "F")
+    await here.ask(m.LinkCreate, "B", {"addresses": [address], "stopped": True})
+    for name in ("F@B", "NONE@B"):
+        await here.ask(m.QueueCreate, name)
+    await here.put(ID, "NONE@B", record(b"lost"))
+    await here.put(b"Q" * 16, "F@B", *(record(b"%d" % i) for i in range(5)))
+    await here.ask(m.LinkStart, "B")
+
+
+async def blocked(wire: Wire) -> dict[str, Any]:
+    """Return the row of the link to B once it is blocked."""
+    while (row := await wire.ask(m.LinkShow, "B"))["state"] != "blocked":
+        await asyncio.sleep(0)
+    return dict(row)
+
+
+async def go_on(wire: Wire) -> int:
+    """Have a blocked link try at once until nothing waits on it; return how often it had to."""
+    tries = 0
+    while (row := await wire.ask(m.LinkShow, "B"))["waiting"]:
+        if row["state"] == "blocked":
+            await wire.ask(m.LinkStart, "B")  # By itself it would in 10 s.
+            tries += 1
+        await asyncio.sleep(0)
+    return tries
 
 
 @pytest.mark.parametrize("address", ["a..b:1", "unix:/nul\0"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, output, watch
+from qmgr_tools import completion, dry_run, inbound, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -44,13 +44,6 @@ Peer = Annotated[
 ]  # fmt: skip
 
 
-def _ends(digits: object) -> str:
-    """Return the ends of a long number, enough for people to tell two of them apart."""
-    text = output.plain(digits)
-    return text if len(text) <= ENDS_MAX else f"{text[:8]}…{text[-4:]}"
-
-
-ENDS_MAX = 13
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 COLUMNS = (
@@ -74,13 +67,6 @@ COLUMNS = (
     output.long_text("error"),
 )
 LISTED = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
-INBOUND = (
-    output.text("peer", "FROM"),
-    output.count("commit_id"),
-    output.count("ahead"),
-    output.count("duplicates"),
-    output.Column("stream", "STREAM", _ends),
-)
 
 
 @command()
@@ -167,7 +153,10 @@ def ls(
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
       inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream
+                duplicates, stream; and of the first message that cannot be
+                stored: blocked_id, blocked_queue, tries_left (until it goes
+                to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
+      inbound_count   how many there are; inbound has at most 1,000
 
     Examples:
       qmctl link ls
@@ -178,8 +167,8 @@ def ls(
 
     def ask(client: "Client") -> dict[str, Any]:
         found = client.link_list()
-        inbound = [] if where else found["inbound"]
-        return found | {"links": listing.rows(found["links"]), "inbound": inbound}
+        leading_here = [] if where else found["inbound"]
+        return found | {"links": listing.rows(found["links"]), "inbound": leading_here}
 
     watch.follow(call, "list the links", ask, partial(_list, listing))
 
@@ -187,15 +176,16 @@ def ls(
 def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
     if found["links"] or not found["inbound"]:
         listing.show(found["links"])
-    if found["links"] and found["inbound"]:
-        print()
-    if found["inbound"]:
-        output.table(INBOUND, found["inbound"])
+    count = found.get("inbound_count", 0)
+    inbound.show(found["inbound"], count=count, behind=found["links"])
 
 
 @command(watched=True)
-def show(call: Call, link: Name) -> None:
+def show(call: Call, link: Peer) -> None:
     """Show a link: how it is, why it is not up, and what waits for it.
+
+    Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
+    MANAGER, that alone.
 
     \b
     JSON: an object with
@@ -213,16 +203,31 @@ def show(call: Call, link: Name) -> None:
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null
+      inbound                   what leads here from it, as in "qmctl link ls"
 
     Examples:
       qmctl link show NYC
       qmctl link show NYC --watch
     """
 
-    def ask(client: "Client") -> dict[str, Any]:
-        return client.link_show(link)
+    watch.follow(call, f"show link {link}", partial(_both_ways, link), _show)
 
-    watch.follow(call, f"show link {link}", ask, lambda row: output.facts(COLUMNS, row))
+
+def _both_ways(link: str, client: "Client") -> dict[str, Any]:
+    """Return the row of *link* with those that lead here from there, or these alone.
+
+    Raises:
+        RequestError: LINK_UNKNOWN, there is neither.
+    """
+    leading_here = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
+    row = _row(client, link) if leading_here else client.link_show(link)
+    return row | {"inbound": leading_here}
+
+
+def _show(row: dict[str, Any]) -> None:
+    if "link" in row:
+        output.facts(COLUMNS, row)
+    inbound.show(row["inbound"], behind=row.get("link"))
 
 
 @command()

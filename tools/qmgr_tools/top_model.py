@@ -113,10 +113,11 @@ def _links(sample: Sample, before: Sample, elapsed_ms: int) -> Rows:
     for told in sample.inbound:
         was = known.get(("in", told["stream"]), {})
         peer = peers.get(told["peer"])
+        state = "up" if told.get("blocked_id") is None else "blocked"
         rows.append(
             {
                 **told, "link": told["peer"], "direction": "in",
-                "state": "away" if peer is None else "up",
+                "state": "away" if peer is None else state,
                 "addresses": [] if peer is None else [peer.get("address", "")],
                 "rate": rate(told, was, "commit_id", elapsed_ms), "key": f"in {told['stream']}",
             }

@@ -7,15 +7,20 @@
 
 It takes a note along that says why, from where, and what its consumers said (notes.py), and it
 expires no more: the time that it had left stands in the note. Nothing is ever lost on this way.
+What a link brought, and no queue here takes, goes there too (undeliverable.py).
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.messages import EXTRA_EXPIRY_MS
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes, overflow
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.put import append, prepare
 from qmgrd.core.queue import Queue
 from qmgrd.core.system import DEAD_LETTERS
 from qmgrd.core.transfer import Place, transfer
@@ -63,6 +68,48 @@ class DeadLetters:
                 return True
         self._context.event("dead letter has no place", queue=queue.name, why=name_of(cause.code))
         return False
+
+    def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
+        """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.
+
+        Raises:
+            RequestError: it has no place, and is not written.
+        """
+        facts = {"queue": header["queue"], "why": name_of(header["code"])}
+        try:
+            self._put(record, extra, header)
+        except RequestError:
+            self._context.event("dead letter has no place", **facts)
+            raise
+        self._context.event(
+            "message dead-lettered", queue=facts["queue"], to=DEAD_LETTERS, why=facts["why"]
+        )
+
+    def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
+        context = self._context
+        queue, target = self._catalogue.destination(DEAD_LETTERS)
+        context.reserve([record])
+        overflow.make_room(context, self, queue, 1, len(record))
+        context.touch(queue)
+        limit = queue.longest(context.config.limits.message_max_bytes)
+        try:
+            prepared = prepare(
+                queue, context.tx, context.now, context.stamper, record, limit, target.encode(),
+                extra,
+            )  # fmt: skip
+        except RequestError as error:
+            if error.code == ErrorCode.DUPLICATE_MESSAGE:
+                return  # It is there already.
+            raise
+        left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
+        header = header | ({"left_ms": left_ms} if left_ms else {})
+        before = notes.decode(prepared.note)
+        before.pop("left_ms", None)
+        note = notes.encode(before | header)
+        if len(note) > notes.NOTE_MAX_BYTES:
+            note = notes.encode(header)
+        prepared = prepared._replace(expires_ms=0, ready_ms=0, note=note)
+        context.rows += append(queue, context.tx, prepared, queue.next_arrival())
 
     def _ways(self, queue: Queue, code: int) -> list[str]:
         if code in _FAILURES and queue.bounds.backout_queue:

@@ -91,7 +91,7 @@ class LinkInbox:
         self.duplicates += len(done.refused) - len(kept_out)
         for index, (seq_id, record) in enumerate(numbered):
             if index not in kept_out:
-                self._hold(seq_id, record[-8 - record[4] :])
+                self.hold(seq_id, record)
         refused = [(numbered[index][0], error) for index, error in kept_out.items()]
         return Put(refused, [], done.rows)
 
@@ -105,11 +105,13 @@ class LinkInbox:
             raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
         self.inbox.check(put.first_id + len(put.records) - 1)
         for seq_id in self.inbox.missing(put.first_id, len(put.records)):
-            self._hold(seq_id, None)
+            self.hold(seq_id, None)
 
-    def _hold(self, seq_id: int, uid: bytes | None) -> None:
+    def hold(self, seq_id: int, record: bytes | None) -> None:
+        """Take an id as held, with its *record* if there is one."""
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
+            uid = None if record is None else record[-8 - record[4] :]
             self.highest_id, self.highest_uid = seq_id, uid
 
     def due(self, context: Context, connection: int, stream: int) -> m.Committed | None:

@@ -21,6 +21,7 @@ from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Answers, Session
+from qmgrd.core.undeliverable import Undeliverable
 from qmgrd.core.units import Units
 
 
@@ -54,6 +55,7 @@ class Streams:
         self._context = context
         self._units = units
         self._dead_letters = dead_letters
+        self._undeliverable = Undeliverable(context, dead_letters)
         self._catalogue = catalogue
         self._jobs = jobs
         self._holders: dict[bytes, Session] = {}  # producer id or stream id
@@ -245,7 +247,17 @@ class Streams:
         self._moved[session.connection, put.stream] = stream
         if not put.queue:
             stream.skip(put)
+            self._undeliverable.forget_held(stream)
             return
+        refused = self._receive(stream, put)
+        held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
+        if held_back:
+            context.send(session.connection, link_inbox.blocked(put.stream, *held_back))
+        self._undeliverable.forget_held(stream)
+
+    def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
+        """Store what of a link's *put* is new; return which ids were refused, and why."""
+        context, count = self._context, len(put.records)
         try:
             link_inbox.check_stamped(put)
             queue, target = self._catalogue.destination(put.queue)
@@ -254,18 +266,13 @@ class Streams:
             context.reserve(put.records)
             done = stream.receive(context, self._dead_letters, queue, put)
         except RequestError as error:
-            self._count_refused(put.queue, error, len(put.records))
-            count = len(put.records)
+            self._count_refused(put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
-            for seq_id in stream.inbox.missing(put.first_id, count)[:1]:
-                context.send(session.connection, link_inbox.blocked(put.stream, seq_id, error))
-            return
+            return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
+        self._tell_full(queue, done.refused, count)
         context.rows += done.rows
         context.touch(queue)
-        self._tell_full(queue, done.refused, len(put.records))
-        if done.refused:
-            seq_id, refused = done.refused[0]
-            context.send(session.connection, link_inbox.blocked(put.stream, seq_id, refused))
+        return done.refused
 
     def end_turn(self, sessions: dict[int, Session]) -> None:
         """Write the rows of all that moved, and answer it."""
@@ -315,6 +322,7 @@ class Streams:
                 "ahead": len(stream.inbox.ahead),
                 "duplicates": stream.duplicates,
             }
+            | self._undeliverable.describe(stream.stream_id)
             for stream in found[:rows_max]
         ]
         return rows, len(found)

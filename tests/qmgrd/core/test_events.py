@@ -56,7 +56,7 @@ def test_full_queue_at_the_end_of_a_link_is_told_too(app: Client) -> None:
     far.open()
     for number in (1, 2, 3):
         far.send(number, record(b"x", uid=("FAR", number)))
-    assert [x["event"] for x in told(app)] == ["queue full"]
+    assert [x["event"] for x in told(app)].count("queue full") == 1
 
 
 def test_dead_letters_and_expired_ones_are_told_by_the_turn(app: Client) -> None:

@@ -1,5 +1,7 @@
 """The receiving end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
 
+import json
+
 import pytest
 
 from qmgr_protocol import messages as m
@@ -9,38 +11,10 @@ from qmgr_protocol.window import Inbox
 from qmgrd.core import keys, link_inbox
 from qmgrd.core import row as rows
 from qmgrd.core.link_inbox import LinkInbox
+from qmgrd.core.system import DEAD_LETTERS, EVENTS
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.far import FAR_STORE, STREAM, Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
-
-FAR_STORE = b"F" * 16
-STREAM = FAR_STORE + (1).to_bytes(8, "big")
-
-
-class Far:
-    """A queue manager elsewhere whose link leads here."""
-
-    def __init__(self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE) -> None:
-        self.client: Client = manager.connect(name, "queue-manager", store_id)
-        self.manager = manager
-        self.stream = 0
-
-    def open(self, stream_id: bytes = STREAM) -> list[object]:
-        """Open the stream and return what the manager holds of it."""
-        value: list[object] = self.client.ask(m.LinkOpen, stream_id, 1, 100)
-        self.stream = int(str(value[0]))
-        return value[1:]
-
-    def send(self, first_id: int, *batch: bytes, queue: str = "Q") -> list[m.Message]:
-        return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
-
-    def committed(self) -> list[int]:
-        """The commit ids that came, once the interval is over."""
-        self.manager.turn(self.manager.config.link.commit_interval_ms)
-        return [x.commit_id for x in self.client.hear() if type(x) is m.Committed]
-
-
-def message(seq_id: int) -> bytes:
-    return record(b"%d" % seq_id, uid=("FAR", seq_id))
 
 
 @pytest.fixture
@@ -154,6 +128,37 @@ def test_full_queue_blocks_at_the_first_that_does_not_fit_B19(app: Client, far: 
     far.send(3, message(3), message(4), queue="SMALL")
     assert far.committed() == [4]
     assert app.bodies("SMALL") == [b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    ("overflow", "dead"), [("discard-oldest", []), ("dead-letter-oldest", [b"1", b"2"])]
+)
+def test_full_queue_that_makes_room_does_so_for_a_link(
+    app: Client, far: Far, overflow: str, dead: list[bytes]
+) -> None:
+    app.ask(m.QueueCreate, "SMALL", {"depth_max": 2, "overflow": overflow})
+    far.send(1, message(1), message(2), queue="SMALL")
+    again = [message(seq_id) for seq_id in range(1, 5)]
+    assert far.send(1, *again, queue="SMALL") == []  # Two of these are held, and need no room.
+    assert far.committed() == [4]
+    assert app.bodies("SMALL") == [b"3", b"4"]
+    assert app.bodies(DEAD_LETTERS) == dead
+
+
+def test_id_past_the_window_makes_no_room(app: Client, far: Far) -> None:
+    app.ask(m.QueueCreate, "SMALL", {"depth_max": 1, "overflow": "discard-oldest"})
+    app.put("SMALL", b"kept")
+    far.send(4_097, message(1), queue="SMALL")
+    assert far.client.goaway is not None
+    assert app.bodies("SMALL") == [b"kept"]
+
+
+def test_queue_that_a_link_fills_is_told_once(app: Client, far: Far) -> None:
+    app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
+    for _ in range(3):
+        far.send(1, message(1), message(2), queue="SMALL")
+    told = [json.loads(body)["event"] for body in app.bodies(EVENTS)]
+    assert sorted(told) == ["link blocked", "queue full"]
 
 
 def test_inhibited_queue_blocks_until_that_is_lifted(app: Client, far: Far) -> None:

@@ -1,0 +1,34 @@
+"""A queue manager elsewhere, whose link leads to the one that is tested: it numbers by hand."""
+
+from qmgr_protocol import messages as m
+from tests.qmgrd.core.harness import Client, Manager, record
+
+FAR_STORE = b"F" * 16
+STREAM = FAR_STORE + (1).to_bytes(8, "big")
+
+
+class Far:
+    """A queue manager elsewhere whose link leads here."""
+
+    def __init__(self, manager: Manager, name: str = "FAR", store_id: bytes = FAR_STORE) -> None:
+        self.client: Client = manager.connect(name, "queue-manager", store_id)
+        self.manager = manager
+        self.stream = 0
+
+    def open(self, stream_id: bytes = STREAM) -> list[object]:
+        """Open the stream and return what the manager holds of it."""
+        value: list[object] = self.client.ask(m.LinkOpen, stream_id, 1, 100)
+        self.stream = int(str(value[0]))
+        return value[1:]
+
+    def send(self, first_id: int, *batch: bytes, queue: str = "Q") -> list[m.Message]:
+        return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))
+
+    def committed(self) -> list[int]:
+        """The commit ids that came, once the interval is over."""
+        self.manager.turn(self.manager.config.link.commit_interval_ms)
+        return [x.commit_id for x in self.client.hear() if type(x) is m.Committed]
+
+
+def message(seq_id: int) -> bytes:
+    return record(b"%d" % seq_id, uid=("FAR", seq_id))
