@@ -9,8 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core.events import EVENTS_PER_TURN
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
+from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
-from tests.qmgrd.core.test_link_inbox import Far
 
 
 def told(app: Client) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, record
-from tests.qmgrd.core.test_link_inbox import Far
 
 DISCARD = {"overflow": "discard-oldest"}
 BURY = {"overflow": "dead-letter-oldest"}

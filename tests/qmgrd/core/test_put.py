@@ -22,9 +22,9 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.harness import record as harness_record
-from tests.qmgrd.core.test_link_inbox import Far
 
 NOW = Now(1, 1_700_000_000_000_000)
 PLAIN_MAX = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES - records.HEAD_BYTES
