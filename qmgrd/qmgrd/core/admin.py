@@ -7,6 +7,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import browse, keys, system
 from qmgrd.core.amount import amount
+from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
@@ -51,6 +52,10 @@ class Admin:
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             self._delivery.queue_altered(found)
+        for inhibit in INHIBITS:
+            if inhibit in changed:
+                event = "inhibited" if changed[inhibit][1] else "inhibit lifted"
+                self._context.event(event, queue=message.queue, what=inhibit.split("_")[0])
         if changed:
             self._context.note("info", "queue altered", queue=message.queue, changed=changed)
         row = self._catalogue.show_queue(message.queue)
@@ -69,10 +74,11 @@ class Admin:
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{message.queue} is deleted with its link: qmctl link delete {message.queue[1:]}",
             )
-        if found.counters.depth and not message.purge:
+        count = found.counters.depth + found.counters.delayed
+        if count and not message.purge:
             raise RequestError(
                 ErrorCode.QUEUE_NOT_EMPTY,
-                f"queue {message.queue} holds {amount(found.counters.depth, 'message')}; "
+                f"queue {message.queue} holds {amount(count, 'message')}; "
                 "get or purge them, or delete it with them",
             )
         self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
@@ -82,11 +88,11 @@ class Admin:
         self._catalogue.remove_queue(name)
         self._delivery.queue_deleted(queue)
         self._remove_rows(queue)
-        return queue.counters.depth
+        return queue.counters.depth + queue.counters.delayed
 
     def _remove_rows(self, queue: Queue) -> None:
-        depth = queue.counters.depth
-        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=depth)
+        total = queue.counters.depth + queue.counters.delayed
+        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""
@@ -221,14 +227,14 @@ class Admin:
     def browse(self, session: Session, message: m.Browse) -> None:
         """Read messages without leasing them."""
         queue = self._catalogue.local(message.queue, gets=False)
-        context, after = self._context, None
+        context, after, number = self._context, None, 0
         if message.after is not None:
-            after = message.after[0], message.after[1]
+            after, number = (message.after[0], message.after[1]), _number(message.after)
         wanted = selection(
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
         if wanted.prefix:
-            found = browse.indexed(queue, context.tx, wanted.prefix, after)
+            found = browse.indexed(queue, context.tx, wanted.prefix, after, number)
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
             found = browse.behind(queue, context.tx, lane, after)
@@ -237,5 +243,13 @@ class Admin:
             wanted.selector,
         )  # fmt: skip
         context.count_read(page.looked_at, sum(map(len, page.items)))
-        value = {"items": page.items, "next": None if page.next is None else list(page.next)}
-        self._ok(session, message.request_id, value)
+        further = None if page.next is None else list(page.next)
+        if page.next is not None and message.group_id:
+            further = [*page.next, browse.number_at(queue, context.tx, page.next)]
+        self._ok(session, message.request_id, {"items": page.items, "next": further})
+
+
+def _number(after: list[int]) -> int:
+    """Return the number in a group that a place ends with, where it does."""
+    number = after[2] if len(after) > 2 else 0
+    return number if type(number) is int and 0 <= number < 2**32 else 0

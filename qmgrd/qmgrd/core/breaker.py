@@ -41,7 +41,7 @@ class Breaker:
     def note(self, bounds: Bounds, now_ms: int, consumed: int, failed: int) -> State | None:
         """Count what ended; return the state that the breaker comes to, or None if it stays."""
         if not bounds.breaker_percent:
-            return self._close() if self.state is not State.CLOSED else None
+            return None
         if self.state is State.PROBING:
             if failed:
                 return self._open(bounds, now_ms)
@@ -66,13 +66,19 @@ class Breaker:
         Args:
             leases: arrivals of what is leased. What was tried may have come back unseen.
         """
-        if self.state is State.CLOSED or not bounds.breaker_percent:
+        if self.state is State.CLOSED:
             return None
         if self.state is State.OPEN and now_ms >= self.until_ms:
             self.state, self.probe = State.PROBING, 0
         if self.probe not in leases:
             self.probe = 0
         return int(self.state is State.PROBING and not self.probe)
+
+    def altered(self, bounds: Bounds) -> State | None:
+        """Close it where it is not wanted any more; return the state that it comes to, if so."""
+        if bounds.breaker_percent or self.state is State.CLOSED:
+            return None
+        return self._close()
 
     def handed(self, items: list[bytes]) -> None:
         """Take note of what was handed out, as delivery items."""

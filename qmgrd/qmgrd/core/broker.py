@@ -31,7 +31,6 @@ from qmgrd.core.job_admin import JobAdmin
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
-from qmgrd.core.queue import Queue
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import Returns
 from qmgrd.core.rights import allowed
@@ -87,22 +86,27 @@ class Broker:
         context.schedule.load(tx)
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
         LinkDefinitions(context, self.catalogue).load()
-        for queue in self.catalogue.by_id.values():
-            self._lose_volatile(queue)
+        self._lose_volatile()
         self._handlers = self._table()
         for link in self.catalogue.links.values():
             if not link.row["stopped"]:
                 link.start()
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
 
-    def _lose_volatile(self, queue: Queue) -> None:
-        """Have what is not persistent be gone; a job removes it."""
-        lost = queue.lose_volatile()
-        if lost is not None:
-            self.jobs.start(
-                "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
-            )
-            self.context.touch(queue)
+    def _lose_volatile(self) -> None:
+        """Have what is not persistent be gone; jobs remove it."""
+        by_id = self.catalogue.by_id
+        for job in self.jobs.running.values():
+            swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
+            if swept is not None:  # What was gone before stays so, though it is there still.
+                swept.origins.born = max(swept.origins.born, job.row["before"])
+        for queue in by_id.values():
+            lost = queue.lose_volatile()
+            if lost is not None:
+                self.jobs.start(
+                    "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
+                )
+                self.context.touch(queue)
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams
@@ -330,5 +334,8 @@ class Broker:
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
 
     def _retention(self) -> None:
-        self.jobs.start("retention")
+        running = {job.row["kind"] for job in self.jobs.running.values()}
+        for kind in ("retention", "origins"):
+            if kind not in running:
+                self.jobs.start(kind)
         self.context.timers.at(self.context.now.ms + RETENTION_PERIOD_MS, self._retention)

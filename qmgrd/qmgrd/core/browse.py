@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, selection
+from qmgrd.core import index, keys, selection
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.selector import Selector
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
@@ -86,25 +86,42 @@ def behind(
 
 
 def indexed(
-    queue: "Queue", tx: Transaction, prefix: bytes, after: Place | None = None
+    queue: "Queue", tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and entries that an index has under *prefix*, behind a place."""
-    for place in places(tx, prefix):
+    """Yield keys and entries that an index has under *prefix*, behind a place.
+
+    Args:
+        number: in its group, of what has that place; a group is in the order of these.
+    """
+    for place in places(tx, prefix, after, number):
         rank, arrival = keys.PLACE.unpack(place)
-        if after is not None and (rank, arrival) <= (keys.PRIORITY_TOP - after[0], after[1]):
-            continue
         entry_key = queue.key(keys.PRIORITY_TOP - rank, arrival)
         value = tx.get(entry_key)
         if value is not None:
             yield entry_key, value
 
 
-def places(tx: Transaction, prefix: bytes) -> Iterator[bytes]:
+def places(
+    tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
+) -> Iterator[bytes]:
     """Yield 9 - priority and arrival of what can be got, as an index has them under *prefix*."""
+    start, tail = prefix, b""
+    if after is not None:
+        tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
+        in_group = number.to_bytes(4, "big") if prefix.startswith(keys.SPACE_GROUP) else b""
+        start = prefix + in_group + tail + b"\0"
     if not prefix.startswith(keys.SPACE_UID):
-        for key, _ in tx.scan(prefix, keys.after(prefix)):
+        for key, _ in tx.scan(start, keys.after(prefix)):
             yield key[-keys.PLACE.size :]
         return
     position = tx.get(prefix)
-    if position is not None and position[0] == keys.LANE_READY:
+    if position is not None and position[0] == keys.LANE_READY and position[1:] > tail:
         yield position[1:]
+
+
+def number_at(queue: "Queue", tx: Transaction, place: Place) -> int:
+    """Return the number in its group of the message that is there at *place*."""
+    value = tx.get(queue.key(*place))
+    front = b"" if value is None else entries.front(tx, entries.decode(value))
+    group = index.selected_by(front)[1]
+    return 0 if group is None else group[1]

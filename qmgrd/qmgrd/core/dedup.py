@@ -5,8 +5,9 @@ no look at any message (fast path). Only a timestamp at or below the entry asks 
 index (slow path), which is O(log n). (IPCOM000015189D; the index in place of a scan is our design.)
 
 The rule that makes it correct: for every message of origin o and timestamp t on the queue, in any
-state, entry[o] >= t. Entries are therefore never lowered. They are written in the turn that
-raised them, beside the messages.
+state, entry[o] >= t. Entries are therefore never lowered; that of an origin of which nothing is on
+the queue is removed in time (origin_eviction.py). They are written in the turn that raised them,
+beside the messages.
 
 A queue may remember the UIDs of what was consumed (``dedup_retention_ms``). Such a UID stays in the
 index, in a lane of its own, and the schedule forgets it in time.
@@ -109,26 +110,37 @@ class OriginTable:
         if len(self._highest) > ORIGINS_CACHED_MAX:
             self._highest.clear()
 
+    def evict(self, tx: Transaction, origin: bytes) -> bool:
+        """Forget *origin*, of which nothing is on the queue; return whether that was possible.
+
+        One that was raised in this turn stays: it is written at its end.
+        """
+        if origin in self._raised:
+            return False
+        self._highest.pop(origin, None)
+        tx.delete(self._prefix + origin)
+        return True
+
     def entries(self, tx: Transaction, limit: int) -> dict[str, int]:
         """Return at most *limit* entries: origin to highest timestamp."""
         found: dict[str, int] = {}
         for key, value in tx.scan(self._prefix, keys.after(self._prefix)):
             if len(found) == limit:
                 break
-            found[key[len(self._prefix) :].decode()] = _timestamp(key, value)
+            found[key[len(self._prefix) :].decode()] = timestamp_of(key, value)
         return found
 
     def _load(self, tx: Transaction, origin: bytes) -> int:
         key = self._prefix + origin
         value = tx.get(key)
-        highest = -1 if value is None else _timestamp(key, value)
+        highest = -1 if value is None else timestamp_of(key, value)
         if highest == TIMESTAMP_MAX:
             self._raised[origin] = None  # It may have rotted: written, it is sound again.
         self._highest[origin] = highest
         return highest
 
 
-def _timestamp(key: bytes, value: bytes) -> int:
+def timestamp_of(key: bytes, value: bytes) -> int:
     """Return what a row of the table holds, or, if it is damaged, what is never too low."""
     try:
         return int.from_bytes(rows.unseal(key, value), "big")

@@ -126,6 +126,7 @@ class Delivery:
         session.consumers.pop(consumer.request_id, None)
         queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
         queue.selecting.pop(consumer, None)
+        queue.ending.pop(consumer, None)
         seeking = queue.seeking.get(consumer.prefix)
         if seeking is not None:
             seeking.pop(consumer, None)
@@ -140,11 +141,21 @@ class Delivery:
         self.pump_queue(consumer.queue)  # What this very turn put there is in time.
         if not consumer.open:
             return
-        if consumer.selector is not None and not consumer.at_end and _can_hand(consumer.queue):
+        if self._has_more_to_look_at(consumer):
             consumer.wait_over = True  # It looks at what there is to its end, in slices.
+            consumer.queue.ending[consumer] = None
             self._context.awake(consumer.queue)
         else:
             self._end_wait(session, consumer)
+
+    def _has_more_to_look_at(self, consumer: Consumer) -> bool:
+        """Return whether there may be something for *consumer* that this turn had no room for."""
+        queue = consumer.queue
+        if not _can_hand(queue):
+            return False
+        if consumer.prefix:
+            return consumer.prefix in queue.sought
+        return not consumer.at_end
 
     def _end_wait(self, session: Session, consumer: Consumer) -> None:
         self._leave(session, consumer)
@@ -185,6 +196,8 @@ class Delivery:
 
     def pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
+        if queue.ready <= 0:
+            queue.sought.clear()  # Whatever comes tells anew for whom it may be.
         allowed = queue.breaker.lets(queue.bounds, self._context.now.ms, queue.leases)
         if allowed == 0 or not _can_hand(queue):
             self._end_waits(queue)
@@ -192,7 +205,7 @@ class Delivery:
         moved = bool(queue.sought) and self._pump_seeking(queue, allowed)
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
-        if moved and not allowed:  # Else there is nothing to be had until something changes.
+        if moved:  # Else there is nothing to be had until something changes.
             self._context.awake(queue)
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
@@ -213,10 +226,12 @@ class Delivery:
 
     def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
         """Hand out to those for whom an index has something; return whether it had."""
-        moved = False
+        moved, first = False, next(iter(queue.sought))
         for prefix in list(queue.sought):
-            if moved and (allowed or self._context.rows > self._rows_max):
+            if moved and allowed:
                 break
+            if self._context.rows > self._rows_max and prefix is not first:
+                return True  # The others are looked after in the next turn.
             del queue.sought[prefix]
             for consumer in list(queue.seeking.get(prefix, ())):
                 if consumer.wants and queue.ready > 0:
@@ -227,7 +242,7 @@ class Delivery:
 
     def _end_waits(self, queue: Queue) -> None:
         """Have those go whose wait is over, as there is nothing more to be had for now."""
-        for consumer in [waiting for waiting in queue.selecting if waiting.wait_over]:
+        for consumer in list(queue.ending):
             self._end_wait(self._sessions[consumer.connection], consumer)
 
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
@@ -238,18 +253,18 @@ class Delivery:
             items = queue.take(context.tx, context.now, consumer, share)
         else:
             items, looked_at, at_end = seek(queue, context.tx, context.now, consumer, share)
-            context.count_read(looked_at, 0)
+            context.count_read(looked_at + 1, 0)
         damaged = queue.counters.damaged - damaged_before
         if damaged:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
         consumer.at_end = at_end and not items
+        if consumer.prefix and not at_end:
+            queue.sought[consumer.prefix] = None
         if not items:
             if consumer.at_end and consumer.wait_over:
                 self._end_wait(self._sessions[consumer.connection], consumer)
             return bool(damaged) or not at_end
-        if consumer.prefix and not at_end:
-            queue.sought[consumer.prefix] = None
         context.count_read(len(items), sum(map(len, items)))
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
@@ -271,6 +286,8 @@ class Delivery:
                 )  # fmt: skip
                 self._context.send(consumer.connection, answer)
         queue.sought |= dict.fromkeys(queue.seeking)
+        if queue.breaker.altered(queue.bounds) is not None:
+            self._context.event("breaker closed", queue=queue.name)
         self._context.awake(queue)
 
     def queue_deleted(self, queue: Queue) -> None:

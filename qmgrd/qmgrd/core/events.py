@@ -11,21 +11,28 @@ from qmgr_protocol import record as records
 from qmgr_protocol.record import Fields
 from qmgrd.core import overflow
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import Context, Facts
 from qmgrd.core.system import EVENTS
 
 if TYPE_CHECKING:
     from qmgrd.core.dead_letters import DeadLetters
 
 EVENTS_PER_TURN = 100
+# What happens to events themselves is no event: each would have another come about.
+_OF_THE_QUEUE_ITSELF = frozenset({
+    "message expired", "message dead-lettered", "dead letter has no place", "queue overflowed",
+    "queue full",
+})  # fmt: skip
 
 
 def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") -> None:
     """Put what happened in this turn on the queue of events."""
     if not context.events:
         return
-    found = list(context.events.items())
+    found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
+    if not found:
+        return
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN
@@ -33,10 +40,13 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") ->
     if context.store_full:
         return  # The log has them; the queue must not take the last room.
     queue = catalogue.system(EVENTS)
-    overflow.make_room(context, dead_letters, queue, len(batch), sum(map(len, batch)))
-    limit = context.config.limits.message_max_bytes
-    queue.put(context.tx, context.now, context.stamper, batch, limit)
+    overflow.put(context, dead_letters, queue, batch)
     context.touch(queue)
+    context.events = {}
+
+
+def _is_of_events(event: str, facts: Facts) -> bool:
+    return event in _OF_THE_QUEUE_ITSELF and ("queue", EVENTS) in facts
 
 
 def _record(context: Context, event: str, facts: dict[str, Any], count: int) -> bytes:

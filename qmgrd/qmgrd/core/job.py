@@ -15,7 +15,7 @@ SHOWN_IN_LIST = 200  # characters of a selector
 MOVES = ("move", "copy", "retry")
 # What an operator may end. Of the others something would be left that nothing else removes.
 CANCELLABLE = ("purge", *MOVES)
-KINDS = (*CANCELLABLE, "drop", "sweep", "retention")
+KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins")
 _SHOWN = (
     "kind", "state", "queue", "target", "where", "messages_max", "rate", "retries_max", "examined",
     "done", "skipped", "stayed", "total", "started_us", "ended_us", "text",

@@ -11,7 +11,7 @@ from typing import Any
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import Error, Ok
-from qmgrd.core import drop, keys, lost, move, purge, retention
+from qmgrd.core import drop, keys, lost, move, origin_eviction, purge, retention
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -22,7 +22,8 @@ ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
 _WORK: dict[str, _Work] = {
-    "purge": purge.step, "drop": drop.step, "sweep": lost.step, **dict.fromkeys(MOVES, move.step),
+    "purge": purge.step, "drop": drop.step, "sweep": lost.step,
+    "origins": origin_eviction.step, **dict.fromkeys(MOVES, move.step),
 }  # fmt: skip
 
 

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from qmgrd.core.selector import Selector
 
 
+AGAIN_MAX = 1_000  # messages that one who selects looks at once more; beyond it goes back
+
+
 class Lease(NamedTuple):
     """One message, handed to one consumer until it settles or the deadline passes."""
 
@@ -45,9 +48,9 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("at_end", "connection", "credit_bytes", "credit_messages", "heads", "is_get",
-                 "lease_ms", "lessee", "open", "prefix", "queue", "request_id", "selector", "timer",
-                 "wait_over")  # fmt: skip
+    __slots__ = ("again", "at_end", "connection", "credit_bytes", "credit_messages", "heads",
+                 "is_get", "lease_ms", "lessee", "open", "prefix", "queue", "request_id",
+                 "selector", "timer", "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
@@ -63,12 +66,23 @@ class Consumer:
         self.is_get = is_get
         self.selector = selector
         self.heads = [0] * 10  # With a selector: by priority, what is before it does not want.
+        # And by 9 - priority and arrival what came there since, to be looked at once more.
+        self.again: dict[tuple[int, int], None] = {}
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
         self.at_end = False  # It has looked at all there is.
         self.wait_over = False  # It goes once it has.
         self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.open = True
+
+    def look_again(self, priority: int, arrival: int) -> None:
+        """Have a message looked at that can be got, though it lies before the position."""
+        if arrival >= self.heads[priority]:
+            return
+        if len(self.again) < AGAIN_MAX:
+            self.again[9 - priority, arrival] = None
+        else:
+            self.heads[priority] = arrival
 
     @property
     def wants(self) -> bool:

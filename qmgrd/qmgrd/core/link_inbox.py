@@ -9,18 +9,22 @@ enough to tell that the two ends do not belong together.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorClass, ErrorCode, FieldInvalid, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, ids_of, runs_of
-from qmgrd.core import keys
+from qmgrd.core import keys, overflow
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
+
+if TYPE_CHECKING:
+    from qmgrd.core.dead_letters import DeadLetters
 
 BLOCKED_RETRY_MS = 1_000
 
@@ -60,7 +64,9 @@ class LinkInbox:
         ahead = sorted(self.inbox.ahead)
         return [stream, self.inbox.commit_id, ahead, self.highest_uid, window]
 
-    def receive(self, context: Context, queue: Queue, put: m.Put) -> Put:
+    def receive(
+        self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put
+    ) -> Put:
         """Store what of *put* is new, and return what became of that.
 
         Raises:
@@ -76,8 +82,7 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        limit = context.config.limits.message_max_bytes
-        done = queue.put(context.tx, context.now, context.stamper, batch, limit, extras=extras)
+        done = overflow.put(context, dead_letters, queue, batch, extras=extras)
         kept_out = {
             index: error
             for index, error in done.refused

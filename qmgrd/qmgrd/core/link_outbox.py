@@ -24,6 +24,7 @@ Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
 _PLAIN: Extra = {}
+_EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
 
 
 class LinkOutbox(Outbox):
@@ -109,11 +110,14 @@ class LinkOutbox(Outbox):
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
         """Return the time that is left of a message, the rest of its delay, and its note."""
         is_delayed = bool(record[7] & records.FLAG_DELAYED)
-        if not (entry.expires_ms or entry.noted or is_delayed):
+        has_expiry = record[_EXPIRY] != _NO_EXPIRY
+        if not (entry.expires_ms or has_expiry or entry.noted or is_delayed):
             return _PLAIN
         extra: Extra = {}
         if entry.expires_ms:
             extra[EXTRA_EXPIRY_MS] = entry.expires_ms - self._context.now.ms
+        elif has_expiry:
+            extra[EXTRA_EXPIRY_MS] = 0  # A dead letter: its time is of no account any more.
         if is_delayed:
             delay_ms = records.delay_of(record, records.check(record))
             waited_ms = (self._context.now.wall_us - entry.put_us) // 1_000

@@ -15,6 +15,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if queue is None:
         return DONE
     left = min(SLICE_ROWS, context.turn_rows)
+    rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
     for number in range(len(job.row["cursor"]), 2 * (keys.PRIORITY_TOP + 1)):
         lane_, priority = divmod(number, keys.PRIORITY_TOP + 1)
@@ -23,12 +24,14 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         for key, value in found:
             job.count("examined")
             if entries.decode(value).volatile:
-                lane.remove(queue, tx, key, value)
+                context.rows += entries.body_rows(lane.remove(queue, tx, key, value))
                 job.count("done")
+            context.rows += 2
+            job.row["at"] = keys.place(key)[1] + 1
+            if context.rows >= rows_max:
+                return MORE  # Long messages have many rows.
         left -= len(found)
-        context.rows += 2 * len(found)
         if not left:
-            job.row["at"] = keys.place(found[-1][0])[1] + 1
             return MORE
         job.row["cursor"], job.row["at"] = bytes(number + 1), 0
     return DONE

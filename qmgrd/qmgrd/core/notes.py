@@ -81,9 +81,9 @@ def _is_short(value: Any) -> bool:
     return type(value) is int or (type(value) is str and len(value) <= REASON_TEXT_MAX)
 
 
-def checked(data: bytes) -> bytes:
+def checked(data: object) -> bytes:
     """Return the encoded note that a peer sent if it is one, else nothing."""
-    if not data or len(data) > NOTE_MAX_BYTES:
+    if type(data) is not bytes or len(data) > NOTE_MAX_BYTES:
         return b""
     return data if decode(data) else b""
 

@@ -4,13 +4,15 @@ The oldest of the lowest priority goes first, as it is worth least. What is leas
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
@@ -19,13 +21,67 @@ if TYPE_CHECKING:
 PUSHED_OUT_MAX = 1_000  # for one put
 
 
+def put(
+    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes],
+    target: str = "", extras: dict[int, Any] | None = None,
+) -> Put:  # fmt: skip
+    """Append the records of *batch* that can be, as :meth:`Queue.put`, having room made for them.
+
+    Of a batch that is larger than the queue may be, the later ones push out the earlier.
+    """
+    limit = context.config.limits.message_max_bytes
+    if queue.bounds.overflow == "refuse":
+        return queue.put(
+            context.tx, context.now, context.stamper, batch, limit, target, extras=extras
+        )
+    whole, at = Put([], [], 0), 0
+    for piece in _pieces(context, queue, batch):
+        make_room(context, dead_letters, queue, len(piece), _bytes_of(context, piece))
+        told = {i - at: extra for i, extra in (extras or {}).items() if 0 <= i - at < len(piece)}
+        done = queue.put(
+            context.tx, context.now, context.stamper, piece, limit, target, extras=told
+        )
+        whole.refused.extend((at + index, error) for index, error in done.refused)
+        whole.stamped.extend([at + index, stamp, count] for index, stamp, count in done.stamped)
+        whole, at = whole._replace(rows=whole.rows + done.rows), at + len(piece)
+    return whole
+
+
+def _bytes_of(context: Context, batch: list[bytes]) -> int:
+    """Return how long the records of *batch* are once all have a UID."""
+    trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
+    return sum(len(record) + (0 if record[4:5] > b"\0" else trailer_bytes) for record in batch)
+
+
+def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield *batch* in pieces that *queue* would hold if it were empty.
+
+    A record that is longer than all of the queue may be is a piece by itself.
+    """
+    piece: list[bytes] = []
+    size = 0
+    for record in batch:
+        more = _bytes_of(context, [record])
+        if piece and (
+            len(piece) == min(queue.bounds.depth_max, PUSHED_OUT_MAX)
+            or size + more > queue.bounds.bytes_max
+        ):
+            yield piece
+            piece, size = [], 0
+        piece.append(record)
+        size += more
+    yield piece
+
+
 def make_room(
     context: Context, dead_letters: "DeadLetters", queue: Queue, messages: int, bytes_: int
 ) -> None:
     """Have the oldest leave *queue* where it has no room for so many more, if it is to."""
-    overflow = queue.bounds.overflow
+    bounds, overflow = queue.bounds, queue.bounds.overflow
     if overflow == "refuse" or queue.has_room(messages, bytes_):
         return
+    if messages > bounds.depth_max or bytes_ > bounds.bytes_max:
+        return  # It is refused, however empty the queue.
     pushed_out = 0
     for key, value in list(_oldest(queue, context.tx, messages, bytes_)):
         if overflow == "dead-letter-oldest":
@@ -34,7 +90,8 @@ def make_room(
             if not dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)):
                 break
         else:
-            lane.remove(queue, context.tx, key, value)
+            entry = lane.remove(queue, context.tx, key, value)
+            context.rows += entries.body_rows(entry)
             queue.counters.purged += 1
         pushed_out += 1
     if pushed_out:
@@ -50,13 +107,15 @@ def _oldest(
     excess = queue.messages + messages - queue.bounds.depth_max
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
     count = 0
-    for prefix in queue.prefixes:  # The lowest priority first.
-        for key, value in tx.scan(prefix + bytes(8), keys.after(prefix)):
+    for prefix, head in zip(queue.prefixes, queue.heads, strict=True):  # The lowest first.
+        # What lies before the position is leased.
+        for key, value in tx.scan(prefix + head.to_bytes(8, "big"), keys.after(prefix)):
             if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
                 return
-            if keys.place(key)[1] in queue.leases:
+            arrival, entry = keys.place(key)[1], entries.decode(value)
+            if arrival in queue.leases or queue.is_lost(entry, arrival):
                 continue
             yield key, value
             count += 1
             excess -= 1
-            excess_bytes -= entries.record_bytes(entries.decode(value))
+            excess_bytes -= entries.record_bytes(entry)

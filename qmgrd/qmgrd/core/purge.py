@@ -18,11 +18,12 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if queue is None:
         return DONE
     wanted = selection(queue, row["where"], b"", b"")
-    found, last = next_rows(context, job, keys.lane(queue.id, keys.LANE_READY))
+    lane_ = row.setdefault("lane", keys.LANE_READY)
+    found, last = next_rows(context, job, keys.lane(queue.id, lane_))
     context.touch(queue)
     for key, value in found:
         arrival = keys.place(key)[1]
-        if arrival >= row["before"]:
+        if arrival >= row["before"] or queue.is_lost(entries.decode(value), arrival):
             continue
         job.count("examined")
         if arrival in queue.leases:
@@ -35,6 +36,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             job.count("done")
             if row["done"] == row["messages_max"]:
                 return DONE
+    if last and lane_ == keys.LANE_READY and queue.counters.delayed:
+        row["lane"] = keys.LANE_DELAYED  # What waits for its time is on the queue, too.
+        return MORE
     return DONE if last else MORE
 
 

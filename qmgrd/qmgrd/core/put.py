@@ -174,17 +174,23 @@ def prepare(
     if not queue.has_room(1, len(record)):
         raise _bytes_full(queue, len(record))
     is_new = not found.origin_length
-    delay_ms = extra.get(EXTRA_DELAY_MS, records.delay_of(record, found))
+    delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
         record = records.stamp_encoded(record, trailer)
     return Prepared(
         record, trailer, is_new, verdict, queue.priority_of(found), now.wall_us,
-        _expires_ms(queue, now, extra.get(EXTRA_EXPIRY_MS, found.expiry_ms)),
+        _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         # What waits for a link has its id, which must not stay behind: it is the peer that waits.
-        now.ms + delay_ms if delay_ms and not bound_for else 0,
+        now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms and not bound_for else 0,
         bool(found.flags & records.FLAG_NOT_PERSISTENT), bound_for,
         notes.checked(extra.get(EXTRA_NOTE, b"")),
     )  # fmt: skip
+
+
+def _told_ms(extra: Mapping[str, Any], key: str, otherwise: int) -> int:
+    """Return the time that a link tells of a record, if it is one."""
+    told = extra.get(key)
+    return told if type(told) is int else otherwise
 
 
 def _expires_ms(queue: "Queue", now: Now, expiry_ms: int) -> int:

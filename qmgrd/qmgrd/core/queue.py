@@ -55,6 +55,7 @@ class Queue:
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
+        self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
         self.deleted = False
@@ -153,8 +154,7 @@ class Queue:
         if arrival < self.heads[priority]:
             self.heads[priority] = arrival
         for consumer in self.selecting:
-            if arrival < consumer.heads[priority]:
-                consumer.heads[priority] = arrival
+            consumer.look_again(priority, arrival)
 
     def all_consumers(self) -> list[Consumer]:
         """Return the consumers and waiting gets, however they are looked after."""

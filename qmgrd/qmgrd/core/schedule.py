@@ -4,6 +4,8 @@ One stored range, in the order of time: so nothing is searched, whatever waits. 
 row in it at most, at ``due_ms`` of its entry; times are those of the store clock.
 """
 
+from itertools import islice
+
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
@@ -15,7 +17,7 @@ class Schedule:
         self.next_ms: int | None = None
 
     def load(self, tx: Transaction) -> None:
-        """Read when the first is due."""
+        """Read when the first is due; to be called after rows were removed, too."""
         first = next(tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)), None)
         self.next_ms = None if first is None else due_of(first[0])
 
@@ -28,21 +30,10 @@ class Schedule:
         if self.next_ms is None or due_ms < self.next_ms:
             self.next_ms = due_ms
 
-    def take(self, tx: Transaction, now_ms: int, count: int) -> list[tuple[bytes, bytes]]:
-        """Remove and return up to *count* of the rows that are due at *now_ms*."""
-        if self.next_ms is None or self.next_ms > now_ms:
-            return []
-        found: list[tuple[bytes, bytes]] = []
-        self.next_ms = None
-        for key, value in tx.scan(keys.SPACE_DUE, keys.after(keys.SPACE_DUE)):
-            due_ms = due_of(key)
-            if due_ms > now_ms or len(found) == count:
-                self.next_ms = due_ms
-                break
-            found.append((key, value))
-        for key, _ in found:
-            tx.delete(key)
-        return found
+    def due(self, tx: Transaction, now_ms: int, count: int) -> list[tuple[bytes, bytes]]:
+        """Return up to *count* of the rows that are due at *now_ms*, the oldest first."""
+        stop = keys.SPACE_DUE + (now_ms + 1).to_bytes(8, "big")
+        return list(islice(tx.scan(keys.SPACE_DUE, stop), count))
 
 
 def due_of(key: bytes) -> int:

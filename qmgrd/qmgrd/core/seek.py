@@ -1,8 +1,9 @@
 """Taking what a consumer selects off a queue: through an index, or by looking at each message once.
 
 A selector has positions of its own: before them is what it does not want, and what others hold or
-have taken. So each message is looked at once for each consumer that selects, whatever comes and
-goes; a slice of them a turn.
+have taken. What comes to lie there, as it came back or was committed late, is looked at by itself.
+So each message is looked at once for each consumer that selects, and once more for each time that
+it comes back; a slice of them a turn.
 """
 
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
                 items.append(_lease(queue, now, consumer, key, sound, more) + tail)
                 size += len(sound.record)
         if not consumer.prefix:
-            consumer.heads[priority] = arrival + 1
+            consumer.heads[priority] = max(consumer.heads[priority], arrival + 1)
+            consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
@@ -108,6 +110,13 @@ def _candidates(
         yield from indexed(queue, tx, consumer.prefix)
         return
     for priority in range(keys.PRIORITY_TOP, -1, -1):
-        prefix = queue.prefixes[priority]
+        prefix, rank = queue.prefixes[priority], keys.PRIORITY_TOP - priority
+        for place in sorted(x for x in consumer.again if x[0] == rank):
+            key = queue.key(priority, place[1])
+            value = tx.get(key)
+            if value is None:
+                del consumer.again[place]  # Consumed since.
+            else:
+                yield key, value
         start = prefix + consumer.heads[priority].to_bytes(8, "big")
         yield from tx.scan(start, keys.after(prefix))

@@ -213,10 +213,8 @@ class Streams:
         except RequestError as error:
             self._count_refused(name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
-        overflow.make_room(context, self._dead_letters, queue, len(batch), sum(map(len, batch)))
-        limit = context.config.limits.message_max_bytes
-        done = queue.put(context.tx, context.now, context.stamper, batch, limit, target)
-        self._tell_full(queue, done.refused)
+        done = overflow.put(context, self._dead_letters, queue, batch, target)
+        self._tell_full(queue, done.refused, len(batch))
         context.rows += done.rows
         context.touch(queue)
         for index, timestamp, count in done.stamped:
@@ -227,14 +225,15 @@ class Streams:
                 _add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
 
-    def _tell_full(self, queue: Queue, refused: list[tuple[int, RequestError]]) -> None:
+    def _tell_full(self, queue: Queue, refused: list[tuple[int, RequestError]], count: int) -> None:
         """Have operators know of a queue that is full, once until there is room again."""
         is_full = any(
             error.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL) for _, error in refused
         )
         if is_full and not queue.told_full:
             self._context.event("queue full", queue=queue.name)
-        queue.told_full = is_full
+        if is_full or len(refused) < count:
+            queue.told_full = is_full
 
     def _count_refused(self, name: str, error: RequestError, count: int) -> None:
         """Count puts that are refused before their queue has seen them, though it is there."""
@@ -265,17 +264,12 @@ class Streams:
             if target:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
             context.reserve(put.records)
-            if queue.bounds.overflow != "refuse":
-                stream.inbox.check(put.first_id + count - 1)
-                fresh = stream.inbox.missing(put.first_id, count)
-                size = sum(len(put.records[seq_id - put.first_id]) for seq_id in fresh)
-                overflow.make_room(context, self._dead_letters, queue, len(fresh), size)
-            done = stream.receive(context, queue, put)
+            done = stream.receive(context, self._dead_letters, queue, put)
         except RequestError as error:
             self._count_refused(put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
-        self._tell_full(queue, done.refused)
+        self._tell_full(queue, done.refused, count)
         context.rows += done.rows
         context.touch(queue)
         return done.refused

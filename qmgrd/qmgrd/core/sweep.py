@@ -1,7 +1,8 @@
 """What happens when something is due: a delay is over, a message expires, a UID is forgotten.
 
 A slice of what the schedule has a turn, so nothing is searched and no turn is long, however much is
-due at once. What is leased does not expire until it comes back.
+due at once. What is leased does not expire until it comes back: it is looked at again, and the
+longer it is held, the less often.
 """
 
 from qmgr_protocol import record as records
@@ -15,7 +16,10 @@ from qmgrd.core.dead_letters import Cause, DeadLetters
 from qmgrd.core.queue import Queue
 
 SLICE_ROWS = 500
-POSTPONED_MS = 1_000  # what is leased, or under way, is looked at again after that
+ROWS_EACH = 3
+# What is leased, or under way, is looked at again after that; at most after the other.
+POSTPONED_MS, POSTPONED_MAX_MS = 1_000, 60_000
+NO_PLACE_MS = 10_000  # until what should be a dead letter, and has no place, is tried again
 
 
 class Sweep:
@@ -29,9 +33,16 @@ class Sweep:
     def run(self) -> None:
         """Do a slice of what is due by now."""
         context = self._context
+        if context.schedule.next_ms is None or context.schedule.next_ms > context.now.ms:
+            return
         count = min(SLICE_ROWS, context.turn_rows)
-        found = context.schedule.take(context.tx, context.now.ms, count)
+        rows_max = context.rows + ROWS_EACH * count
+        found = context.schedule.due(context.tx, context.now.ms, count)
         for key, value in found:
+            if context.rows >= rows_max:
+                break  # Long messages have many rows; the others are next turn's.
+            context.tx.delete(key)
+            context.rows += ROWS_EACH
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
             queue = self._catalogue.by_id.get(queue_id)
             if queue is None:
@@ -41,9 +52,8 @@ class Sweep:
                 queue.forget(context.tx, keys.POSITION.pack(lane_, rank, arrival), value)
                 continue
             self._due(queue, keys.message(queue_id, lane_, keys.PRIORITY_TOP - rank, arrival))
-        if found:
-            context.rows += 3 * len(found)
             context.wrote = True
+        context.schedule.load(context.tx)  # The first may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:
         """Do what is due to the message under *key*, whose row in the schedule is gone."""
@@ -52,29 +62,37 @@ class Sweep:
         entry = None if value is None else entries.decode(value)
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
-        context.count_read(1, entries.record_bytes(entry))
+        if queue.is_lost(entry, arrival):
+            lane.remove(queue, context.tx, key, value)  # A job would, in time; it is counted.
+            context.rows += entries.body_rows(entry)
+            return
         is_expired = 0 < entry.expires_ms <= context.now.ms
         if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
             lane.wake(queue, context.tx, key, entry)
             context.touch(queue)
         elif arrival in queue.leases or arrival <= queue.sent_id:
-            lane.postpone(queue, context.tx, key, entry, context.now.ms + POSTPONED_MS)
+            held_ms = context.now.ms - entry.expires_ms
+            wait_ms = min(max(held_ms, POSTPONED_MS), POSTPONED_MAX_MS)
+            lane.postpone(queue, context.tx, key, entry, context.now.ms + wait_ms)
         elif is_expired:
             self._expire(queue, key, value, entry)
 
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
-        record = entries.record(context.tx, entry)
         if queue.bounds.expired == "dead-letter" and not queue.is_transmission:
             # Its row in the schedule is gone: no other is to be removed in its place.
             if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
                 return
-            lane.postpone(queue, context.tx, key, entry, context.now.ms + 10 * POSTPONED_MS)
+            lane.postpone(queue, context.tx, key, entry, context.now.ms + NO_PLACE_MS)
             return
+        front = entries.front(context.tx, entry)
+        is_reported = len(front) >= records.HEAD_BYTES and front[7] & records.FLAG_REPORT_EXPIRY
+        record = entries.record(context.tx, entry) if is_reported else b""
         lane.remove(queue, context.tx, key, value)
         queue.counters.expired += 1
+        context.rows += entries.body_rows(entry)
         context.event("message expired", queue=queue.name)
-        if len(record) >= records.HEAD_BYTES and record[7] & records.FLAG_REPORT_EXPIRY:
+        if record:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:

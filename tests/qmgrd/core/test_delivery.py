@@ -421,3 +421,73 @@ def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
     app.manager.rest()
     assert not app.manager.queue("Q").consumers
     assert time.process_time() - start_s < 3  # It takes 0.1, and took 8.
+
+
+# -- exclusive queues
+
+
+def exclusive(app: Client) -> Client:
+    app.ask(m.QueueAlter, "Q", {"exclusive": True})
+    return app.manager.connect("other")
+
+
+@pytest.mark.parametrize("how", ["consume", "wait"])
+def test_exclusive_queue_is_one_connections_at_a_time(app: Client, how: str) -> None:
+    """The same one may open more; another is told whose it is, and to come later."""
+    other = exclusive(app)
+    if how == "consume":
+        app.consume("Q")
+    else:
+        app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS))
+    app.consume("Q")
+    for kind, fields in ((m.Get, ("Q",)), (m.Consume, ("Q", 1, 1))):
+        with pytest.raises(RequestError, match=r"exclusive.*\(app\) has it") as error:
+            other.ask(kind, *fields)
+        assert error.value.code == ErrorCode.QUEUE_EXCLUSIVE
+        assert error.value.retry_after_ms
+    assert other.browse("Q") == []
+    other.put("Q", b"1")
+    app.manager.rest()
+    assert len(app.delivered()) == 1
+
+
+@pytest.mark.parametrize("how", ["cancel", "hang up"])
+def test_exclusive_queue_is_free_again_once_its_consumer_is_gone(app: Client, how: str) -> None:
+    other = exclusive(app)
+    consumer = app.consume("Q", messages=0)
+    if how == "cancel":
+        app.say(m.Cancel(consumer))
+    else:
+        app.hang_up()
+    app.manager.turn()
+    other.consume("Q")
+    other.put("Q", b"1")
+    other.manager.rest()
+    assert len(other.delivered()) == 1
+
+
+def test_queue_that_becomes_exclusive_keeps_who_is_there(app: Client) -> None:
+    other = app.manager.connect("other")
+    app.consume("Q")
+    other.consume("Q")
+    app.ask(m.QueueAlter, "Q", {"exclusive": True})
+    assert app.code_of(m.Consume, "Q", 1, 1) == ErrorCode.QUEUE_EXCLUSIVE
+    app.ask(m.QueueAlter, "Q", {"exclusive": None})
+    app.consume("Q")
+
+
+def test_who_seeks_has_an_exclusive_queue_too(app: Client) -> None:
+    other = exclusive(app)
+    app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20, correlation_id=b"c"))
+    assert other.code_of(m.Get, "Q") == ErrorCode.QUEUE_EXCLUSIVE
+
+
+def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows() -> None:
+    manager = Manager(limits={"turn_rows": 100})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[bytes(3_000)] * 300)
+    app.send(*[m.Get(app.next_id(), "Q", 1, 0) for _ in range(300)])
+    manager.turn()
+    manager.rest()
+    assert len(app.delivered()) == 300

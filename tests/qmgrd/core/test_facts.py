@@ -187,7 +187,8 @@ def test_facts_are_the_fields_of_the_record(fields: Fields) -> None:
     assert facts.value_of("group_id") == (group[0].hex() if group[0] is not None else None)
     assert (facts.value_of("group_number"), facts.value_of("group_last")) == group[1:]
     headers = fields.envelope.get("headers")
-    for name in headers if type(headers) is dict else ():
+    for name in headers if isinstance(headers, dict) else ():
+        assert isinstance(headers, dict)
         found = facts.value_of(f'"{name}"')
         assert found is None or found == headers[name]
 

@@ -33,10 +33,11 @@ def test_jobs_that_ended_are_kept_for_an_hour_over_a_restart(store: AnyStore, ap
     assert app.ask(m.Status)["jobs"] == 0
     app.manager.turn(RETENTION_PERIOD_MS)
     app.manager.rest()
-    (retention,) = app.ask(m.JobList)["jobs"]
+    retention, origins = app.ask(m.JobList)["jobs"]
     assert retention["kind"] == "retention"
     assert app.code_of(m.JobShow, row["job"]) is ErrorCode.JOB_UNKNOWN
-    assert len(app.manager.scan(keys.SPACE_JOB)) == 1
+    assert origins["kind"] == "origins"
+    assert len(app.manager.scan(keys.SPACE_JOB)) == 2
 
 
 def test_no_more_than_so_many_that_ended_are_kept(

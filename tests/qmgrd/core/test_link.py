@@ -801,3 +801,81 @@ def test_who_says_goodbye_instead_of_welcome_is_a_queue_manager(app: Client, nyc
     wire.receive(nyc.peer.hello(), 0)
     nyc.peer.receive(wire.send(m.Goaway(ErrorCode.PEER_KEPT_OUT, "later")), 0)
     assert hung_up(nyc) == "h:1: the peer closed the connection"
+
+
+# -- times
+
+
+def extras(sent: list[m.Message]) -> list[Any]:
+    return [extra for put in sent for extra in put.extras]
+
+
+def test_time_that_is_left_counts_down_over_hops(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", expiry_ms=10_000)
+    app.manager.advance(4_000)
+    assert extras(nyc.up()) == [[0, {m.EXTRA_EXPIRY_MS: 6_000}]]
+
+
+def test_expired_message_is_a_tombstone_on_the_wire_D11_B18(app: Client, nyc: Nyc) -> None:
+    """Swept or not: nothing waits for its id, and the commit id covers it."""
+    app.put("F@NYC", b"1")
+    app.put("F@NYC", b"2", expiry_ms=1_000)
+    app.put("F@NYC", b"3")
+    app.manager.advance(1_000)
+    sent = nyc.up()
+    assert [(x.first_id, x.queue, x.records[:1]) for x in sent if not x.queue] == [(2, "", [b""])]
+    assert ids(sent) == [1, 2, 3]
+    nyc.say(m.Committed(nyc.stream, 3))
+    assert app.show("@NYC")["depth"] == 0
+    assert app.manager.scan(keys.SPACE_DUE) == []
+
+
+def test_message_in_flight_is_not_removed_before_it_is_committed_D11(
+    store: AnyStore, app: Client, nyc: Nyc
+) -> None:
+    app.put("F@NYC", b"1", expiry_ms=1_000)
+    sent = nyc.up()
+    for _ in range(5):
+        nyc.turn(5_000)
+    assert app.show("@NYC")["depth"] == 1
+    nyc.hang_up()
+    nyc.turn(1_000)
+    (opening,) = nyc.answer()
+    nyc.stream += 1
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 1, [], trailer_of(sent, 1), 4096]))
+    assert (app.show("@NYC")["depth"], app.show("@NYC")["acked"]) == (0, 1)
+    assert app.manager.scan(keys.SPACE_DUE) == []
+
+
+def test_lost_one_is_a_tombstone_on_the_wire_D11(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", b"1", flags=records.FLAG_NOT_PERSISTENT)
+    app.put("F@NYC", b"2")
+    app.manager.crash()
+    nyc.turn()
+    sent = nyc.up()
+    assert [(x.first_id, x.queue) for x in sent] == [(1, ""), (2, "F")]
+
+
+def test_delay_is_waited_for_at_the_other_end(app: Client, nyc: Nyc) -> None:
+    """What was waited here already is taken off."""
+    app.put("F@NYC", b"1", delay_ms=10_000)
+    app.manager.advance(4_000)
+    assert extras(nyc.up()) == [[0, {m.EXTRA_DELAY_MS: 6_000}]]
+
+
+@pytest.mark.parametrize("years", [-50, 50])
+def test_wall_clock_that_jumps_makes_no_delay_longer(app: Client, nyc: Nyc, years: int) -> None:
+    app.put("F@NYC", b"1", delay_ms=10_000)
+    app.manager.wall_us += years * 365 * 24 * 3_600_000_000
+    ((_, extra),) = extras(nyc.up())
+    assert 0 <= extra[m.EXTRA_DELAY_MS] <= 10_000
+
+
+def test_dead_letter_that_goes_over_a_link_expires_no_more_G12(app: Client, nyc: Nyc) -> None:
+    """Its record still says the time that it once had."""
+    app.ask(m.QueueAlter, "Q", {"backout_queue": "F@NYC"})
+    app.put("Q", b"1", expiry_ms=10_000)
+    app.settle(m.REJECT, *app.get("Q"))
+    ((_, extra),) = extras(nyc.up())
+    assert extra[m.EXTRA_EXPIRY_MS] == 0
+    assert extra[m.EXTRA_NOTE]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Fields, Uid
@@ -21,6 +22,9 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.far import Far
+from tests.qmgrd.core.harness import Client
+from tests.qmgrd.core.harness import record as harness_record
 
 NOW = Now(1, 1_700_000_000_000_000)
 PLAIN_MAX = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES - records.HEAD_BYTES
@@ -207,3 +211,51 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
     assert (sum(count for _, _, count in done.stamped), done.refused) == (701, [])
     assert max(copied) == puts.RUN_MAX_RECORDS
+
+
+def test_priority_of_the_queue_is_given_to_what_leaves_it_to_that(app: Client) -> None:
+    """Plain ones and others; those on the queue keep theirs when it is altered."""
+    app.ask(m.QueueAlter, "Q", {"priority_default": 7})
+    for fields in ({}, {"uid": ("O", 1)}, {"expiry_ms": 9_000}):
+        app.put("Q", b"x", flags=records.FLAG_PRIORITY_OF_QUEUE, **fields)
+    app.put("Q", b"own", priority=2)
+    app.ask(m.QueueAlter, "Q", {"priority_default": 1})
+    app.put("Q", b"later", flags=records.FLAG_PRIORITY_OF_QUEUE)
+    assert [x.priority for x in app.browse("Q")] == [7, 7, 7, 2, 1]
+
+
+@pytest.mark.parametrize("fields", [{}, {"uid": ("O", 1)}])
+def test_message_longer_than_the_queue_takes_is_refused_G13(
+    app: Client, fields: dict[str, Any]
+) -> None:
+    size = len(harness_record(b"", **fields))
+    app.ask(m.QueueAlter, "Q", {"message_max_bytes": 2_000})
+    app.put("Q", bytes(2_000 - size), **fields)
+    more = fields and {"uid": ("O", 2)}
+    (refused,) = app.put_records("Q", harness_record(bytes(2_001 - size), **more))
+    assert refused.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert "at most 2000" in refused.text
+
+
+EXTRAS = [
+    ({m.EXTRA_EXPIRY_MS: b"abc"}, 1_000), ({m.EXTRA_EXPIRY_MS: 2**63 - 1}, 2**63 - 1),
+    ({m.EXTRA_EXPIRY_MS: 0}, 0), ({m.EXTRA_EXPIRY_MS: 7}, 7), ({m.EXTRA_DELAY_MS: b"abc"}, 1_000),
+    ({m.EXTRA_DELAY_MS: 2**63 - 1}, 1_000), ({m.EXTRA_NOTE: 5}, 1_000),
+    ({m.EXTRA_NOTE: b"\xc1"}, 1_000), ({"unknown": b"x"}, 1_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("extra", "lasts_ms"), EXTRAS)
+def test_what_a_link_says_beside_a_record_is_held_to_bounds(
+    app: Client, extra: dict[str, Any], lasts_ms: int
+) -> None:
+    """Whatever a peer says: no turn fails of it."""
+    far = Far(app.manager)
+    far.open()
+    sent = harness_record(b"x", uid=("FAR", 1), expiry_ms=1_000)
+    far.client.say(m.Put(far.stream, 1, 0, "Q", [sent], [[0, extra], [9, extra]]))
+    row = app.show("Q")
+    assert row["depth"] + row["delayed"] == 1
+    ((_, value),) = app.manager.scan(keys.of_queue(keys.SPACE_MESSAGE, app.manager.queue("Q").id))
+    expected = min(app.manager.now().ms + lasts_ms, 2**63) if lasts_ms else 0
+    assert entries.decode(value).expires_ms == expected

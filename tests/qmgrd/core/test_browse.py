@@ -1,0 +1,111 @@
+"""Browsing: a cursor that survives what happens meanwhile, and marks nothing (G24)."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.browse import LOOKED_AT_MAX
+from tests.qmgrd.core.harness import AnyStore, Client, Delivery, delivery
+from tests.qmgrd.core.test_selection import browsed, got
+
+
+def page(
+    app: Client, after: list[int] | None, count: int = 1, **fields: Any
+) -> tuple[list[Delivery], list[int] | None]:
+    value = app.ask(m.Browse, *m.Browse(0, "Q", after, count, 1 << 20, **fields)[1:])
+    return [delivery(0, item) for item in value["items"]], value["next"]
+
+
+def test_first_next_and_under_the_cursor_G24(store: AnyStore, app: Client) -> None:
+    app.put("Q", b"1", b"2")
+    (first,), cursor = page(app, None)
+    (second,), cursor = page(app, cursor)
+    assert (first.body, second.body, cursor) == (b"1", b"2", None)
+    (under,), _ = page(app, None, uid=records.encode_uid(second.uid))
+    assert under == second
+
+
+def test_message_under_the_cursor_that_is_removed_is_no_more_G24(app: Client) -> None:
+    """2034; the cursor goes on behind it."""
+    app.put("Q", b"1", b"2")
+    (first,), cursor = page(app, None)
+    uid = records.encode_uid(first.uid)
+    app.ack(*app.get("Q"))
+    assert page(app, None, uid=uid) == ([], None)
+    (second,), _ = page(app, cursor)
+    assert second.body == b"2"
+
+
+def test_lock_is_a_lease_by_uid_and_unlock_counts_nothing_G24_G7(
+    store: AnyStore, app: Client
+) -> None:
+    """2209: what is not locked cannot be unlocked."""
+    app.put("Q", b"1", b"2")
+    (first,), _ = page(app, None)
+    uid = records.encode_uid(first.uid)
+    (locked,) = got(app, uid=uid)
+    assert [x.body for x in app.get("Q", 5)] == [b"2"]
+    ((seen,), _) = page(app, None)
+    assert seen.state & m.STATE_LEASED
+    assert app.settle(m.UNREAD, locked) == []
+    (again,) = got(app, uid=uid)
+    assert (again.delivered, again.failed, again.state) == (0, 0, 0)
+    assert app.settle(m.RENEW, locked) == [ErrorCode.LEASE_LOST]
+
+
+def test_cursor_survives_what_is_put_and_got_meanwhile_G24(app: Client) -> None:
+    """What comes in behind it, it does not meet; what comes before it, it does."""
+    app.put("Q", *[b"%d" % i for i in range(6)])
+    found, cursor = page(app, None, 2)
+    app.ack(*app.get("Q", 4))
+    app.put("Q", b"late")
+    app.put("Q", b"missed", priority=9)
+    app.put("Q", b"last", priority=0)
+    while cursor is not None:
+        more, cursor = page(app, cursor, 2)
+        found += more
+    assert [x.body for x in found] == [b"0", b"1", b"4", b"5", b"late", b"last"]
+
+
+def test_browsing_marks_nothing_G21_G24(store: AnyStore, app: Client) -> None:
+    app.put("Q", b"1", correlation_id=b"c", expiry_ms=1_000)
+    before = app.manager.scan(b"\x10"), app.show("Q")
+    ways: list[dict[str, Any]] = [{}, {"where": "delivered = 0"}, {"correlation_id": b"c"}]
+    for fields in ways:
+        assert browsed(app, **fields) == [b"1"]
+    assert (app.manager.scan(b"\x10"), app.show("Q")) == before
+
+
+def test_page_that_selects_is_bounded_in_what_it_looks_at(app: Client) -> None:
+    """It may be empty and not the last."""
+    app.put("Q", *[b"x"] * (2 * LOOKED_AT_MAX + 100))
+    app.put("Q", b"wanted", priority=1)
+    sizes, cursor = [], None
+    while True:
+        found, cursor = page(app, cursor, 10, where="priority = 1")
+        sizes.append(len(found))
+        if cursor is None:
+            break
+    assert sizes == [0, 0, 1]
+
+
+def test_expired_ones_count_as_looked_at(app: Client) -> None:
+    app.put("Q", *[b"x"] * (LOOKED_AT_MAX + 1), expiry_ms=10)
+    app.put("Q", b"1")
+    app.manager.turns.broker.sweep.run = lambda: None  # type: ignore[method-assign]
+    app.manager.advance(10)
+    found, cursor = page(app, None, 10)
+    assert (found, cursor is None) == ([], False)
+    found, cursor = page(app, cursor, 10)
+    assert [x.body for x in found] == [b"1"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_delayed_ones_are_browsed_in_pages_too(app: Client, count: int) -> None:
+    app.put("Q", b"now")
+    app.put("Q", *[b"%d" % i for i in range(4)], delay_ms=1_000)
+    assert browsed(app, count=count, delayed=True) == [b"0", b"1", b"2", b"3"]
+    assert browsed(app, count=count) == [b"now"]
