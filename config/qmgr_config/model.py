@@ -222,6 +222,9 @@ class Unit(Section):
     age_max_ms: Annotated[int, in_ms("100 ms", "1 d")] = 300 * SECOND_MS
     """How long it may be open, in ms; then it is backed out."""
 
+    held_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 256 * MIB
+    """The most bytes that all units of work together hold in memory."""
+
     units_per_connection_max: Annotated[int, count(1, 10_000)] = 100
     """The most units of work that one connection may have open."""
 

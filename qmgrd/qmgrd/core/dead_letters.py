@@ -65,7 +65,7 @@ class DeadLetters:
         note = self._note(queue, entry, arrival, cause)
         for name in self._ways(queue, cause.code):
             place = self._place(name, queue)
-            if place is None:
+            if place is None or self._is_anothers(place, entry, queue):
                 continue
             overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
             if transfer(
@@ -77,6 +77,18 @@ class DeadLetters:
                 return True
         self._context.event("dead letter has no place", queue=queue.name, why=name_of(cause.code))
         return False
+
+    def _is_anothers(self, place: Place, entry: entries.Entry, source: Queue) -> bool:
+        """Return whether *place* has a copy of that message that came from another queue.
+
+        Each queue's copy is work of its own: this one must not be taken for that one.
+        """
+        trailer, queue = entries.uid_trailer(entry), place.queue
+        position = queue.origins.place(self._context.tx, trailer, place.target.encode())
+        if position is None:
+            return False
+        arrival = int.from_bytes(position[2:], "big")
+        return notes.read(self._context.tx, queue.id, arrival).get("queue") != source.name
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.
@@ -101,15 +113,9 @@ class DeadLetters:
         overflow.make_room(context, self, queue, 1, len(record))
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
-        try:
-            prepared = prepare(
-                queue, context.tx, context.now, context.stamper, record, limit, target.encode(),
-                extra,
-            )  # fmt: skip
-        except RequestError as error:
-            if error.code == ErrorCode.DUPLICATE_MESSAGE:
-                return  # It is there already.
-            raise
+        prepared = prepare(
+            queue, context.tx, context.now, context.stamper, record, limit, target.encode(), extra
+        )
         left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
         header = header | ({"left_ms": left_ms} if left_ms else {})
         before = notes.decode(prepared.note)

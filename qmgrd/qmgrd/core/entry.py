@@ -2,7 +2,8 @@
 
     byte 0   version       u8   2
          1   flags         u8   bit 0 the record lies in body rows, bit 1 a note belongs to it,
-                                bit 2 gone after a restart
+                                bit 2 gone after a restart, bit 3 on a transmission queue: its
+                                delay is not over at due_ms
          2   hops          u8
          3   target_length u8   a transmission queue's entry names the queue it is bound for
          4   delivered     u16  how often it came back after a delivery
@@ -29,8 +30,8 @@ from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
 VERSION = 2
-INLINE, IN_ROWS, NOTED, VOLATILE, UNREADABLE = 0, 1, 2, 4, 255
-_FLAGS = IN_ROWS | NOTED | VOLATILE
+INLINE, IN_ROWS, NOTED, VOLATILE, DELAYED, UNREADABLE = 0, 1, 2, 4, 8, 255
+_FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED
 VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQQ")
@@ -69,6 +70,11 @@ class Entry(NamedTuple):
     def volatile(self) -> bool:
         """Whether it is gone after a restart."""
         return self.flags != UNREADABLE and bool(self.flags & VOLATILE)
+
+    @property
+    def delayed(self) -> bool:
+        """Whether it waits on a transmission queue while its delay goes on."""
+        return self.flags != UNREADABLE and bool(self.flags & DELAYED)
 
 
 _NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")

@@ -27,15 +27,19 @@ def add(
     """Store *entry* with all rows that lead to it; return how many rows that took.
 
     Args:
-        entry: its ``due_ms`` says when it can be got, 0 = at once.
+        entry: its ``due_ms`` says when it can be got, 0 = at once. What waits for a link has an id,
+            which must not stay behind: there it is the peer that has it wait for the rest.
         front: what its record begins with.
         trailer: its encoded UID.
     """
     counters, size = queue.counters, entries.record_bytes(entry)
-    ready_ms, expires_ms = entry.due_ms, entry.expires_ms
+    ready_ms, expires_ms, is_sent = entry.due_ms, entry.expires_ms, queue.is_transmission
     lane, due_ms = keys.LANE_READY, expires_ms
     if ready_ms:
-        lane, due_ms = keys.LANE_DELAYED, min(ready_ms, expires_ms or ready_ms)
+        due_ms = min(ready_ms, expires_ms or ready_ms)
+        entry = entry._replace(flags=entry.flags | (entries.DELAYED if is_sent else 0))
+    if ready_ms and not is_sent:
+        lane = keys.LANE_DELAYED
         counters.delayed += 1
     else:
         counters.depth += 1
@@ -118,9 +122,10 @@ def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None
 def postpone(
     queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry, due_ms: int
 ) -> None:
-    """Have a message, whose row in the schedule is gone, looked at again at *due_ms*."""
+    """Have a message, whose row in the schedule is gone, looked at again at *due_ms*; 0: never."""
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
-    queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
+    if due_ms:
+        queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 
 
 def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:

@@ -109,19 +109,18 @@ class LinkOutbox(Outbox):
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
         """Return the time that is left of a message, the rest of its delay, and its note."""
-        is_delayed = bool(record[7] & records.FLAG_DELAYED)
+        has_delay = bool(record[7] & records.FLAG_DELAYED)
         has_expiry = record[_EXPIRY] != _NO_EXPIRY
-        if not (entry.expires_ms or has_expiry or entry.noted or is_delayed):
+        if not (entry.expires_ms or has_expiry or entry.noted or has_delay):
             return _PLAIN
         extra: Extra = {}
         if entry.expires_ms:
             extra[EXTRA_EXPIRY_MS] = entry.expires_ms - self._context.now.ms
         elif has_expiry:
             extra[EXTRA_EXPIRY_MS] = 0  # A dead letter: its time is of no account any more.
-        if is_delayed:
-            delay_ms = records.delay_of(record, records.check(record))
-            waited_ms = (self._context.now.wall_us - entry.put_us) // 1_000
-            extra[EXTRA_DELAY_MS] = min(max(delay_ms - waited_ms, 0), delay_ms)
+        if has_delay:
+            left_ms = entry.due_ms - self._context.now.ms if entry.delayed else 0
+            extra[EXTRA_DELAY_MS] = max(left_ms, 0)
         if entry.noted:
             extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
         return extra

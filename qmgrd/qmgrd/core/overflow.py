@@ -36,7 +36,7 @@ def put(
         )
     whole, at = Put([], [], 0), 0
     for piece in _pieces(context, queue, batch):
-        make_room(context, dead_letters, queue, len(piece), _bytes_of(context, piece))
+        make_room(context, dead_letters, queue, len(piece), bytes_of(context, piece))
         told = {i - at: extra for i, extra in (extras or {}).items() if 0 <= i - at < len(piece)}
         done = queue.put(
             context.tx, context.now, context.stamper, piece, limit, target, extras=told
@@ -47,7 +47,7 @@ def put(
     return whole
 
 
-def _bytes_of(context: Context, batch: list[bytes]) -> int:
+def bytes_of(context: Context, batch: list[bytes]) -> int:
     """Return how long the records of *batch* are once all have a UID."""
     trailer_bytes = len(context.stamper.origin) + TIMESTAMP.size
     return sum(len(record) + (0 if record[4:5] > b"\0" else trailer_bytes) for record in batch)
@@ -61,7 +61,7 @@ def _pieces(context: Context, queue: Queue, batch: list[bytes]) -> Iterator[list
     piece: list[bytes] = []
     size = 0
     for record in batch:
-        more = _bytes_of(context, [record])
+        more = bytes_of(context, [record])
         if piece and (
             len(piece) == min(queue.bounds.depth_max, PUSHED_OUT_MAX)
             or size + more > queue.bounds.bytes_max

@@ -180,8 +180,7 @@ def prepare(
     return Prepared(
         record, trailer, is_new, verdict, queue.priority_of(found), now.wall_us,
         _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
-        # What waits for a link has its id, which must not stay behind: it is the peer that waits.
-        now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms and not bound_for else 0,
+        now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
         bool(found.flags & records.FLAG_NOT_PERSISTENT), bound_for,
         notes.checked(extra.get(EXTRA_NOTE, b"")),
     )  # fmt: skip

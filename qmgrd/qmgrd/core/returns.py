@@ -97,7 +97,8 @@ class Returns:
         entry = entries.decode(value)
         context.rows += 2
         context.touch(queue)
-        code = self._end_of(queue.bounds, entry, how)
+        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
+        code = 0 if is_over else self._end_of(queue.bounds, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code:
             cause = Cause(

@@ -70,6 +70,9 @@ class Sweep:
         if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
             lane.wake(queue, context.tx, key, entry)
             context.touch(queue)
+        elif entry.delayed and not is_expired:
+            over = entry._replace(flags=entry.flags & ~entries.DELAYED)
+            lane.postpone(queue, context.tx, key, over, entry.expires_ms)
         elif arrival in queue.leases or arrival <= queue.sent_id:
             held_ms = context.now.ms - entry.expires_ms
             wait_ms = min(max(held_ms, POSTPONED_MS), POSTPONED_MAX_MS)

@@ -35,6 +35,7 @@ class Units:
         self._catalogue = catalogue
         self._returns = returns
         self._dead_letters = dead_letters
+        self._held_bytes = 0  # of the puts of all units
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
         """Begin a unit."""
@@ -109,15 +110,24 @@ class Units:
             if error.code not in _FULL or queue.bounds.overflow == "refuse":
                 raise
             # Only now: what is refused for another reason is to push nothing out.
-            overflow.make_room(context, self._dead_letters, queue, 1, len(record))
+            overflow.make_room(
+                context, self._dead_letters, queue, 1, overflow.bytes_of(context, [record])
+            )
             prepared = self._prepare(queue, record, bound_for)
         rows += _more_rows(prepared)
         self._check_room(unit, 1, len(record), rows)
         arrival = 0 if queue.is_transmission else queue.next_arrival()
         index_key = queue.origins.index_key(prepared.trailer, bound_for)
         unit.hold(Held(queue, prepared, arrival, index_key), rows)
+        self._held_bytes += len(prepared.record)
         context.rows += 1
         return prepared
+
+    def _let_go(self, unit: Unit) -> list[Held]:
+        """Return the puts of *unit*, which no longer wait."""
+        puts_ = unit.let_go()
+        self._held_bytes -= sum(len(held.prepared.record) for held in puts_)
+        return puts_
 
     def _prepare(self, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
         context = self._context
@@ -138,6 +148,13 @@ class Units:
                     ErrorCode.UNIT_TOO_LARGE,
                     f"unit {unit.number} would hold {count} {word}, at most {most}",
                 )
+        held = self._held_bytes + bytes_
+        if bytes_ and held > limits.held_bytes_max:
+            raise RequestError(
+                ErrorCode.UNITS_EXHAUSTED,
+                f"all units of work would hold {held} bytes, at most {limits.held_bytes_max}",
+                1_000,
+            )
 
     def _rows_max(self) -> int:
         """Return how many rows a commit may write: in a small map fewer, as all is one turn."""
@@ -179,7 +196,7 @@ class Units:
         if unit.puts:  # Gets make room.
             context.reserve([held.prepared.record for held in unit.puts])
         self._close(session, unit)
-        for queue, prepared, arrival, _ in unit.let_go():
+        for queue, prepared, arrival, _ in self._let_go(unit):
             context.rows += puts.append(
                 queue, context.tx, prepared, arrival or queue.next_arrival()
             )
@@ -224,7 +241,7 @@ class Units:
         At the end of this turn; what is more than a slice, in those that follow.
         """
         self._close(session, unit)
-        unit.let_go()
+        self._let_go(unit)
         for lessee in unit.lessees.values():
             self._returns.later(lessee.leases.values(), BACKED_OUT)
 
