@@ -54,9 +54,10 @@ def _oldest(
         for key, value in tx.scan(prefix + bytes(8), keys.after(prefix)):
             if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
                 return
-            if keys.place(key)[1] in queue.leases:
+            entry, arrival = entries.decode(value), keys.place(key)[1]
+            if arrival in queue.leases or queue.is_lost(entry, arrival):
                 continue
             yield key, value
             count += 1
             excess -= 1
-            excess_bytes -= entries.record_bytes(entries.decode(value))
+            excess_bytes -= entries.record_bytes(entry)

@@ -22,7 +22,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     context.touch(queue)
     for key, value in found:
         arrival = keys.place(key)[1]
-        if arrival >= row["before"]:
+        if arrival >= row["before"] or queue.is_lost(entries.decode(value), arrival):
             continue
         job.count("examined")
         if arrival in queue.leases:

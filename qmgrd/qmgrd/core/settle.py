@@ -56,13 +56,19 @@ def _ack(
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
-    key = queue.key(min(priority, keys.PRIORITY_TOP), arrival)
-    value = tx.get(key)
-    if value is not None:
-        record = entries.record(tx, entries.decode(value))
+    for lane_ in (keys.LANE_READY, keys.LANE_DELAYED):  # It may wait, as one that failed.
+        key = keys.message(queue.id, lane_, min(priority, keys.PRIORITY_TOP), arrival)
+        value = tx.get(key)
+        if value is None:
+            continue
+        entry = entries.decode(value)
+        if queue.is_lost(entry, arrival):
+            break  # Gone with a restart, and counted then.
+        record = entries.record(tx, entry)
         if not is_lease_of(number, entries.checksum_of(record)):
             return ErrorCode.LEASE_LOST
         _consume(queue, tx, now, key, value)
+        break
     return 0
 
 

@@ -53,6 +53,9 @@ class Sweep:
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         context.count_read(1, entries.record_bytes(entry))
+        if queue.is_lost(entry, arrival):
+            lane.remove(queue, context.tx, key, value)  # Counted when it was lost.
+            return
         is_expired = 0 < entry.expires_ms <= context.now.ms
         if key[keys.POSITION_AT] == keys.LANE_DELAYED and not is_expired:
             lane.wake(queue, context.tx, key, entry)

@@ -1,0 +1,63 @@
+"""What the machine found, each as a plain test."""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Manager, record
+
+VOLATILE = records.FLAG_NOT_PERSISTENT
+
+
+def alter(app: Client, **attributes: Any) -> None:
+    app.ask(m.QueueAlter, "Q", attributes)
+
+
+def test_what_is_gone_with_a_restart_is_not_due_any_more(manager: Manager, app: Client) -> None:
+    """Its delay is over in the very turn that sweeps it: it was counted a second time."""
+    app.put("Q", b"1", flags=VOLATILE, delay_ms=250)
+    app.put("Q", b"2", flags=VOLATILE, expiry_ms=250)
+    manager.crash(5_000)
+    manager.turn()
+    manager.rest()
+    audit(manager)
+    counters = manager.queue("Q").counters
+    assert (counters.depth, counters.delayed, counters.expired, counters.lost) == (0, 0, 0, 2)
+
+
+def test_what_is_gone_with_a_restart_is_counted_once_whatever_the_first_turn_brings(
+    manager: Manager, app: Client
+) -> None:
+    app.put("Q", b"1", flags=VOLATILE)
+    (got,) = app.get("Q")
+    manager.crash()
+    assert manager.connect().ack(got) == []
+    audit(manager)
+    counters = manager.queue("Q").counters
+    assert (counters.lost, counters.acked) == (1, 0)
+
+
+def test_what_is_gone_with_a_restart_is_neither_purged_nor_pushed_out(
+    manager: Manager, app: Client
+) -> None:
+    alter(app, depth_max=2, overflow="dead-letter-oldest")
+    app.put("Q", b"1", flags=VOLATILE)
+    app.put("Q", b"2")
+    manager.crash()
+    again = manager.connect()
+    again.send(m.ProducerOpen(again.next_id(), b"p" * 16))
+    again.send(m.Put(1, 1, 0, "Q", [record(b"3"), record(b"4")]))
+    again.send(m.QueuePurge(again.next_id(), "Q"))
+    manager.rest()
+    audit(manager)
+    assert again.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]
+    counters = manager.queue("Q").counters
+    assert (counters.lost, counters.purged) == (1, 2)
+
+
+def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Client) -> None:
+    alter(app, expired="dead-letter")
+    app.put("Q", b"1", flags=VOLATILE, expiry_ms=250)
+    manager.crash(5_000)
+    assert manager.connect().browse("SYSTEM.DEAD.LETTERS") == []
