@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from tests.qmgrd.core.audit import audit
@@ -61,3 +63,18 @@ def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Cl
     app.put("Q", b"1", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
     assert manager.connect().browse("SYSTEM.DEAD.LETTERS") == []
+
+
+@pytest.mark.parametrize("before", [b"", b"2"])
+def test_a_late_ack_settles_what_waits_for_its_retry(
+    manager: Manager, app: Client, before: bytes
+) -> None:
+    alter(app, retry_initial_ms=10_000)
+    app.put("Q", b"1", *([before] if before else []))
+    (got,) = app.get("Q", lease_ms=500)
+    manager.turn(600)
+    assert app.show("Q")["delayed"] == 1
+    assert app.ack(got) == []
+    assert app.show("Q")["delayed"] == 0
+    manager.turn(20_000)
+    assert app.bodies("Q") == ([before] if before else [])
