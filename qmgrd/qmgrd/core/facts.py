@@ -98,8 +98,10 @@ class Facts:
     def _opened(self) -> dict[str, Any]:
         """Return the envelope; one that rotted is empty."""
         if self._envelope is None:
-            start = self._group_at() + (records.GROUP.size if self.head().group_flags else 0)
-            self._envelope = _unpacked(self._record[start : start + self.head().envelope_length])
+            head = self.head()
+            start = self._group_at() + (records.GROUP.size if head.group_flags else 0)
+            start += records.DELAY.size if head.flags & records.FLAG_DELAYED else 0
+            self._envelope = _unpacked(self._record[start : start + head.envelope_length])
         return self._envelope
 
 
@@ -110,6 +112,7 @@ def _head(record: bytes) -> records.Head:
     size = records.HEAD_BYTES + head.correlation_length + head.envelope_length + head.body_length
     size += head.origin_length + records.TIMESTAMP.size if head.origin_length else 0
     size += records.GROUP.size if head.group_flags else 0
+    size += records.DELAY.size if head.flags & records.FLAG_DELAYED else 0
     return head if size == len(record) else _NO_HEAD
 
 

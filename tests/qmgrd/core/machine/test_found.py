@@ -78,3 +78,10 @@ def test_a_late_ack_settles_what_waits_for_its_retry(
     assert app.show("Q")["delayed"] == 0
     manager.turn(20_000)
     assert app.bodies("Q") == ([before] if before else [])
+
+
+def test_a_selector_knows_a_message_that_had_a_delay(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", delay_ms=10, envelope={"headers": {"colour": "red"}})
+    manager.turn(20)
+    value = app.ask(m.Browse, "Q", None, 10, 1 << 20, "colour = 'red'")
+    assert len(value["items"]) == 1
