@@ -71,6 +71,7 @@ class Units:
                 prepared = self._hold(unit, queue, record, target.encode())
             except RequestError as error:
                 queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
+                self._context.dirty_queues[queue.id] = queue
                 refused.append([index, int(error.code), error.text])
                 continue
             if prepared.is_new:

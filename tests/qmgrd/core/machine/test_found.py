@@ -85,3 +85,12 @@ def test_a_selector_knows_a_message_that_had_a_delay(manager: Manager, app: Clie
     manager.turn(20)
     value = app.ask(m.Browse, "Q", None, 10, 1 << 20, "colour = 'red'")
     assert len(value["items"]) == 1
+
+
+def test_a_refused_put_of_a_unit_is_counted_for_good(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", uid=("O", 1))
+    app.ask(m.UnitBegin, 1)
+    app.ask(m.UnitPut, 1, "Q", [record(b"1", uid=("O", 1))])
+    audit(manager)
+    manager.crash()
+    assert manager.queue("Q").counters.duplicates == 1
