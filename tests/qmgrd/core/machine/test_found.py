@@ -6,6 +6,8 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import notes
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -94,3 +96,18 @@ def test_a_refused_put_of_a_unit_is_counted_for_good(manager: Manager, app: Clie
     audit(manager)
     manager.crash()
     assert manager.queue("Q").counters.duplicates == 1
+
+
+def test_the_last_attempt_of_a_dead_letter_says_why_it_failed(
+    manager: Manager, app: Client
+) -> None:
+    alter(app, backout_threshold=1)
+    app.put("Q", b"1")
+    app.get("Q", lease_ms=500)
+    manager.turn(600)
+    (found,) = app.browse("SYSTEM.DEAD.LETTERS")
+    queue = manager.queue("SYSTEM.DEAD.LETTERS")
+    note = notes.read(manager.store.begin(), queue.id, found.arrival)
+    manager.store.abort()
+    assert note["code"] == ErrorCode.BACKOUT_THRESHOLD_REACHED
+    assert [code for _, code, *_ in note["attempts"]] == [ErrorCode.LEASE_LOST]
