@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import notes
+from qmgrd.core import keys, notes
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -111,3 +111,18 @@ def test_the_last_attempt_of_a_dead_letter_says_why_it_failed(
     manager.store.abort()
     assert note["code"] == ErrorCode.BACKOUT_THRESHOLD_REACHED
     assert [code for _, code, *_ in note["attempts"]] == [ErrorCode.LEASE_LOST]
+
+
+def test_what_is_remembered_at_the_backout_queue_is_no_reason_to_lose_a_dead_letter(
+    manager: Manager, app: Client
+) -> None:
+    app.ask(m.QueueCreate, "B", {"dedup_retention_ms": 60_000})
+    alter(app, backout_threshold=1, backout_queue="B")
+    for _ in range(2):
+        app.put("Q", b"1", uid=("O", 1))
+        app.release(*app.get("Q"))
+        assert app.bodies("B") == [b"1"]
+        app.ack(*app.get("B"))
+    manager.turn(70_000)
+    manager.rest()
+    assert manager.scan(keys.of_queue(keys.SPACE_UID, manager.queue("B").id)) == []
