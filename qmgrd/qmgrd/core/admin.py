@@ -69,10 +69,11 @@ class Admin:
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{message.queue} is deleted with its link: qmctl link delete {message.queue[1:]}",
             )
-        if found.counters.depth and not message.purge:
+        count = found.counters.depth + found.counters.delayed
+        if count and not message.purge:
             raise RequestError(
                 ErrorCode.QUEUE_NOT_EMPTY,
-                f"queue {message.queue} holds {amount(found.counters.depth, 'message')}; "
+                f"queue {message.queue} holds {amount(count, 'message')}; "
                 "get or purge them, or delete it with them",
             )
         self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
@@ -82,10 +83,10 @@ class Admin:
         self._catalogue.remove_queue(name)
         self._delivery.queue_deleted(queue)
         self._remove_rows(queue)
-        return queue.counters.depth
+        return queue.counters.depth + queue.counters.delayed
 
     def _remove_rows(self, queue: Queue) -> None:
-        depth = queue.counters.depth
+        depth = queue.counters.depth + queue.counters.delayed
         self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=depth)
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
@@ -228,6 +229,12 @@ class Admin:
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
         if wanted.prefix:
+            if message.delayed:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    "what is delayed is in no index yet: select it with where, as in "
+                    "where = \"correlation_id = 'k'\"",
+                )
             found = browse.indexed(queue, context.tx, wanted.prefix, after)
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY

@@ -126,3 +126,22 @@ def test_what_is_remembered_at_the_backout_queue_is_no_reason_to_lose_a_dead_let
     manager.turn(70_000)
     manager.rest()
     assert manager.scan(keys.of_queue(keys.SPACE_UID, manager.queue("B").id)) == []
+
+
+def test_a_queue_of_delayed_messages_is_not_empty(app: Client) -> None:
+    app.put("Q", b"1", delay_ms=1_000)
+    assert app.code_of(m.QueueDelete, "Q") == ErrorCode.QUEUE_NOT_EMPTY
+    assert app.ask(m.QueueDelete, "Q", True) == {"messages": 1}
+
+
+def test_delayed_messages_are_in_no_index(app: Client) -> None:
+    """They were passed over, and those that can be got were shown in their place."""
+    app.put("Q", b"1", correlation_id=b"k")
+    app.put("Q", b"2", correlation_id=b"k", delay_ms=1_000, uid=("O", 1))
+    uid = records.encode_uid(records.Uid("O", 1))
+    shown = app.ask(m.Browse, "Q", None, 9, 1 << 20, "correlation_id = 'k'", b"", b"", b"", True)
+    bodies = [records.decode(item[m.DELIVERY_BYTES :]).body for item in shown["items"]]
+    assert bodies == [b"2"]
+    for selected in ((b"k", b"", b""), (b"", b"", uid)):
+        code = app.code_of(m.Browse, "Q", None, 9, 1 << 20, "", *selected, True)
+        assert code == ErrorCode.VALUE_INVALID
