@@ -9,6 +9,7 @@ from hypothesis.stateful import precondition, rule
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.machine.chances import (
+    NUMBERS,
     SEAT_NUMBERS,
 )
 from tests.qmgrd.core.machine.message import Selection

@@ -6,7 +6,7 @@ from hypothesis.stateful import precondition, rule
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.bench import QUEUES
-from tests.qmgrd.core.machine.chances import NUMBERS, SEAT_NUMBERS, WISHES
+from tests.qmgrd.core.machine.chances import NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
 from tests.qmgrd.core.machine.gets import Gets
 from tests.qmgrd.core.machine.message import Selection, Unit, Wish
 from tests.qmgrd.core.machine.model import DEAD_LETTERS
@@ -92,6 +92,14 @@ class Units(Puts, Gets, Settles):
         self._get(seat, queue, count, 0, 0, Selection())
         for handle in [x for x in self.bench.handles if x not in known]:
             self._settle(seat, m.ACK, handle, unit=unit.number)
+
+    @rule(seat=SEAT_NUMBERS, count=st.integers(1, 4))
+    def unit_whole(self, seat: int, count: int) -> None:
+        """A unit of work from its begin to its commit, as programs have them."""
+        self.unit_begin(seat)
+        number = max(index for index, key in enumerate(self.model.units) if key[0] == seat)
+        self.unit_get(number, "Q", count)
+        self.unit_commit(number, 0)
 
     @precondition(lambda self: self.model.units)
     @rule(number=NUMBERS, wrong=st.sampled_from([0, 0, 0, 1]))
