@@ -30,7 +30,7 @@ class Machine(Units, Operators):
         self._time_passes(ms)
 
     def _time_passes(self, ms: int) -> None:
-        """Let time pass, with a turn where a get has waited for long enough.
+        """Let time pass, with a turn before and when a get has waited enough.
 
         In one turn it would look at the queue before delays are over, though they were over sooner.
         """
@@ -38,7 +38,7 @@ class Machine(Units, Operators):
         while left_ms:
             model = self.bench.begin()
             waits = [x.until_ms - model.now_ms for x in model.waiters if x.until_ms is not None]
-            step_ms = min([left_ms, *waits])
+            step_ms = min([left_ms, *(max(wait_ms - 1, 1) for wait_ms in waits)])
             model.now_ms += step_ms
             model.wall_us = max(self.bench.manager.wall_us + 1_000 * step_ms, 0)
             model.time_passes()
