@@ -93,8 +93,10 @@ inject: setup ## the real daemon with one failing system call after the other; A
 fuzz: setup ## N=n damaged inputs
 	@$(BIN)/python -m tests.fuzz --count $(N)
 
-soak: setup ## the simulator for MINUTES=n
-	@$(BIN)/python -m tests.sim.run --minutes $(MINUTES)
+soak: setup ## the simulator, and rules on queues against a model, for MINUTES=n
+	@$(BIN)/python -m tests.qmgrd.core.machine.run --minutes $(MINUTES) & machine=$$!; \
+	$(BIN)/python -m tests.sim.run --minutes $(MINUTES); sim=$$?; \
+	wait $$machine && exit $$sim
 
 mutate: setup ## the tests held to changed code; MODULES="window put" narrows it
 	@nice -n 10 $(BIN)/python -m tests.mutate $(MODULES)

@@ -234,6 +234,12 @@ class Admin:
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
         if wanted.prefix:
+            if message.delayed:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    "what is delayed is in no index yet: select it with where, as in "
+                    "where = \"correlation_id = 'k'\"",
+                )
             found = browse.indexed(queue, context.tx, wanted.prefix, after, number)
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY

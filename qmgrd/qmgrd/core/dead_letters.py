@@ -40,6 +40,7 @@ class Cause(NamedTuple):
     client: str = ""  # that consumer's name
     delivered: bool = False  # whether this raises its counts once more
     failed: bool = False
+    failure: int = 0  # why it failed this last time, for its history
 
 
 class DeadLetters:
@@ -144,7 +145,7 @@ class DeadLetters:
         now_us = context.now.wall_us
         if cause.failed:
             note = notes.with_attempt(
-                note, now_us, cause.code, cause.reason, cause.text, cause.client
+                note, now_us, cause.failure, cause.reason, cause.text, cause.client
             )
         note |= {
             "code": int(cause.code), "reason": cause.reason, "text": cause.text,

@@ -102,7 +102,7 @@ class Returns:
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code:
             cause = Cause(
-                code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed
+                code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed, how.code
             )
             if self._dead_letters.bury(queue, lease.key, value, cause):
                 queue.end(lease)

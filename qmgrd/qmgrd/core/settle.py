@@ -68,6 +68,7 @@ def _ack(
         if not is_lease_of(number, entries.checksum_of(entries.record(tx, entry))):
             return ErrorCode.LEASE_LOST
         _consume(queue, tx, now, key, value)
+        break
     return 0
 
 

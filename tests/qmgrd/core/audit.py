@@ -13,7 +13,7 @@ def audit(manager: Manager) -> None:
     rows = dict(manager.scan(b""))
     bodies = {key for key in rows if key[:1] == keys.SPACE_BODY}
     for queue in manager.turns.broker.catalogue.by_id.values():
-        bodies -= _audit_queue(rows, queue)
+        bodies -= _audit_queue(rows, queue, manager.now().ms)
     assert not bodies, f"{len(bodies)} body rows belong to nobody"
     _audit_units(manager)
 
@@ -36,7 +36,7 @@ def _audit_units(manager: Manager) -> None:
             assert not lease.lessee.is_unit or id(lease.lessee) in lessees, "held by no unit"
 
 
-def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
+def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[bytes]:
     ready = _living(rows, queue, keys.LANE_READY)
     delayed = _living(rows, queue, keys.LANE_DELAYED)
     uid_prefix = keys.of_queue(keys.SPACE_UID, queue.id)
@@ -63,7 +63,8 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue) -> set[bytes]:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
     assert counters.bytes == size
-    _audit_leases(queue, {keys.place(key): entries.decode(value) for key, value in ready.items()})
+    _audit_leases(queue, {keys.place(key): entries.decode(value) for key, value in ready.items()},
+                  now_ms)  # fmt: skip
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing,
@@ -117,10 +118,14 @@ def _body_id(entry: entries.Entry) -> int:
     return int.from_bytes(entry.rest[:8], "big")
 
 
-def _audit_leases(queue: Queue, places: dict[tuple[int, int], entries.Entry]) -> None:
+def _audit_leases(
+    queue: Queue, places: dict[tuple[int, int], entries.Entry], now_ms: int
+) -> None:  # fmt: skip
     for arrival, lease in queue.leases.items():
         assert (lease.priority, arrival) in places, "a lease of a message that is not there"
         assert lease.lessee.leases[arrival] is lease
-    for priority, arrival in places:
+    for (priority, arrival), entry in places.items():
+        if 0 < entry.expires_ms <= now_ms:
+            continue  # It is stepped over until it is swept.
         stuck = arrival < queue.heads[priority] and arrival not in queue.leases
         assert not stuck, f"message {arrival} lies before the position, leased to nobody"

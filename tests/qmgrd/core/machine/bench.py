@@ -1,0 +1,265 @@
+"""The table on which the rules work: a manager, those who talk to it, the model, and a step.
+
+    begin ─▶ the rule changes the model ─▶ say: the manager hears it, and runs until it rests
+          ─▶ each word of the manager is held against the model ─▶ end: so is all that is stored
+
+Nothing here decides what is right: that is the model's.
+"""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Delivery, items, record
+from tests.qmgrd.core.machine.compare import compare_delivery, compare_store
+from tests.qmgrd.core.machine.message import Selection, Waiter, Wish, name_of
+from tests.qmgrd.core.machine.model import DEAD_LETTERS, DEFAULTS, Model
+from tests.qmgrd.core.machine.seat import Handle, Seat, Watched
+
+SEATS = 3
+UNIT_AGE_MS = 20_000
+DOWNTIME_MAX_MS = 30 * 24 * 3_600_000
+QUEUES = ("Q", "B")
+ARCHIVE = "C"  # has copies, which nobody gets
+ALL_QUEUES = (*QUEUES, DEAD_LETTERS)
+HANDLES_MAX = 40  # remembered: the last
+
+
+class Bench:
+    """Invariant: between two steps the manager rests, and what it stores is what the model says."""
+
+    def __init__(self) -> None:
+        self.manager = Watched(
+            unit={"age_max_ms": UNIT_AGE_MS}, queue_manager={"downtime_max_ms": DOWNTIME_MAX_MS}
+        )
+        self.model = Model("QM1", UNIT_AGE_MS)
+        self.handles: list[Handle] = []
+        self.expected: dict[int, int] = {}  # of gets: by request, how many they are handed
+        self.seats: list[Seat] = []
+        self.bodies = 0
+        self.stamp_us = 0
+        self.durable_us = 0  # of these, what a crash does not undo
+        self.wall_jumped = False
+        self._connect()
+        for queue in (*QUEUES, ARCHIVE):
+            self.model.bounds[queue] = dict(DEFAULTS)
+            self.ask(self.seats[0], m.QueueCreate, queue)
+
+    def _connect(self) -> None:
+        """Have everybody come, with the producer that they had."""
+        for number in range(SEATS):
+            client = self.manager.connect(f"c{number}")
+            if len(self.seats) < SEATS:
+                self.seats.append(Seat(number, client))
+                self._open(self.seats[number], resume=False)
+            else:
+                self.seats[number].client = client
+                self._open(self.seats[number], resume=True)
+
+    def come_back(self, seat: Seat) -> None:
+        """Connect one who hung up."""
+        seat.client = self.manager.connect(seat.name)
+        self._open(seat, resume=True)
+
+    def _open(self, seat: Seat, *, resume: bool) -> None:
+        request = seat.open(resume=resume)
+        stream, commit_id, ahead, refused = self.say(seat, request, request.request_id)[0].value
+        assert (commit_id, ahead) == (seat.next_id - 1, [])
+        last = seat.last
+        known = last.refused if last is not None else []
+        assert sorted(found[:2] for found in refused) == known, (refused, last)
+        seat.stream = stream
+
+    # -- a step
+
+    def begin(self) -> Model:
+        """Begin a step."""
+        now = self.manager.now()
+        self.model.begin(now.ms, now.wall_us)
+        return self.model
+
+    def end(self) -> None:
+        """Hold what is stored against the model; nobody waits for what is there."""
+        model = self.model
+        for waiter in model.waiters:
+            assert not waiter.is_over, f"{waiter} was not answered in time"
+            assert waiter.credit <= 0 or not model.available(waiter), f"{waiter} is passed over"
+        audit(self.manager)
+        compare_store(self.manager, model)
+        for name in ALL_QUEUES:
+            held = sum(x.queue == name and x.lease is not None for x in model.messages)
+            is_made = name in self.manager.turns.broker.catalogue.queues
+            leases = self.manager.queue(name).leases if is_made else {}
+            assert len(leases) == held, (name, held)
+        del self.handles[:-HANDLES_MAX]
+
+    def say(self, seat: Seat, message: m.Message, request_id: int | None = None) -> list[Any]:
+        """Send, let the manager come to rest, and return what answers but deliveries."""
+        seat.client.send(message)
+        self.run()
+        heard, seat.heard = seat.heard, []
+        assert seat.client.goaway is None, seat.client.goaway
+        if request_id is not None:
+            assert [answer.request_id for answer in heard] == [request_id], heard
+        return heard
+
+    def run(self, ms: int = 0) -> None:
+        """Let time pass, and the manager come to rest; take in all that it says."""
+        self.manager.turn(ms)
+        self.manager.rest()
+        seats = {seat.client.peer.number: seat for seat in self.seats}
+        said, self.manager.said = self.manager.said, []
+        for connection, message in said:
+            if connection not in seats:
+                continue
+            seat = seats[connection]
+            seat.client.received.clear()
+            if type(message) is m.Deliver:
+                self._delivered(seat, message)
+            elif not self._get_is_over(seat, message):
+                seat.heard.append(message)
+
+    def ask(self, seat: Seat, kind: Any, *fields: Any) -> Any:
+        """Return the value that answers a request, or the code that refuses it."""
+        request_id = seat.client.next_id()
+        (answer,) = self.say(seat, kind(request_id, *fields), request_id)
+        return answer.code if type(answer) is m.Error else answer.value
+
+    # -- deliveries
+
+    def _delivered(self, seat: Seat, deliver: m.Deliver) -> None:
+        model, found = self.model, items(deliver)
+        waiter = self._waiter(seat, deliver.request_id)
+        assert waiter is not None, "a delivery for nobody"
+        for delivery in found:
+            available = model.available(waiter)
+            assert available, f"{waiter} is handed {name_of(delivery.body)!r}: it wants none"
+            first = available[0]
+            assert delivery.body == first.wish.body, (name_of(delivery.body), first, waiter)
+            assert waiter.credit > 0, "more than asked for"
+            compare_delivery(delivery, first, model.now_ms, browsed=False)
+            model.lease(first, waiter, delivery.number)
+            self.handles.append(Handle(first, delivery))
+        if waiter.until_ms is not None:
+            model.waiters.remove(waiter)
+            least = self.expected.pop(waiter.request_id, 1)
+            assert len(found) >= least, f"{len(found)} of {least} handed out"
+
+    def _waiter(self, seat: Seat, request_id: int) -> Waiter | None:
+        return next(
+            (x for x in self.model.waiters if (x.seat, x.request_id) == (seat.number, request_id)),
+            None,
+        )
+
+    def _get_is_over(self, seat: Seat, message: m.Message) -> bool:
+        """Take in that a get goes away with nothing; return whether *message* says so."""
+        if type(message) is not m.Ok or message.value is not None:
+            return False
+        waiter = self._waiter(seat, message.request_id)
+        if waiter is None or waiter.until_ms is None:
+            return False
+        assert waiter.is_over, f"{waiter} is sent away early"
+        assert not self.expected.pop(waiter.request_id, 0), f"{waiter} is sent away"
+        self.model.waiters.remove(waiter)
+        return True
+
+    def wait_for(self, waiter: Waiter) -> None:
+        """Have *waiter* be there."""
+        self.model.waiters.append(waiter)
+        if waiter.until_ms is None:
+            return
+        there = len(self.model.available(waiter))
+        others = any(
+            x is not waiter and x.queue == waiter.queue and x.credit > 0 for x in self.model.waiters
+        )
+        least = min(there, waiter.credit)
+        self.expected[waiter.request_id] = min(least, 1) if others else least
+        waiter.is_over = waiter.until_ms <= self.model.now_ms
+
+    # -- restarts
+
+    def restart(self, away_ms: int, *, is_clean: bool) -> None:
+        """Lose the memory, in good order or not, and come up again after a while."""
+        model = self.model
+        before_ms = self.manager.now().ms
+        if is_clean:
+            for seat in self.seats:
+                model.hang_up(seat.number)
+            self.manager.restart(away_ms)
+        else:
+            self.manager.crash(away_ms)
+            self.stamp_us = self.durable_us
+        model.restart(is_clean=is_clean)
+        now = self.manager.now()
+        assert now.ms <= before_ms + max(away_ms, DOWNTIME_MAX_MS)
+        assert self.wall_jumped or now.ms == before_ms + min(away_ms, DOWNTIME_MAX_MS)
+        model.now_ms, model.wall_us = now.ms, now.wall_us
+        model.time_passes()
+        self.expected.clear()
+        self._connect()
+
+    # -- records
+
+    def record(self, wish: Wish) -> bytes:
+        """Return the record of *wish*, of which the queue manager may give the UID."""
+        flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
+        flags |= records.FLAG_NOT_PERSISTENT if wish.volatile else 0
+        headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
+        return record(
+            wish.body, uid=wish.uid, priority=0 if wish.priority is None else wish.priority,
+            correlation_id=wish.correlation_id, envelope=headers, flags=flags,
+            group=None if wish.group is None else (*wish.group, False),
+            expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
+        )  # fmt: skip
+
+    def stamped(self, timestamps: list[int], *, durable: bool) -> None:
+        """Take in the UIDs that were given: they rise, whatever the clocks do."""
+        for timestamp in timestamps:
+            assert timestamp > self.stamp_us
+            self.stamp_us = timestamp
+        if durable:
+            self.durable_us = self.stamp_us
+
+    def selection_fields(self, wanted: Selection) -> dict[str, Any]:
+        """Return the fields of a request that select so."""
+        fields: dict[str, Any] = {
+            "where": wanted.where, "correlation_id": wanted.correlation_id,
+            "group_id": wanted.group_id,
+        }  # fmt: skip
+        if wanted.uid is not None:
+            fields["uid"] = records.encode_uid(records.Uid(*wanted.uid))
+        return fields
+
+    def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
+        """Read a queue page by page, and hold it against the model."""
+        model, found, after = self.model, [], None
+        fields = self.selection_fields(wanted) | extra
+        while True:
+            value = self.ask_for(seat, m.Browse, queue=queue, after=after, messages_max=page,
+                                 **fields)  # fmt: skip
+            found += value["items"]
+            after = value["next"]
+            if after is None:
+                break
+        there = [
+            x for x in model.on(queue, delayed=bool(extra.get("delayed")))
+            if not x.is_expired(model.now_ms) and wanted.wants(x)
+        ]  # fmt: skip
+        there.sort(key=wanted.rank)
+        shown = [_delivery(item) for item in found]
+        bodies = [name_of(x.body) for x in shown]
+        assert bodies == [x.name for x in there], (bodies, there)
+        for delivery, message in zip(shown, there, strict=True):
+            compare_delivery(delivery, message, model.now_ms, browsed=True)
+
+    def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
+        """As :meth:`ask`, with the fields by name."""
+        request_id = seat.client.next_id()
+        (answer,) = self.say(seat, kind(request_id=request_id, **fields), request_id)
+        return answer.code if type(answer) is m.Error else answer.value
+
+
+def _delivery(item: bytes) -> Delivery:
+    (found,) = items(m.Deliver(0, 0, [item]))
+    return found

@@ -1,0 +1,98 @@
+"""All that may happen to queues, as rules, on the production core: held against a plain model.
+
+chances ─▶ rules (puts, gets, settles, unit_rules, operators, and here time) ─▶ bench ─▶ model
+                                                                                └▶ manager
+"""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from qmgr_protocol import messages as m
+from tests.qmgrd.core.machine.chances import (
+    NUMBERS,
+    SEAT_NUMBERS,
+)
+from tests.qmgrd.core.machine.message import Selection
+from tests.qmgrd.core.machine.operators import Operators
+from tests.qmgrd.core.machine.seat import Handle
+from tests.qmgrd.core.machine.unit_rules import Units
+
+
+class Machine(Units, Operators):
+    """Three clients, a queue, its backout queue and the dead letters; time, and restarts."""
+
+    @rule(ms=st.sampled_from([1, 50, 260, 500, 999, 1_000, 1_700, 2_500]))
+    def time_passes(self, ms: int) -> None:
+        self._time_passes(ms)
+
+    @rule(ms=st.sampled_from([10_000, 21_000, 70_000, 3_600_000]))
+    def much_time_passes(self, ms: int) -> None:
+        self._time_passes(ms)
+
+    def _time_passes(self, ms: int) -> None:
+        """Let time pass, with a turn before and when a get has waited enough.
+
+        In one turn it would look at the queue before delays are over, though they were over sooner.
+        """
+        left_ms = ms
+        while left_ms:
+            model = self.bench.begin()
+            waits = [x.until_ms - model.now_ms for x in model.waiters if x.until_ms is not None]
+            step_ms = min([left_ms, *(max(wait_ms - 1, 1) for wait_ms in waits)])
+            model.now_ms += step_ms
+            model.wall_us = max(self.bench.manager.wall_us + 1_000 * step_ms, 0)
+            model.time_passes()
+            self.bench.run(step_ms)
+            self.bench.end()
+            left_ms -= step_ms
+
+    def _mortal(self) -> list[Handle]:
+        """Return handles of messages that expire in somebody's hands."""
+        soon_ms = self.bench.manager.now().ms + 3_000
+        return [
+            x for x in self.bench.handles
+            if x.message in self.model.messages and x.message.lease is not None
+            and x.message.lease.number == x.delivery.number
+            and self.bench.manager.now().ms < x.message.expires_ms <= soon_ms
+        ]  # fmt: skip
+
+    @precondition(lambda self: self._mortal())
+    @rule(number=NUMBERS, seat=SEAT_NUMBERS)
+    def what_is_held_expires(self, number: int, seat: int) -> None:
+        """G12: it comes back when its life is over, and nobody gets it."""
+        handle = self._mortal()[number % len(self._mortal())]
+        self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
+        self._settle(self._seat(seat), m.RETURN, handle)
+        self._get(self._seat(seat), handle.message.queue, 5, 0, 500, Selection())
+
+    @rule(years=st.sampled_from([-20, -1, 1, 10]))
+    def wall_clock_jumps(self, years: int) -> None:
+        """Nothing is due for that."""
+        self.bench.manager.wall_us += years * 365 * 24 * 3_600_000_000
+        self.bench.wall_jumped = True
+        self.bench.begin()
+        self.bench.run()
+        self.bench.end()
+
+    @rule(seat=SEAT_NUMBERS)
+    def hang_up(self, seat: int) -> None:
+        found = self._seat(seat)
+        self.bench.begin()
+        self.model.hang_up(seat)
+        self.model.sweep()
+        found.client.hang_up()
+        self.bench.run()
+        self.bench.come_back(found)
+        self.bench.end()
+
+    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]))
+    def crash(self, away_ms: int) -> None:
+        self.bench.begin()
+        self.bench.restart(away_ms, is_clean=False)
+        self.bench.end()
+
+    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]))
+    def restart(self, away_ms: int) -> None:
+        self.bench.begin()
+        self.bench.restart(away_ms, is_clean=True)
+        self.bench.end()

@@ -1,0 +1,140 @@
+"""What the model knows of a message, of who holds it, and of what is held to be put."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Note = dict[str, Any]
+Uid = tuple[str, int]
+
+
+class Wish(NamedTuple):
+    """A message as its producer wants it."""
+
+    body: bytes
+    uid: Uid | None = None
+    priority: int | None = 4  # None: as the queue has it
+    correlation_id: bytes = b""
+    group: tuple[bytes, int] | None = None
+    colour: str = ""
+    expiry_ms: int = 0
+    delay_ms: int = 0
+    volatile: bool = False
+    padding: int = 0  # bytes of the body: a long one lies in rows of its own
+
+
+def name_of(body: bytes) -> bytes:
+    """Return what tells a body from all others: it may be long."""
+    return body[: body.index(b":") + 1]
+
+
+@dataclass(eq=False)
+class Lease:
+    """Who holds a message. Without a deadline it ends with a unit of work."""
+
+    number: int
+    seat: int
+    lease_ms: int
+    deadline_ms: int | None
+    unit: int = 0
+
+
+@dataclass(eq=False, repr=False)
+class Message:
+    """A message on a queue, or in a unit of work that may put it there."""
+
+    queue: str
+    wish: Wish
+    priority: int
+    order: tuple[int, int]  # of arrival: the step, and which one in it
+    put_us: int
+    expires_ms: int = 0  # 0: never
+    ready_ms: tuple[int, int] = (0, 0)  # the least and the most; 0: at once
+    look_ms: tuple[int, int] = (0, 0)  # when something is due to it
+    uid: Uid | None = None
+    delivered: int = 0
+    failed: int = 0
+    maybe: bool = False
+    note: Note | None = None
+    lease: Lease | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.name!r} on {self.queue}, priority {self.priority}, order {self.order}, "
+            f"delivered {self.delivered}, failed {self.failed}, expires {self.expires_ms}, "
+            f"ready {self.ready_ms}, due {self.look_ms}, {self.lease}>"
+        )
+
+    @property
+    def name(self) -> bytes:
+        """What its body begins with."""
+        return name_of(self.wish.body)
+
+    @property
+    def is_delayed(self) -> bool:
+        return self.ready_ms != (0, 0)
+
+    def is_expired(self, now_ms: int) -> bool:
+        return 0 < self.expires_ms <= now_ms
+
+
+@dataclass(eq=False)
+class Unit:
+    """A unit of work of one seat."""
+
+    number: int
+    born_ms: int
+    puts: list[Message] = field(default_factory=list)
+    gets: list[Message] = field(default_factory=list)
+
+
+class Selection(NamedTuple):
+    """What a get or a consumer wants: everything, unless one of them is given."""
+
+    where: str = ""
+    correlation_id: bytes = b""
+    group_id: bytes = b""
+    uid: Uid | None = None
+
+    def wants(self, message: Message) -> bool:
+        wish = message.wish
+        if self.where:
+            return CONDITIONS[self.where](message)
+        if self.correlation_id:
+            return wish.correlation_id == self.correlation_id
+        if self.group_id:
+            return wish.group is not None and wish.group[0] == self.group_id
+        return self.uid is None or self.uid == message.uid
+
+    def rank(self, message: Message) -> tuple[Any, ...]:
+        """Return what the order of delivery goes by: of a group, its numbers first."""
+        place = -message.priority, message.order
+        group = message.wish.group
+        return (group[1], *place) if self.group_id and group is not None else place
+
+
+ALL = Selection()
+# Selectors, and what each means. A colour that is missing makes a comparison unknown.
+CONDITIONS: dict[str, Callable[[Message], bool]] = {
+    "priority > 4": lambda message: message.priority > 4,
+    "colour = 'red'": lambda message: message.wish.colour == "red",
+    "colour <> 'red'": lambda message: message.wish.colour not in ("", "red"),
+    "colour IS NULL OR failed > 0": lambda message: not message.wish.colour or message.failed > 0,
+    "NOT redelivered AND priority BETWEEN 2 AND 6": lambda message: (
+        message.delivered == 0 and 2 <= message.priority <= 6
+    ),
+}
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A consumer, or a get that waits."""
+
+    request_id: int
+    seat: int
+    queue: str
+    credit: int
+    lease_ms: int
+    wanted: Selection = ALL
+    until_ms: int | None = None  # of a get
+    is_over: bool = False

@@ -1,0 +1,375 @@
+"""What queues are to do, said with lists: written from what is promised, sharing nothing with the
+core but names and codes.
+
+A step of the machine changes the model first; what the manager then answers, hands out and stores
+is held against it (compare.py). Times are those of the store clock, which the machine tells.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.machine.message import Lease, Message, Note, Unit, Waiter, Wish
+
+DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
+LOOK_AGAIN_MS = 1_000  # at what has expired, and is leased
+STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
+ATTEMPTS_MAX = 10
+RETRIES_MAX = 3
+DEFAULTS: dict[str, Any] = {
+    "depth_max": 100_000_000, "lease_ms": 30_000, "message_max_bytes": 0, "put_inhibit": False,
+    "get_inhibit": False, "priority_default": 4, "expiry_max_ms": 0, "expired": "discard",
+    "overflow": "refuse", "dedup_retention_ms": 0, "backout_threshold": 0, "delivery_limit": 0,
+    "backout_queue": "", "retry_initial_ms": 0, "retry_factor": 2.0, "retry_max_ms": 3_600_000,
+    "retry_jitter_percent": 10,
+}  # fmt: skip
+_OF_CONSUMERS = (
+    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
+    ErrorCode.MESSAGE_REJECTED,
+)  # fmt: skip
+
+
+class How(NamedTuple):
+    """How a message comes back."""
+
+    client: str
+    is_delivered: bool = True
+    is_failed: bool = True
+    delay_ms: int = m.DELAY_OF_QUEUE
+    code: int = 0
+    reason: str = ""
+    text: str = ""
+    is_rejected: bool = False
+
+
+class Model:
+    """Queues, units of work, consumers and gets: what should be there."""
+
+    def __init__(self, name: str, unit_age_ms: int) -> None:
+        self.name = name
+        self.unit_age_ms = unit_age_ms
+        self.now_ms = 0
+        self.wall_us = 0
+        self.step = 0
+        self._count = 0
+        self.bounds: dict[str, dict[str, Any]] = {DEAD_LETTERS: dict(DEFAULTS)}
+        self.messages: list[Message] = []
+        self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, until when
+        self.units: dict[tuple[int, int], Unit] = {}  # by seat and number
+        self.waiters: list[Waiter] = []
+
+    def begin(self, now_ms: int, wall_us: int) -> None:
+        """Begin a step."""
+        self.step += 1
+        self._count = 0
+        self.now_ms, self.wall_us = now_ms, wall_us
+
+    def _order(self) -> tuple[int, int]:
+        self._count += 1
+        return self.step, self._count
+
+    def on(self, queue: str, *, delayed: bool = False) -> list[Message]:
+        """Return what lies on a queue, in order: what can be got or is leased, or is delayed."""
+        found = [x for x in self.messages if x.queue == queue and x.is_delayed is delayed]
+        return sorted(found, key=lambda x: (-x.priority, x.order))
+
+    def available(self, waiter: Waiter) -> list[Message]:
+        """Return what *waiter* may be handed, in order."""
+        if self.bounds[waiter.queue]["get_inhibit"]:
+            return []
+        found = [
+            x for x in self.on(waiter.queue)
+            if x.lease is None and not x.is_expired(self.now_ms) and waiter.wanted.wants(x)
+        ]  # fmt: skip
+        return sorted(found, key=waiter.wanted.rank)
+
+    # -- puts
+
+    def _held(self, queue: str) -> list[Message]:
+        return [x for unit in self.units.values() for x in unit.puts if x.queue == queue]
+
+    def depth(self, queue: str) -> int:
+        """Return how many messages there are in whatever state."""
+        return sum(x.queue == queue for x in self.messages) + len(self._held(queue))
+
+    def make_room(self, queue: str, count: int) -> None:
+        """Have the oldest of the lowest priority leave a full queue that is to have them leave."""
+        bounds = self.bounds[queue]
+        excess = self.depth(queue) + count - bounds["depth_max"]
+        if bounds["overflow"] == "refuse":
+            return
+        free = [x for x in self.on(queue) if x.lease is None]
+        for message in sorted(free, key=lambda x: (x.priority, x.order))[: max(excess, 0)]:
+            if bounds["overflow"] == "discard-oldest":
+                self.messages.remove(message)
+            elif not self.bury(message, ErrorCode.QUEUE_FULL, How("", False, False)):
+                break
+
+    def refusal(self, queue: str, wish: Wish, size: int) -> int:
+        """Return with which code a put is refused, or 0."""
+        bounds = self.bounds[queue]
+        if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        if wish.uid is not None:
+            if any(x.uid == wish.uid for x in self._held(queue)):
+                return ErrorCode.DUPLICATE_UNCOMMITTED
+            if self._is_there(queue, wish.uid) or self._is_remembered(queue, wish.uid):
+                return ErrorCode.DUPLICATE_MESSAGE
+        return ErrorCode.QUEUE_FULL if self.depth(queue) + 1 > bounds["depth_max"] else 0
+
+    def _is_there(self, queue: str, uid: Any) -> bool:
+        return any(x.queue == queue and x.uid == uid for x in self.messages)
+
+    def _is_remembered(self, queue: str, uid: Any) -> bool:
+        return any((name, known) == (queue, uid) for name, known, _ in self.remembered)
+
+    def arrive(self, queue: str, wish: Wish) -> Message:
+        """Return a message that is put now, and is on no queue yet."""
+        bounds, expires_ms, ready_ms = self.bounds[queue], 0, 0
+        lives_ms = wish.expiry_ms
+        if bounds["expiry_max_ms"]:
+            lives_ms = min(lives_ms or bounds["expiry_max_ms"], bounds["expiry_max_ms"])
+        if lives_ms:
+            expires_ms = self.now_ms + lives_ms
+        if wish.delay_ms:
+            ready_ms = self.now_ms + wish.delay_ms
+        priority = bounds["priority_default"] if wish.priority is None else wish.priority
+        return Message(
+            queue, wish, priority, self._order(), self.wall_us, expires_ms, (ready_ms, ready_ms),
+            uid=wish.uid,
+        )  # fmt: skip
+
+    def append(self, message: Message) -> None:
+        """Have *message* be on its queue."""
+        self.messages.append(message)
+        self._look_anew(message)
+
+    def _look_anew(self, message: Message) -> None:
+        """Have *message* be looked at when something is due to it."""
+        end_ms = message.expires_ms
+        if message.is_delayed:
+            least, most = message.ready_ms
+            message.look_ms = min(least, end_ms or least), min(most, end_ms or most)
+        else:
+            message.look_ms = end_ms, end_ms
+
+    # -- how leases end
+
+    def consume(self, message: Message) -> None:
+        """Remove for good what was acknowledged."""
+        self.messages.remove(message)
+        keep_ms = self.bounds[message.queue]["dedup_retention_ms"]
+        if keep_ms:
+            self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
+
+    def give_back(self, message: Message, how: How) -> None:
+        """End the lease of a message; it can be had again, in time, or is a dead letter."""
+        bounds = self.bounds[message.queue]
+        message.lease = None
+        least, most = self._wait(bounds, message, how)
+        code = self._end_of(bounds, message, how)
+        if code:
+            if self.bury(message, code, how):
+                return
+            least, most = max(least, STUCK_MS), max(most, STUCK_MS)
+        message.delivered += how.is_delivered
+        if how.is_failed:
+            message.failed += 1
+            message.note = self._with_attempt(message.note or {}, how)
+        if most:
+            message.ready_ms = self.now_ms + least, self.now_ms + most
+            self._look_anew(message)
+
+    def _end_of(self, bounds: dict[str, Any], message: Message, how: How) -> int:
+        if how.is_rejected:
+            return ErrorCode.MESSAGE_REJECTED
+        threshold, limit = bounds["backout_threshold"], bounds["delivery_limit"]
+        if how.is_failed and threshold and message.failed + 1 >= threshold:
+            return ErrorCode.BACKOUT_THRESHOLD_REACHED
+        if how.is_delivered and limit and message.delivered + 1 >= limit:
+            return ErrorCode.DELIVERY_LIMIT_REACHED
+        return 0
+
+    def _wait(self, bounds: dict[str, Any], message: Message, how: How) -> tuple[int, int]:
+        """Return for how long at least and at most a message that comes back cannot be had."""
+        if how.delay_ms != m.DELAY_OF_QUEUE:
+            return how.delay_ms, how.delay_ms
+        if not how.is_failed or not bounds["retry_initial_ms"]:
+            return 0, 0
+        wait_ms = bounds["retry_initial_ms"]
+        for _ in range(message.failed):
+            wait_ms = min(wait_ms * bounds["retry_factor"], bounds["retry_max_ms"])
+        wait_ms = min(wait_ms, bounds["retry_max_ms"])
+        return int(wait_ms * (100 - bounds["retry_jitter_percent"]) / 100), int(wait_ms)
+
+    def _with_attempt(self, note: Note, how: How) -> Note:
+        """Return *note* with a failure more: the first is kept, and the last few."""
+        attempts = list(note.get("attempts", []))
+        attempts.append([self.wall_us, how.code, how.reason, how.text, how.client])
+        if len(attempts) > ATTEMPTS_MAX:
+            del attempts[1]
+        return {**note, "attempts": attempts}
+
+    # -- dead letters
+
+    def bury(self, message: Message, code: int, how: How) -> bool:
+        """Have *message* be a dead letter; return whether there was a place for it."""
+        ways = [DEAD_LETTERS]
+        if code in _OF_CONSUMERS and self.bounds[message.queue]["backout_queue"]:
+            ways.insert(0, self.bounds[message.queue]["backout_queue"])
+        for target in ways:
+            if target == message.queue or self.bounds[target]["put_inhibit"]:
+                continue
+            self.make_room(target, 1)
+            if any(x.uid == message.uid for x in self._held(target)):
+                continue
+            if self._is_there(target, message.uid):
+                self.messages.remove(message)
+                return True
+            if self.depth(target) + 1 > self.bounds[target]["depth_max"]:
+                continue
+            self._move(message, target, code, how)
+            return True
+        return False
+
+    def _move(self, message: Message, target: str, code: int, how: How) -> None:
+        note = message.note or {}
+        if how.is_failed:
+            note = self._with_attempt(note, how)
+        note = {
+            **note, "code": code, "reason": how.reason, "text": how.text, "queue": message.queue,
+            "manager": self.name, "us": self.wall_us, "failed": message.failed + how.is_failed,
+            "delivered": message.delivered + how.is_delivered,
+        }  # fmt: skip
+        note.pop("left_ms", None)
+        if message.expires_ms and code != ErrorCode.MESSAGE_EXPIRED:
+            note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
+        self.messages.remove(message)
+        self.messages.append(
+            replace(
+                message, queue=target, order=(self.step, 0), expires_ms=0, ready_ms=(0, 0),
+                look_ms=(0, 0), delivered=0, failed=0, maybe=False, note=note, lease=None,
+            )
+        )  # fmt: skip
+
+    # -- moves
+
+    def move(self, source: str, target: str, wants: Any, most: int, *, copy: bool) -> None:
+        """Have up to *most* messages go, each where it comes from if there is no *target*."""
+        done = 0
+        for message in self.on(source):
+            if done == most or message.lease or message.is_expired(self.now_ms):
+                continue
+            if not wants(message):
+                continue
+            done += self._goes(message, target, copy=copy)
+
+    def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
+        """Have one go; return whether it did."""
+        note, expires_ms = message.note, message.expires_ms
+        if not copy and (not target or "code" in (note or {})):
+            if note is None or "code" not in note or note.get("retries", 0) >= RETRIES_MAX:
+                return False
+            target = target or note["queue"]
+            kept = {"attempts": note["attempts"]} if "attempts" in note else {}
+            expires_ms = self.now_ms + max(note["left_ms"], 1) if "left_ms" in note else 0
+            note = {**kept, "retries": note.get("retries", 0) + 1}
+        bounds = self.bounds[target]
+        longest = bounds["message_max_bytes"]
+        if target == message.queue or (longest and len(message.wish.body) > longest):
+            return False
+        if bounds["expiry_max_ms"]:
+            cap_ms = self.now_ms + bounds["expiry_max_ms"]
+            expires_ms = min(expires_ms or cap_ms, cap_ms)
+        is_new = not self._is_there(target, message.uid)
+        if not copy:
+            self.messages.remove(message)
+        if is_new:
+            self.append(
+                replace(
+                    message, queue=target, order=self._order(), expires_ms=expires_ms,
+                    delivered=0, failed=0, maybe=False, note=note,
+                )
+            )  # fmt: skip
+        return is_new or not copy
+
+    # -- units of work
+
+    def commit(self, unit: Unit) -> None:
+        """Have all of *unit* happen."""
+        for message in unit.puts:
+            self.append(message)
+        for message in unit.gets:
+            self.consume(message)
+
+    def back_out(self, key: tuple[int, int]) -> None:
+        """Have nothing of a unit happen."""
+        for message in self.units.pop(key).gets:
+            self.give_back(message, How(f"c{key[0]}", code=ErrorCode.UNIT_BACKED_OUT))
+
+    # -- time
+
+    def time_passes(self) -> None:
+        """Do what is due by now: leases and units end, delays and lives are over."""
+        due = [
+            x for x in self.messages if x.lease and 0 < (x.lease.deadline_ms or 0) <= self.now_ms
+        ]
+        for message in sorted(due, key=lambda x: (x.lease and x.lease.deadline_ms) or 0):
+            assert message.lease is not None
+            how = How(f"c{message.lease.seat}", code=ErrorCode.LEASE_LOST)
+            self.give_back(message, how)
+        for key, unit in list(self.units.items()):
+            if unit.born_ms + self.unit_age_ms <= self.now_ms:
+                self.back_out(key)
+        for waiter in self.waiters:
+            waiter.is_over = waiter.until_ms is not None and waiter.until_ms <= self.now_ms
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Do what is due to messages, and forget UIDs."""
+        self.remembered = [x for x in self.remembered if x[2] > self.now_ms]
+        due = [x for x in self.messages if 0 < x.look_ms[1] <= self.now_ms]
+        for message in sorted(due, key=lambda x: x.look_ms):
+            self._due(message)
+
+    def _due(self, message: Message) -> None:
+        if message not in self.messages:
+            return  # One before it took its place among the dead letters.
+        if not message.is_expired(self.now_ms):
+            if message.is_delayed:
+                message.ready_ms = 0, 0
+                self._look_anew(message)
+        elif message.lease is not None:
+            message.look_ms = (self.now_ms + LOOK_AGAIN_MS,) * 2
+        elif self.bounds[message.queue]["expired"] == "discard":
+            self.messages.remove(message)
+        elif not self.bury(message, ErrorCode.MESSAGE_EXPIRED, How("", False, False)):
+            message.look_ms = (self.now_ms + STUCK_MS,) * 2
+
+    # -- connections and restarts
+
+    def hang_up(self, seat: int) -> None:
+        """Let go of all that hangs on a connection."""
+        self.waiters = [x for x in self.waiters if x.seat != seat]
+        for message in list(self.messages):
+            lease = message.lease
+            if lease is not None and lease.seat == seat and not lease.unit:
+                self.give_back(message, How(f"c{seat}", is_failed=False, delay_ms=0))
+        for key in [key for key in self.units if key[0] == seat]:
+            self.back_out(key)
+
+    def restart(self, *, is_clean: bool) -> None:
+        """Lose what is not persistent; after a crash nobody knows what was delivered."""
+        self.waiters.clear()
+        self.units.clear()
+        self.messages = [x for x in self.messages if not x.wish.volatile]
+        for message in self.messages:
+            message.lease = None
+            message.maybe |= not is_clean
+
+    def lease(self, message: Message, waiter: Waiter, number: int) -> None:
+        """Have *waiter* hold *message*."""
+        deadline_ms = self.now_ms + waiter.lease_ms
+        message.lease = Lease(number, waiter.seat, waiter.lease_ms, deadline_ms)
+        waiter.credit -= 1

@@ -1,0 +1,108 @@
+"""Rules that put: new messages, duplicates, and what was sent before."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.machine.actor import Actor
+from tests.qmgrd.core.machine.chances import NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
+from tests.qmgrd.core.machine.message import Message, Wish
+from tests.qmgrd.core.machine.seat import Seat, Sent
+
+
+class Puts(Actor):
+    """Puts of numbered streams."""
+
+    def _named(self, wish: Wish) -> Wish:
+        """Return *wish* with a body, and a UID if it is to bring one, that nobody had before."""
+        self.bench.bodies += 1
+        number = self.bench.bodies
+        uid = None if wish.uid is None else (wish.uid[0], number)
+        return wish._replace(body=b"%d:" % number + bytes(wish.padding), uid=uid)
+
+    def _put(self, seat: Seat, queue: str, wishes: list[Wish]) -> None:
+        """Put a batch and hold its answer against what becomes of each."""
+        bench, model = self.bench, self.model
+        batch = [bench.record(wish) for wish in wishes]
+        first_id, seat.next_id = seat.next_id, seat.next_id + len(batch)
+        refused: list[list[int]] = []
+        stamped: list[Message] = []
+        inhibited = model.bounds[queue]["put_inhibit"]
+        if not inhibited:
+            model.make_room(queue, len(wishes))
+        for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
+            code = ErrorCode.PUT_INHIBITED if inhibited else 0
+            if code := code or model.refusal(queue, wish, len(data)):
+                refused.append([seq_id, int(code)])
+                continue
+            message = model.arrive(queue, wish)
+            model.append(message)
+            if wish.uid is None:
+                stamped.append(message)
+        model.sweep()
+        seat.last = Sent(m.Put, (queue, batch), first_id, refused)
+        answer = self._send_numbered(seat)
+        times = [first + n for _, first, count in answer.stamped for n in range(count)]
+        assert len(times) == len(stamped)
+        bench.stamped(times, durable=not refused)
+
+    def _send_numbered(self, seat: Seat) -> m.Committed:
+        """Send what was sent last, under its number, and hold the answer against the first."""
+        sent = seat.last
+        assert sent is not None
+        seen = sent.first_id - 1
+        message: m.Message
+        if sent.kind is m.Put:
+            message = m.Put(seat.stream, sent.first_id, seen, *sent.fields)
+        else:
+            message = m.UnitCommit(seat.stream, sent.first_id, seen, *sent.fields)
+        (answer,) = self.bench.say(seat, message)
+        assert type(answer) is m.Committed
+        assert answer.commit_id == seat.next_id - 1
+        assert sorted(found[:2] for found in answer.refused) == sent.refused, (answer, sent.refused)
+        return answer
+
+    @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, wishes=st.lists(WISHES, min_size=1, max_size=4))
+    def put(self, seat: int, queue: str, wishes: list[Wish]) -> None:
+        self.bench.begin()
+        self._put(self._seat(seat), queue, [self._named(wish) for wish in wishes])
+        self.bench.end()
+
+    @rule(seat=SEAT_NUMBERS, wish=WISHES)
+    def put_one(self, seat: int, wish: Wish) -> None:
+        self.bench.begin()
+        self._put(self._seat(seat), "Q", [self._named(wish)])
+        self.bench.end()
+
+    @precondition(lambda self: any(x.wish.uid for x in self.model.messages))
+    @rule(seat=SEAT_NUMBERS, number=NUMBERS, twice=st.booleans())
+    def put_duplicate(self, seat: int, number: int, twice: bool) -> None:
+        """A12: whatever state the first is in."""
+        known = [x for x in self.model.messages if x.wish.uid]
+        found = known[number % len(known)]
+        wish = Wish(b"0:again", uid=found.wish.uid)
+        self.bench.begin()
+        self._put(self._seat(seat), found.queue, [wish, wish] if twice else [wish])
+        self.bench.end()
+
+    @precondition(lambda self: self.consumed)
+    @rule(seat=SEAT_NUMBERS, number=NUMBERS)
+    def put_consumed_again(self, seat: int, number: int) -> None:
+        """A11: what was consumed is no duplicate, unless the queue remembers it."""
+        uid = self.consumed[number % len(self.consumed)]
+        if any(x.uid == uid for x in self._everywhere()):
+            return
+        self.bench.begin()
+        self.bench.bodies += 1
+        self._put(self._seat(seat), "Q", [Wish(b"%d:anew" % self.bench.bodies, uid=uid)])
+        self.bench.end()
+
+    @rule(seat=SEAT_NUMBERS)
+    def send_again(self, seat: int) -> None:
+        """Whatever was sent last, a put or a commit, is answered as the first time."""
+        if self._seat(seat).last is None:
+            return
+        self.bench.begin()
+        self._send_numbered(self._seat(seat))
+        self.bench.end()

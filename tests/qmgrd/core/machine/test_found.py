@@ -1,0 +1,147 @@
+"""What the machine found, each as a plain test."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import keys, notes
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Manager, record
+
+VOLATILE = records.FLAG_NOT_PERSISTENT
+
+
+def alter(app: Client, **attributes: Any) -> None:
+    app.ask(m.QueueAlter, "Q", attributes)
+
+
+def test_what_is_gone_with_a_restart_is_not_due_any_more(manager: Manager, app: Client) -> None:
+    """Its delay is over in the very turn that sweeps it: it was counted a second time."""
+    app.put("Q", b"1", flags=VOLATILE, delay_ms=250)
+    app.put("Q", b"2", flags=VOLATILE, expiry_ms=250)
+    manager.crash(5_000)
+    manager.turn()
+    manager.rest()
+    audit(manager)
+    counters = manager.queue("Q").counters
+    assert (counters.depth, counters.delayed, counters.expired, counters.lost) == (0, 0, 0, 2)
+
+
+def test_what_is_gone_with_a_restart_is_counted_once_whatever_the_first_turn_brings(
+    manager: Manager, app: Client
+) -> None:
+    app.put("Q", b"1", flags=VOLATILE)
+    (got,) = app.get("Q")
+    manager.crash()
+    assert manager.connect().ack(got) == []
+    audit(manager)
+    counters = manager.queue("Q").counters
+    assert (counters.lost, counters.acked) == (1, 0)
+
+
+def test_what_is_gone_with_a_restart_is_neither_purged_nor_pushed_out(
+    manager: Manager, app: Client
+) -> None:
+    alter(app, depth_max=2, overflow="dead-letter-oldest")
+    app.put("Q", b"1", flags=VOLATILE)
+    app.put("Q", b"2")
+    manager.crash()
+    again = manager.connect()
+    again.send(m.ProducerOpen(again.next_id(), b"p" * 16))
+    again.send(m.Put(1, 1, 0, "Q", [record(b"3"), record(b"4")]))
+    again.send(m.QueuePurge(again.next_id(), "Q"))
+    manager.rest()
+    audit(manager)
+    assert again.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]
+    counters = manager.queue("Q").counters
+    assert (counters.lost, counters.purged) == (1, 2)
+
+
+def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Client) -> None:
+    alter(app, expired="dead-letter")
+    app.put("Q", b"1", flags=VOLATILE, expiry_ms=250)
+    manager.crash(5_000)
+    assert manager.connect().browse("SYSTEM.DEAD.LETTERS") == []
+
+
+@pytest.mark.parametrize("before", [b"", b"2"])
+def test_a_late_ack_settles_what_waits_for_its_retry(
+    manager: Manager, app: Client, before: bytes
+) -> None:
+    alter(app, retry_initial_ms=10_000)
+    app.put("Q", b"1", *([before] if before else []))
+    (got,) = app.get("Q", lease_ms=500)
+    manager.turn(600)
+    assert app.show("Q")["delayed"] == 1
+    assert app.ack(got) == []
+    assert app.show("Q")["delayed"] == 0
+    manager.turn(20_000)
+    assert app.bodies("Q") == ([before] if before else [])
+
+
+def test_a_selector_knows_a_message_that_had_a_delay(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", delay_ms=10, envelope={"headers": {"colour": "red"}})
+    manager.turn(20)
+    value = app.ask(m.Browse, "Q", None, 10, 1 << 20, "colour = 'red'")
+    assert len(value["items"]) == 1
+
+
+def test_a_refused_put_of_a_unit_is_counted_for_good(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", uid=("O", 1))
+    app.ask(m.UnitBegin, 1)
+    app.ask(m.UnitPut, 1, "Q", [record(b"1", uid=("O", 1))])
+    audit(manager)
+    manager.crash()
+    assert manager.queue("Q").counters.duplicates == 1
+
+
+def test_the_last_attempt_of_a_dead_letter_says_why_it_failed(
+    manager: Manager, app: Client
+) -> None:
+    alter(app, backout_threshold=1)
+    app.put("Q", b"1")
+    app.get("Q", lease_ms=500)
+    manager.turn(600)
+    (found,) = app.browse("SYSTEM.DEAD.LETTERS")
+    queue = manager.queue("SYSTEM.DEAD.LETTERS")
+    note = notes.read(manager.store.begin(), queue.id, found.arrival)
+    manager.store.abort()
+    assert note["code"] == ErrorCode.BACKOUT_THRESHOLD_REACHED
+    assert [code for _, code, *_ in note["attempts"]] == [ErrorCode.LEASE_LOST]
+
+
+def test_what_is_remembered_at_the_backout_queue_is_no_reason_to_lose_a_dead_letter(
+    manager: Manager, app: Client
+) -> None:
+    app.ask(m.QueueCreate, "B", {"dedup_retention_ms": 60_000})
+    alter(app, backout_threshold=1, backout_queue="B")
+    for _ in range(2):
+        app.put("Q", b"1", uid=("O", 1))
+        app.release(*app.get("Q"))
+        assert app.bodies("B") == [b"1"]
+        app.ack(*app.get("B"))
+    manager.turn(70_000)
+    manager.rest()
+    assert manager.scan(keys.of_queue(keys.SPACE_UID, manager.queue("B").id)) == []
+
+
+def test_a_queue_of_delayed_messages_is_not_empty(app: Client) -> None:
+    app.put("Q", b"1", delay_ms=1_000)
+    assert app.code_of(m.QueueDelete, "Q") == ErrorCode.QUEUE_NOT_EMPTY
+    assert app.ask(m.QueueDelete, "Q", True) == {"messages": 1}
+
+
+def test_delayed_messages_are_in_no_index(app: Client) -> None:
+    """They were passed over, and those that can be got were shown in their place."""
+    app.put("Q", b"1", correlation_id=b"k")
+    app.put("Q", b"2", correlation_id=b"k", delay_ms=1_000, uid=("O", 1))
+    uid = records.encode_uid(records.Uid("O", 1))
+    shown = app.ask(m.Browse, "Q", None, 9, 1 << 20, "correlation_id = 'k'", b"", b"", b"", True)
+    bodies = [records.decode(item[m.DELIVERY_BYTES :]).body for item in shown["items"]]
+    assert bodies == [b"2"]
+    for selected in ((b"k", b"", b""), (b"", b"", uid)):
+        code = app.code_of(m.Browse, "Q", None, 9, 1 << 20, "", *selected, True)
+        assert code == ErrorCode.VALUE_INVALID

@@ -1,0 +1,78 @@
+"""The machine for about a minute; and that it finds what is wrong, if something is."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from qmgrd.core import entry as entries
+from qmgrd.core import returns, seek, settle, take
+from qmgrd.core.dedup import OriginTable, Verdict
+from qmgrd.core.lease import Lease
+from qmgrd.core.queue import Queue
+from tests.qmgrd.core.machine.machine import Machine
+from tests.qmgrd.core.machine.run import run_seed
+
+RULES_MIN = 30
+SEEDS = range(1, 41)
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_queues_do_what_the_model_says(seed: int) -> None:
+    """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` has fewer rules say the same."""
+    assert not run_seed(seed, shrink=False)
+
+
+def test_there_are_enough_rules() -> None:
+    found = [getattr(Machine, name) for name in dir(Machine)]
+    assert sum(hasattr(one, "hypothesis_stateful_rule") for one in found) >= RULES_MIN
+
+
+def what_comes_back_is_passed_over(patch: Patch) -> None:
+    patch.setattr(Queue, "lower", lambda *_: None)
+
+
+def what_has_expired_is_handed_out(patch: Patch) -> None:
+    for module in (take, seek):
+        patch.setattr(module, "is_there", lambda *_: True)
+
+
+def a_commit_forgets_all_gets_but_one(patch: Patch) -> None:
+    consume = settle.consume
+
+    def forgetful(queue: Queue, tx: Any, now: Any, lease: Lease) -> None:
+        if lease.lessee.is_unit and len(lease.lessee.leases) > 1:
+            queue.end(lease)
+            return
+        consume(queue, tx, now, lease)
+
+    patch.setattr(settle, "consume", forgetful)
+
+
+def a_retry_does_not_wait(patch: Patch) -> None:
+    patch.setattr(returns, "_delay_ms", lambda *_: 0)
+
+
+def failures_are_not_counted(patch: Patch) -> None:
+    patch.setattr(entries, "raised", lambda count, by: count)
+
+
+def duplicates_are_taken(patch: Patch) -> None:
+    patch.setattr(OriginTable, "judge", lambda *_: Verdict.SLOW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "plant",
+    [
+        what_comes_back_is_passed_over, what_has_expired_is_handed_out,
+        a_commit_forgets_all_gets_but_one, a_retry_does_not_wait, failures_are_not_counted,
+        duplicates_are_taken,
+    ],
+)  # fmt: skip
+def test_a_bug_is_found_within_its_minute(
+    plant: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    plant(monkeypatch)
+    assert any(run_seed(number, shrink=False) for number in SEEDS)
