@@ -41,7 +41,7 @@ QUEUE_ATTRIBUTES = {
     "exclusive": Attribute("flag"),
     "priority_default": Attribute("count", 0, 9),
     "expiry_max_ms": Attribute("ms", 0, 3650 * _DAY_MS),
-    "expired": Attribute("choice", choices=("discard", "dead-letter")),
+    "expiry_action": Attribute("choice", choices=("discard", "dead-letter")),
     "overflow": Attribute("choice", choices=("refuse", "discard-oldest", "dead-letter-oldest")),
     "dedup_retention_ms": Attribute("ms", 0, 3650 * _DAY_MS),
     "backout_threshold": Attribute("count", 0, 65_535),

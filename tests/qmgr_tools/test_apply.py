@@ -27,7 +27,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
         for line in dry.out.splitlines()
     ]
     row = own("queue", "show", "APP.ORDERS", "-o", "json").json
-    assert (row["depth_max"], row["expired"], row["lease_ms"], row["template"]) == (
+    assert (row["depth_max"], row["expiry_action"], row["lease_ms"], row["template"]) == (
         1_000_000, "dead-letter", 120_000, "APP.*",
     )  # fmt: skip
     assert own("queue", "show", "ORDERS", "-o", "json").json["alias_of"] == "APP.ORDERS"

@@ -25,7 +25,7 @@ PANELS: dict[str, dict[str, str]] = {
     "Time": {
         "lease_ms": "How long a message may be held before others get it",
         "expiry_max_ms": "How long a message may live; 0: as long as it says",
-        "expired": "What becomes of a message whose time is over",
+        "expiry_action": "What becomes of a message whose time is over",
         "dedup_retention_ms": "How long the UIDs of consumed messages are known",
     },
     "Retries and dead letters": {

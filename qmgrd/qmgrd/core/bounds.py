@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Overflow = Literal["refuse", "discard-oldest", "dead-letter-oldest"]
-Expired = Literal["discard", "dead-letter"]
+ExpiryAction = Literal["discard", "dead-letter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Bounds:
     exclusive: bool = False  # one connection at a time gets
     priority_default: int = 4  # of messages that leave it to the queue
     expiry_max_ms: int = 0  # no message lives longer
-    expired: Expired = "discard"  # what becomes of a message whose time is over
+    expiry_action: ExpiryAction = "discard"  # what becomes of a message whose time is over
     overflow: Overflow = "refuse"  # what a put does that meets a full queue
     dedup_retention_ms: int = 0  # how long the UIDs of consumed messages are remembered
     backout_threshold: int = 0  # failures after which a message leaves for backout_queue

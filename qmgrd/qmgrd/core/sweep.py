@@ -82,7 +82,7 @@ class Sweep:
 
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
-        if queue.bounds.expired == "dead-letter" and not queue.is_transmission:
+        if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
             # Its row in the schedule is gone: no other is to be removed in its place.
             if self._dead_letters.bury(queue, key, value, Cause(ErrorCode.MESSAGE_EXPIRED)):
                 return

@@ -93,8 +93,6 @@ def _judge(context: Context, place: Place, entry: entries.Entry) -> Verdict | No
     if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
         return None
     verdict = queue.origins.judge(context.tx, trailer, bound_for)
-    if verdict is Verdict.DUPLICATE and queue.origins.place(context.tx, trailer, bound_for) is None:
-        verdict = Verdict.SLOW  # Only remembered: no copy of it is there, so it must not be lost.
     if verdict is Verdict.DUPLICATE or queue.has_room(1, entries.record_bytes(entry)):
         return verdict
     return None

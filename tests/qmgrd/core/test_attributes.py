@@ -26,7 +26,7 @@ from qmgrd.core.bounds import Bounds
     "given",
     [{}, {"depth_max": 1}, {"depth_max": 10**12, "bytes_max": 1024}, {"lease_ms": 100},
      {"bytes_max": 2**44}, {"put_inhibit": True, "get_inhibit": False}, {"exclusive": False},
-     {"expired": "dead-letter", "overflow": "discard-oldest"}, {"backout_queue": "Q.BACK"},
+     {"expiry_action": "dead-letter", "overflow": "discard-oldest"}, {"backout_queue": "Q.BACK"},
      {"backout_queue": "BACK@NYC"}, {"backout_queue": ""}, {"retry_factor": 1.5},
      {"retry_factor": 100}],
 )  # fmt: skip
@@ -59,7 +59,10 @@ def test_queue_attributes_in_range_are_kept(given: dict[str, Any]) -> None:
         ({"breaker_percent": 1.5}, "breaker percent of queue Q: 1.5 is not an integer"),
         ({"breaker_percent": 101}, "101 % is too large (0 % to 100 %)"),
         ({"overflow": "drop"}, "overflow of queue Q: 'drop' is not one of refuse, discard-oldest"),
-        ({"expired": ["discard"]}, "expired of queue Q: ['discard'] is not one of discard, dead"),
+        (
+            {"expiry_action": ["discard"]},
+            "expiry action of queue Q: ['discard'] is not one of discard, dead",
+        ),
         ({"backout_queue": "Q"}, "backout queue of queue Q: that is the queue itself"),
         ({"backout_queue": "@NYC"}, "backout queue of queue Q: @NYC is filled by puts to remote"),
         ({"backout_queue": "a b"}, "backout queue of queue Q: 'a b' is not a name"),

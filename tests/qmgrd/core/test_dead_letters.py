@@ -81,7 +81,7 @@ def test_message_without_an_end_has_no_time_left(app: Client) -> None:
 
 
 def test_expired_message_has_no_time_left(app: Client) -> None:
-    alter(app, expired="dead-letter")
+    alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", expiry_ms=1_000)
     app.manager.turn(1_000)
     (dead,) = app.browse(DEAD)
@@ -205,7 +205,7 @@ def test_full_backout_queue_that_makes_room_sends_its_oldest_on(app: Client) -> 
 
 def test_what_a_restart_takes_is_no_dead_letter(app: Client) -> None:
     """It has expired, and is gone already: it must not come to life again."""
-    alter(app, expired="dead-letter")
+    alter(app, expiry_action="dead-letter")
     app.put("Q", b"x", bytes(9_000), expiry_ms=1_000, flags=FLAG_NOT_PERSISTENT)
     manager = app.manager
     manager.crash(10_000)

@@ -137,7 +137,7 @@ def test_full_queue_of_events_raises_no_events(
 
 @pytest.mark.parametrize("expired", ["discard", "dead-letter"])
 def test_events_that_expire_raise_no_events(manager: Manager, app: Client, expired: str) -> None:
-    app.ask(m.QueueAlter, EVENTS, {"expiry_max_ms": 1_000, "expired": expired})
+    app.ask(m.QueueAlter, EVENTS, {"expiry_max_ms": 1_000, "expiry_action": expired})
     manager.turns.broker.context.event("anything")
     manager.turn()
     quiet(manager, 1_000)

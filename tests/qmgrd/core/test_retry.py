@@ -92,7 +92,7 @@ def test_time_that_was_left_is_restored(app: Client) -> None:
 
 def test_expired_messages_are_dead_letters_only_where_the_queue_says_so(app: Client) -> None:
     """G19."""
-    app.ask(m.QueueCreate, "KEEPS", {"expired": "dead-letter"})
+    app.ask(m.QueueCreate, "KEEPS", {"expiry_action": "dead-letter"})
     for queue in ("Q", "KEEPS"):
         app.put(queue, queue.encode(), expiry_ms=1_000)
     app.manager.turn(2_000)

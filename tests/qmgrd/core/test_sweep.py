@@ -249,7 +249,7 @@ def test_report_that_has_no_place_is_an_event(app: Client) -> None:
 def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(
     store: AnyStore, app: Client
 ) -> None:
-    app.ask(m.QueueAlter, "Q", {"expired": "dead-letter"})
+    app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
     app.put("Q", b"1", bytes(9_000), expiry_ms=1_000)
     sweep(app.manager, 1_000)
     assert (app.show("Q")["depth"], app.show("Q")["dead"]) == (0, 2)
@@ -263,7 +263,7 @@ def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(
 
 def test_what_finds_no_place_among_the_dead_letters_waits_for_one_G12(app: Client) -> None:
     """It is never delivered meanwhile."""
-    app.ask(m.QueueAlter, "Q", {"expired": "dead-letter"})
+    app.ask(m.QueueAlter, "Q", {"expiry_action": "dead-letter"})
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
     app.put("Q", b"1", b"2", expiry_ms=1_000)
     sweep(app.manager, 1_000)

@@ -36,7 +36,7 @@ VALUES: dict[str, list[Any]] = {
     "backout_threshold": [0, 1, 2, 3], "delivery_limit": [0, 0, 2, 3],
     "retry_initial_ms": [0, 0, 100, 1_000], "retry_factor": [1, 2.0, 3.5],
     "retry_max_ms": [1_500, 3_600_000], "retry_jitter_percent": [0, 10, 50],
-    "expiry_max_ms": [0, 0, 1_000, 5_000], "expired": ["discard", "dead-letter"],
+    "expiry_max_ms": [0, 0, 1_000, 5_000], "expiry_action": ["discard", "dead-letter"],
     "depth_max": [1, 3, 6, 100_000_000], "dedup_retention_ms": [0, 400, 60_000],
     "overflow": ["refuse", "discard-oldest", "dead-letter-oldest"],
     "priority_default": [0, 4, 7], "message_max_bytes": [0, 4_000],

@@ -19,7 +19,7 @@ ATTEMPTS_MAX = 10
 RETRIES_MAX = 3
 DEFAULTS: dict[str, Any] = {
     "depth_max": 100_000_000, "lease_ms": 30_000, "message_max_bytes": 0, "put_inhibit": False,
-    "get_inhibit": False, "priority_default": 4, "expiry_max_ms": 0, "expired": "discard",
+    "get_inhibit": False, "priority_default": 4, "expiry_max_ms": 0, "expiry_action": "discard",
     "overflow": "refuse", "dedup_retention_ms": 0, "backout_threshold": 0, "delivery_limit": 0,
     "backout_queue": "", "retry_initial_ms": 0, "retry_factor": 2.0, "retry_max_ms": 3_600_000,
     "retry_jitter_percent": 10,
@@ -342,7 +342,7 @@ class Model:
                 self._look_anew(message)
         elif message.lease is not None:
             message.look_ms = (self.now_ms + LOOK_AGAIN_MS,) * 2
-        elif self.bounds[message.queue]["expired"] == "discard":
+        elif self.bounds[message.queue]["expiry_action"] == "discard":
             self.messages.remove(message)
         elif not self.bury(message, ErrorCode.MESSAGE_EXPIRED, How("", False, False)):
             message.look_ms = (self.now_ms + STUCK_MS,) * 2

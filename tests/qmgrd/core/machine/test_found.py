@@ -61,7 +61,7 @@ def test_what_is_gone_with_a_restart_is_neither_purged_nor_pushed_out(
 
 
 def test_what_is_gone_with_a_restart_is_no_dead_letter(manager: Manager, app: Client) -> None:
-    alter(app, expired="dead-letter")
+    alter(app, expiry_action="dead-letter")
     app.put("Q", b"1", flags=VOLATILE, expiry_ms=250)
     manager.crash(5_000)
     assert manager.connect().browse("SYSTEM.DEAD.LETTERS") == []
