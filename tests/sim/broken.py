@@ -8,7 +8,7 @@ from qmgrd.core.turn import Turns
 from tests.sim.ledger import Violated
 from tests.sim.world import World
 
-SEEDS = 40  # The rarest of them is seen in one of fifteen.
+SEEDS = 150  # The rarest of them is seen in one of many.
 STEPS = 2_000
 Patch = pytest.MonkeyPatch
 
