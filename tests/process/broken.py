@@ -3,9 +3,15 @@
 import sys
 from contextlib import suppress
 
+from qmgrd.core import put, settle
 from qmgrd.core.context import Outcome
-from qmgrd.core.kv import Now, StoreFailed
+from qmgrd.core.kv import Now, StoreFailed, Transaction
+from qmgrd.core.lease import Lease
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
 from qmgrd.core.turn import Turns
+from qmgrd.core.unit import Unit
+from qmgrd.core.units import Units
 from qmgrd.main import main
 from qmgrd.store.lmdb_store import LmdbStore
 
@@ -33,6 +39,41 @@ def hurry() -> None:
     Turns.run = run  # type: ignore[method-assign]
 
 
+def halve() -> None:
+    """A commit puts the first of its unit, and answers well."""
+    let_go = Unit.let_go
+    Unit.let_go = lambda self: let_go(self)[:1]  # type: ignore[method-assign]
+
+
+def keep() -> None:
+    """A unit that is backed out has been put all the same."""
+    undo = Units.undo
+
+    def putting(self: Units, session: Session, unit: Unit) -> None:
+        for queue, prepared, arrival, _ in unit.puts:
+            put.append(queue, self._context.tx, prepared, arrival)
+            self._context.touch(queue)
+        undo(self, session, unit)
+
+    Units.undo = putting  # type: ignore[method-assign]
+
+
+def repeat() -> None:
+    """A commit leaves what its unit got, and answers well."""
+    consume = settle.consume
+
+    def coming_back(queue: Queue, tx: Transaction, now: Now, lease: Lease) -> None:
+        if lease.lessee.is_unit and lease.arrival % 10 == 0:
+            settle.come_back(queue, tx, lease)
+        else:
+            consume(queue, tx, now, lease)
+
+    settle.consume = coming_back
+
+
 if __name__ == "__main__":
-    {"swallow": swallow, "hurry": hurry}[sys.argv.pop(1)]()
+    variants = {
+        "swallow": swallow, "hurry": hurry, "halve": halve, "keep": keep, "repeat": repeat,
+    }  # fmt: skip
+    variants[sys.argv.pop(1)]()
     main()

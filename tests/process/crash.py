@@ -2,6 +2,7 @@
 
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
+    units   on EDGE: pairs of messages from queue to queue, see unit_load.py
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
 again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
@@ -25,6 +26,8 @@ from qmgr_protocol.errors import RequestError
 from qmgr_tools.demo.cluster import Node
 from qmgr_tools.demo.ledger import Ledger
 from qmgrd.ops.verify import verify
+from tests.process.unit_ledger import UnitLedger
+from tests.process.unit_load import UnitLoad
 
 PUT_WINDOW = 200
 WAIT_MS = 60_000
@@ -112,7 +115,7 @@ class Load:
         return connect(node.address, name="crash", wait_ms=WAIT_MS)
 
 
-async def campaign(directory: Path, cycles: int, seed: int) -> list[Load]:
+async def campaign(directory: Path, cycles: int, seed: int) -> tuple[list[Load], UnitLedger]:
     """Run the load through *cycles* of kills; return what it saw."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
@@ -125,7 +128,9 @@ async def campaign(directory: Path, cycles: int, seed: int) -> list[Load]:
             Load(edge, edge, "LOCAL", "LOCAL", rng.random().__hash__()),
             Load(edge, hub, "AWAY@HUB", "AWAY", rng.random().__hash__()),
         ]
+        units = UnitLoad(edge.address, rng.random().__hash__())
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(units.run())
             for load in loads:
                 tasks.create_task(load.run())
             for cycle in range(cycles):
@@ -136,9 +141,10 @@ async def campaign(directory: Path, cycles: int, seed: int) -> list[Load]:
                 await _kill(rng, nodes)
                 if cycle % 10 == 9:
                     _show(cycle + 1, cycles, loads)
+            units.stopping.set()
             for load in loads:
                 load.stopping.set()
-        return loads
+        return loads, units.ledger
     finally:
         for node in nodes:
             code = node.stop()
@@ -187,7 +193,7 @@ def main() -> int:
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
     began = time.monotonic()
-    loads = asyncio.run(campaign(options.dir.resolve(), options.cycles, seed))
+    loads, units = asyncio.run(campaign(options.dir.resolve(), options.cycles, seed))
     ledgers = [load.ledger for load in loads]
     lost = sum(len(ledger.lost) for ledger in ledgers)
     doubled = sum(len(ledger.doubled) for ledger in ledgers)
@@ -195,15 +201,21 @@ def main() -> int:
     found = [one for name in ("HUB", "EDGE") for one in verify(options.dir / name).findings.kept]
     for one in found:
         print(one, file=sys.stderr)
+    faults = {kind: tokens for kind, tokens in units.faults().items() if tokens}
+    for kind, tokens in faults.items():
+        print(f"units: {kind}: {tokens[:20]}", file=sys.stderr)
     print(
         f"crash: cycles={options.cycles} seed={seed} "
         f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
         f"consumed={sum(ledger.consumed for ledger in ledgers)} "
         f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "
         f"lost={lost} doubled={doubled} unexpected={unexpected} damaged={len(found)} "
+        f"units={len(units.committed)} units_lost={len(units.refused)} "
+        f"units_unknown={len(units.unknown)} moved={units.moved} dead={len(units.dead)} "
+        f"unit_faults={sum(map(len, faults.values()))} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 1 if lost or doubled or unexpected or found else 0
+    return 1 if lost or doubled or unexpected or found or faults else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@
               ▼
             watch (as things become durable, and as they leave), audit (at rest), ledger (accounts)
 
+A producer puts, a consumer gets, a worker does both in units of work, each by hand; so does an app
+(app_unit.py), on the production client.
+
 Time is the world's: nothing waits. The store clock follows it, the wall clocks jump.
 
 The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
@@ -18,15 +21,21 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
     5  deleted_is_held_by_the_receiver
     6  acknowledged_is_never_lost, nothing_is_doubled, all_is_drained, refused_is_not_stored
     7  counters_equal_contents, uid_index_agrees, origin_table_covers, bodies_are_referenced,
-       contents_as_watched, turns_are_counted
+       contents_as_watched, turns_are_counted, schedule_agrees, selection_agrees, notes_agree
     8  within_budget, credit_is_respected, nothing_leaks, nothing_spins
     9  drains_in_time
+    u  unit_is_all_or_nothing
+    f  failures_are_counted, threshold_is_respected, dead_letters_have_a_cause, dead_letters_stay
+    t  nothing_before_its_time, nothing_after_its_time, expiry_is_as_put, leased_is_left_alone,
+       expired_when_its_time_is_over, volatile_is_gone_after_a_restart
     -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
        maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
        one_message_of_a_uid_on_a_queue, uid_is_as_told, answer_stays_the_same,
-       refusals_have_a_cause, producer_is_known, peers_keep_the_protocol, no_link_is_refused,
-       clocks_never_go_back, same_seed_same_bytes
+       refusals_have_a_cause, selected_is_what_was_asked_for, inhibited_is_held_back,
+       producer_is_known, peers_keep_the_protocol, no_link_is_refused, clocks_never_go_back,
+       same_seed_same_bytes
 
-test_broken.py shows that they are broken by what is wrong, test_found.py keeps what they found.
+test_broken.py and test_broken_features.py show that they are broken by what is wrong, test_found.py
+keeps what they found.
 test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
 """

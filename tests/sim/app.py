@@ -23,12 +23,14 @@ from qmgr_client.events import (
     Settled,
 )
 from qmgr_client.message import Message, PutResult
+from qmgr_client.settles import PLAIN, Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.frame import FrameDecoder
 from qmgr_protocol.layout import parse
 from qmgr_protocol.record import encode_uid
 from tests.sim import consumer, producer
+from tests.sim.app_unit import AppUnits
 from tests.sim.client import REDIAL_MS
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
@@ -75,6 +77,7 @@ class App:
         self.puts: dict[int, Put] = {}
         self.settles: dict[int, tuple[int, Message]] = {}
         self.held: list[Reading] = []
+        self.units = AppUnits(self, self.lab.random.choice([0, 0, 5, 20]))
         self.consumer = 0
         self.get = 0
         self.idle_until_ms = 0
@@ -99,7 +102,7 @@ class App:
     def done(self) -> bool:
         """Whether it has nothing left to do."""
         made = self.made >= self.producing.total
-        return made and not (self.puts or self.settles or self.held)
+        return made and self.units.done and not (self.puts or self.settles or self.held)
 
     def act(self) -> None:
         """Do something."""
@@ -112,6 +115,8 @@ class App:
             return
         elif self.made < self.producing.total and self.core.can_put and random.random() < 0.5:
             self._put()
+        elif random.random() < 0.3 or not self.units.done:
+            self.units.act()
         elif self.held and random.random() >= self.reading.slow:
             self._settle_some()
         elif not self.held:
@@ -120,6 +125,7 @@ class App:
 
     def forget(self) -> None:
         """Die, and start anew as somebody else."""
+        self.units.lost()
         if self.wire is not None:
             self.wire.cut(self.lab.random)
             self.wire.flow_to(self).over = True
@@ -165,8 +171,13 @@ class App:
             reading = self.held.pop(random.choice([0, 0, len(self.held) - 1]))
             if random.random() < habits.drop:
                 continue
-            action = m.RELEASE if random.random() < habits.release else m.ACK
-            self.settles[self.core.settle(reading.message, action)] = (action, reading.message)
+            action, terms = m.ACK, PLAIN
+            if random.random() < habits.release:
+                action = random.choice(consumer.RELEASES)
+                later = action in (m.RELEASE, m.RETURN) and random.random() < habits.delay
+                terms = Terms(random.choice([0, 1, 500, 20_000])) if later else PLAIN
+            ticket = self.core.settle(reading.message, action, terms)
+            self.settles[ticket] = (action, reading.message)
 
     # The shell
 
@@ -182,6 +193,7 @@ class App:
 
     def lost(self, why: str) -> None:
         self.wire = None
+        self.units.lost()
         wait_ms = self.lab.random.choice([0, REDIAL_MS])
         self.idle_until_ms = max(self.idle_until_ms, self.lab.now_ms + wait_ms)
         self.core.connection_lost()
@@ -201,22 +213,25 @@ class App:
 
     def _listen_in(self, data: bytes) -> None:
         """Tell the ledger which id each put has, and what is settled."""
+        ledger = self.lab.ledger
         self._tap.feed(data)
         for array, _ in self._tap.drain():
             message = parse(array)
             if type(message) is m.Put:
                 for seq_id, record in enumerate(message.records, message.first_id):
-                    put = self.lab.ledger.of(record)
-                    self.lab.ledger.by_stream[self.producer_id, seq_id] = put
-            elif type(message) is m.Settle:
+                    put = ledger.of(record)
+                    ledger.by_stream[self.producer_id, seq_id] = put
+            elif type(message) in (m.UnitBegin, m.UnitCommit):
+                self.units.heard(message, self.producer_id)
+            elif type(message) is m.Settle and not message.unit:
                 for _, arrival, lease in m.HANDLE.iter_unpack(message.handles):
                     handle = (self.where, message.queue_id, arrival)
-                    self.lab.ledger.settles(message.action, handle, lease)
+                    ledger.settles(message.action, handle, lease, message.delay_ms)
 
     def _happen(self) -> None:
         for event in self.core.events():
             handler = self._handlers.get(type(event))
-            if handler is not None:
+            if handler is not None and not self.units.takes(event):
                 handler(event)
 
     def _delivered(self, event: Delivered) -> None:
@@ -256,7 +271,8 @@ class App:
         put = self.lab.ledger.of_body(message.body)
         fact = f"message {put.serial} to {self.name}"
         require(not message.damage, "delivered_was_accepted", fact)
-        require(put.home == (self.where, self.reading.queue), "delivered_was_accepted", fact)
+        known = put.may_be_at(self.where, self.reading.queue)
+        require(known, "delivered_was_accepted", fact)
         self.held.append(Reading(message, put))
 
     def _got(self, found: list[Message] | RequestError) -> None:

@@ -1,6 +1,6 @@
 """The checkers that look at a store and a broker at rest, between two turns."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -10,100 +10,90 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
-from qmgrd.core.dedup import OriginTable
 from qmgrd.core.link import Link
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
-from tests.sim.ledger import SERIAL, Ledger, Put, require
+from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of
+from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, body_at, described, require
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
-
-def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
-    """Return all rows of a key space."""
-    return list(store.scan(space, keys.after(space)))
+COUNTED = ("depth", "bytes", "delayed", "volatile", "volatile_delayed", "volatile_bytes")
 
 
 def audit(node: Node, watch: Watch) -> None:
     """Hold what *node* has stored, and what it believes, against each other."""
     jobs = [unpack(row) for _, row in rows.scan(node.store, keys.SPACE_JOB)]
     dropped = {job["queue_id"] for job in jobs if job["kind"] == "drop" and not job["ended_us"]}
-    counters_equal_contents(node, dropped)
-    uid_index_agrees(node, dropped)
-    origin_table_covers(node, dropped)
+    born: dict[int, int] = {}
+    for job in jobs:
+        if job["kind"] == "sweep" and not job["ended_us"]:
+            born[job["queue_id"]] = max(job["before"], born.get(job["queue_id"], 0))
+    stored = _messages(node.store, born)
+    kept = [one for one in stored if one.queue_id not in dropped]
+    counters_equal_contents(node, stored, dropped)
+    rows_lead_to_messages(node, kept, dropped)
+    origin_table_covers(node, stored, dropped)
     bodies_are_referenced(node, watch.ledger.rotten)
-    seen = {handle for handle, held in watch.of(node).held.items()}
-    stored = {(queue_id, keys.place(key)[1]) for queue_id, key, _ in _messages(node.store)}
-    require(seen == stored, "contents_as_watched", f"{node.name}: {seen ^ stored}")
+    contents_as_watched(node, watch, stored)
     if node.up:
         within_budget(node)
         nothing_leaks(node)
         for queue in node.turns.broker.catalogue.by_id.values():
-            ready_is_found(node, queue)
+            ready_is_found(node, queue, born.get(queue.id, 0))
 
 
-def _messages(store: MemoryStore) -> list[tuple[int, bytes, entries.Entry]]:
-    return [
-        (int.from_bytes(key[1:5], "big"), key, entries.decode(value))
-        for key, value in rows_of(store, keys.SPACE_MESSAGE)
-        if key[5] == keys.LANE_READY
-    ]
+def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
+    """What is stored is what was seen to come and not to go."""
+    view = watch.of(node)
+    seen = view.held.keys()
+    found = {
+        (one.queue_id, one.arrival) for one in stored if view.queues[one.queue_id][0] != EVENTS
+    }
+    require(seen == found, "contents_as_watched", f"{node.name}: {seen ^ found}")
 
 
-def counters_equal_contents(node: Node, dropped: set[int]) -> None:
+def _messages(store: MemoryStore, born: dict[int, int]) -> list[Stored]:
+    found = []
+    for key, value in rows_of(store, keys.SPACE_MESSAGE):
+        if key[keys.POSITION_AT] == keys.LANE_DAMAGED:
+            continue
+        entry, queue_id = entries.decode(value), int.from_bytes(key[1:5], "big")
+        is_lost = entry.volatile and keys.place(key)[1] < born.get(queue_id, 0)
+        found.append(Stored(queue_id, key, entry, is_lost))
+    return found
+
+
+def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int]) -> None:
     """What a queue counts is what lies on it, and each message went one way through the table."""
-    found: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for queue_id, key, entry in _messages(node.store):
-        counts = found[queue_id]
-        counts[0] += 1
-        counts[1] += entries.record_bytes(entry)
-        counts[2] = max(counts[2], keys.place(key)[1])
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for one in stored:
+        counts, size = found[one.queue_id], entries.record_bytes(one.entry)
+        counts["last"] = max(counts["last"], one.arrival)
+        if one.is_lost:
+            continue
+        lane = "delayed" if one.is_delayed else "depth"
+        counts[lane] += 1
+        counts["bytes"] += size
+        if one.entry.volatile:
+            counts["volatile_delayed" if one.is_delayed else "volatile"] += 1
+            counts["volatile_bytes"] += size
     known: set[int] = set()
     for key, row in rows.scan(node.store, keys.SPACE_COUNTERS):
         queue_id = int.from_bytes(key[1:], "big")
         known.add(queue_id)
         if queue_id in dropped:
             continue
-        c = Counters.decode(row)
-        depth, size, last = found[queue_id]
-        fact = f"queue {queue_id} of {node.name}: {c}, found {depth} of {size} bytes up to {last}"
-        require((c.depth, c.bytes) == (depth, size), "counters_equal_contents", fact)
-        balanced = c.puts == c.acked + c.purged + c.depth + c.damaged == c.fast + c.slow
+        c, counts = Counters.decode(row), found[queue_id]
+        fact = f"queue {queue_id} of {node.name}: {c}, found {dict(counts)}"
+        same = all(getattr(c, name) == counts[name] for name in COUNTED)
+        require(same, "counters_equal_contents", fact)
+        gone = c.acked + c.purged + c.damaged + c.expired + c.dead + c.moved + c.lost
+        balanced = c.puts == gone + c.depth + c.delayed == c.fast + c.slow
         require(balanced, "counters_equal_contents", fact)
-        require(c.next_arrival > last, "counters_equal_contents", fact)
-    orphans = set(found) - known - dropped
-    orphans = {queue_id for queue_id in orphans if found[queue_id][0]}
+        require(c.next_arrival > counts["last"], "counters_equal_contents", fact)
+    orphans = {x for x in set(found) - known - dropped if found[x]["depth"] + found[x]["delayed"]}
     require(not orphans, "counters_equal_contents", f"{node.name}: {orphans} have no counters")
-
-
-def uid_index_agrees(node: Node, dropped: set[int]) -> None:
-    """Each message has its row in the UID index, and each row its message."""
-    expected = {
-        OriginTable(queue_id).index_key(entries.uid_trailer(entry), entry.target.encode()): key[5:]
-        for queue_id, key, entry in _messages(node.store)
-        if queue_id not in dropped
-    }
-    found = {
-        key: value
-        for key, value in rows_of(node.store, keys.SPACE_UID)
-        if int.from_bytes(key[1:5], "big") not in dropped
-    }
-    odd = [key.hex() for key in found.keys() ^ expected.keys()]
-    require(found == expected, "uid_index_agrees", f"{node.name}: {odd}")
-
-
-def origin_table_covers(node: Node, dropped: set[int]) -> None:
-    """No message on a queue has a timestamp above its origin's entry."""
-    found = rows.scan(node.store, keys.SPACE_ORIGIN)
-    table = {key: int.from_bytes(row, "big") for key, row in found}
-    for queue_id, _, entry in _messages(node.store):
-        if queue_id in dropped:
-            continue
-        trailer = entries.uid_trailer(entry)
-        highest = table.get(keys.of_queue(keys.SPACE_ORIGIN, queue_id) + trailer[:-8], -1)
-        timestamp = int.from_bytes(trailer[-8:], "big")
-        fact = f"{node.name}, queue {queue_id}: {timestamp} of {trailer[:-8]!r} over {highest}"
-        require(timestamp <= highest, "origin_table_covers", fact)
 
 
 def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
@@ -119,7 +109,7 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
         try:
             records.check(record)
         except RequestError as error:
-            _, serial = SERIAL.unpack_from(record, records.HEAD_BYTES)
+            _, serial = SERIAL.unpack_from(record, body_at(record))
             fact = f"{node.name}: {key.hex()}: {error}"
             require((node.name, serial) in rotten, "bodies_are_referenced", fact)
     found = {key for key, _ in rows_of(node.store, keys.SPACE_BODY)}
@@ -127,14 +117,18 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
     require(found == expected, "bodies_are_referenced", fact)
 
 
-def ready_is_found(node: Node, queue: Queue) -> None:
+def ready_is_found(node: Node, queue: Queue, born: int) -> None:
     """What is on a queue is leased, or stands at or behind the position of its priority."""
     lane = keys.lane(queue.id, keys.LANE_READY)
     count = 0
-    for key, _ in node.store.scan(lane, keys.after(lane)):
+    for key, value in node.store.scan(lane, keys.after(lane)):
         priority, arrival = keys.place(key)
+        entry = entries.decode(value)
+        if arrival < born and entry.volatile:
+            continue  # Gone with a restart, and not swept yet.
         count += 1
         found = arrival in queue.leases or arrival >= queue.heads[priority]
+        found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
         fact = f"{arrival} of {queue.name} at {node.name} lies before {queue.heads[priority]}"
         require(found, "ready_is_found", fact)
     fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
@@ -149,7 +143,7 @@ def within_budget(node: Node) -> None:
             f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
-        require(queue.counters.depth <= queue.bounds.depth_max, "within_budget", fact)
+        require(queue.messages <= queue.bounds.depth_max, "within_budget", fact)
     for link in broker.catalogue.links.values():
         _link_within_budget(node, link)
     for session in broker.sessions.values():
@@ -171,8 +165,17 @@ def nothing_leaks(node: Node) -> None:
     require(set(broker.sessions) <= known | waiting, "nothing_leaks", f"sessions, {fact}")
     holders = {session.connection for session in broker.streams._holders.values()}
     require(holders <= set(broker.sessions), "nothing_leaks", f"streams, {fact}")
+    held = Counter(
+        put.queue.id
+        for session in broker.sessions.values()
+        for unit in session.units.values()
+        for put in unit.puts
+    )
     for queue in broker.catalogue.by_id.values():
-        readers = {consumer.connection for consumer in queue.consumers}
+        count = held[queue.id]
+        same = (queue.held_messages, len(queue.held)) == (count, count)
+        require(same, "nothing_leaks", f"{queue.name} holds {queue.held_messages}, {fact}")
+        readers = {consumer.connection for consumer in queue.all_consumers()}
         require(readers <= set(broker.sessions), "nothing_leaks", f"consumers, {fact}")
     rows, counted = len(rows_of(node.store, keys.SPACE_PRODUCER)), broker.streams.producer_count
     require(
@@ -189,36 +192,53 @@ def _link_within_budget(node: Node, link: Link) -> None:
 
 
 def accounts_balance(ledger: Ledger, watch: Watch) -> None:
-    """Whatever was acknowledged arrived once and was consumed, whatever was refused did not."""
+    """Whatever was acknowledged was consumed once, or is gone for a cause; nothing else was."""
     homes: set[tuple[tuple[str, str], bytes]] = set()
     homes |= {(put.home, put.trailer) for put in ledger.puts if put.homes}
     rotten = {serial for _, serial in ledger.rotten}
     for put in ledger.puts:
-        if put.home not in ledger.purges:
+        if not ledger.forgets(put.home):
             # One that brought a UID and met it where it was bound for counts as that other one.
             arrived = put.homes or (put.uid and (put.home, put.trailer) in homes)
             arrived = arrived or put.serial in rotten  # Set aside before it went over its link.
-            _account(put, bool(arrived))
-    for view in watch.views.values():
+            _account(put, bool(arrived or put.strayed))
+    for name, view in watch.views.items():
         for (queue_id, arrival), held in view.held.items():
-            name = view.queues[queue_id][0]
-            fact = f"message {held.put.serial}, {arrival} of {name}"
-            require(held.put.home in ledger.purges, "all_is_drained", fact)
+            queue = view.queues[queue_id][0]
+            fact = f"message {held.put.serial}, {arrival} of {queue}"
+            require((name, queue) in ledger.purges, "all_is_drained", fact)
 
 
 def _account(put: Put, arrived: bool) -> None:
-    fact = f"put {put.serial} of {put.producer} to {put.queue} at {put.where}: {put.answer!r}"
+    fact = f"{described(put)}: {put.answer!r}, {put.fate!r}, consumed {put.consumed} times"
     if put.answer == "acked" or put.entered:
         require(arrived, "acknowledged_is_never_lost", fact)
     if put.answer not in ("", "acked"):
         require(not put.entered and not put.homes, "refused_is_not_stored", fact)
     if put.homes:
         require(put.removed, "all_is_drained", fact)
+        ends = put.consumed + bool(put.fate)
+        require(ends, "acknowledged_is_never_lost", fact)
+        require(ends == 1, "nothing_is_doubled", fact)
+
+
+def units_balance(ledger: Ledger) -> None:
+    """A unit whose commit was answered well is all there was of it; of any other nothing is."""
+    for unit in ledger.units:
+        put = [one.serial for one in unit.puts if one.entered]
+        fact = f"{described(unit)}: {unit.answer!r}, {put} are there"
+        if unit.answer == "acked":
+            require(ledger.entered(unit), "unit_is_all_or_nothing", fact)
+        elif unit.answer:
+            require(not unit.entered and not put, "unit_is_all_or_nothing", fact)
+        else:
+            some = unit.entered or not put
+            require(some, "unit_is_all_or_nothing", fact)
 
 
 def settled_stays_settled(ledger: Ledger, watch: Watch) -> None:
     """No message whose ack was answered is there again."""
     for where, queue_id, arrival in ledger.settled:
         held = watch.views[where].held.get((queue_id, arrival))
-        purged = held is not None and held.put.home in ledger.purges
+        purged = (where, watch.views[where].queues[queue_id][0]) in ledger.purges
         require(held is None or purged, "settled_is_durable", f"{queue_id}:{arrival} of {where}")

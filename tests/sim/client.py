@@ -8,7 +8,7 @@ from qmgr_protocol.connection import Connection, LivenessExpired
 from qmgr_protocol.states import Side, State
 from tests.sim.lab import Lab
 from tests.sim.ledger import require
-from tests.sim.node import Node
+from tests.sim.node import Node, PeerPort
 from tests.sim.wire import Wire
 
 REDIAL_MS = 100
@@ -34,6 +34,15 @@ class Client:
     def node(self) -> Node:
         """The queue manager that it talks to."""
         return self.lab.nodes[self.where]
+
+    @property
+    def connection_number(self) -> int:
+        """What the queue manager calls its connection; 0 without one."""
+        if self.wire is None:
+            return 0
+        port = self.wire.flow_from(self).port
+        assert isinstance(port, PeerPort)
+        return port.peer.number
 
     @property
     def is_open(self) -> bool:

@@ -1,4 +1,8 @@
-"""A consumer written by hand on the bare protocol: it acks late, twice or never, or gives back."""
+"""A consumer written by hand on the bare protocol: it acks late, twice or never, or gives back.
+
+It gives back in each way there is, with a delay of its own at times, rejects, renews what it holds,
+and may select what it gets.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +12,10 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from tests.sim.client import Client
 from tests.sim.lab import Lab
-from tests.sim.ledger import require
+from tests.sim.ledger import Put, require
+
+LEASES_MS = (300, 60_000)  # of renewals
+RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 
 
 def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int) -> None:
@@ -17,6 +24,26 @@ def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int)
     gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
     require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
     lab.ledger.settled.add((where, queue_id, arrival))
+
+
+class Wanted(NamedTuple):
+    """What a consumer selects: nothing, or one of these."""
+
+    correlation_id: bytes = b""
+    kind: str = ""  # by a selector
+
+    @property
+    def where(self) -> str:
+        """The selector."""
+        return f"kind = '{self.kind}'" if self.kind else ""
+
+    def fits(self, put: Put) -> bool:
+        """Return whether *put* is selected."""
+        same_id = self.correlation_id in (b"", put.traits.correlation_id)
+        return same_id and self.kind in ("", put.traits.kind)
+
+
+ANYTHING = Wanted()
 
 
 @dataclass(slots=True)
@@ -33,6 +60,9 @@ class Habits:
     release: float = 0.0  # of settles that give back
     twice: float = 0.0  # of settles sent again
     drop: float = 0.0  # of messages it forgets about: their lease ends
+    renew: float = 0.0  # of settles before which it renews what it holds
+    delay: float = 0.0  # of what it gives back that is to come back later
+    wanted: Wanted = ANYTHING
 
 
 class Handle(NamedTuple):
@@ -44,6 +74,26 @@ class Handle(NamedTuple):
     lease: int
 
 
+class Way(NamedTuple):
+    """How leases end."""
+
+    action: int
+    delay_ms: int = m.DELAY_OF_QUEUE
+    lease_ms: int = 0
+
+
+ACKED = Way(m.ACK)
+
+
+class Sent(NamedTuple):
+    """A settle without an answer."""
+
+    way: Way
+    handles: list[Handle]
+    sent_ms: int = 0  # store clock, where it is a renewal
+    is_own: bool = True  # the leases are of this connection
+
+
 class Consumer(Client):
     """Invariant: ``held`` are deliveries it may settle; ``unsettled`` is sent and not answered."""
 
@@ -51,12 +101,12 @@ class Consumer(Client):
         super().__init__(lab, name, where)
         self.habits = habits
         self.held: list[Handle] = []
-        self.unsettled: dict[int, tuple[int, list[Handle]]] = {}
+        self.unsettled: dict[int, Sent] = {}
         self.settles = 0
         self.request = 0
         self.credit = 0
         self.credit_bytes = 0
-        self._lost: list[tuple[int, list[Handle]]] = []  # to be settled again
+        self._lost: list[Sent] = []  # to be settled again
 
     @property
     def done(self) -> bool:
@@ -83,36 +133,68 @@ class Consumer(Client):
         self.request = self.next_id()
         self.credit = habits.credit_messages
         self.credit_bytes = habits.credit_bytes
+        if habits.wanted is not ANYTHING and self.connection_number:
+            key = (self.where, self.connection_number, self.request)
+            self.lab.ledger.selecting.add(key)
+        where, correlation_id = habits.wanted.where, habits.wanted.correlation_id
         if habits.gets:
             wait_ms = self.lab.random.choice([0, 0, 1_000, 20_000])
             self.send(m.Get(self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
-                            self.credit_bytes))  # fmt: skip
+                            self.credit_bytes, where, correlation_id))  # fmt: skip
         else:
             self.send(m.Consume(self.request, habits.queue, self.credit, self.credit_bytes,
-                                habits.lease_ms))  # fmt: skip
+                                habits.lease_ms, where, correlation_id))  # fmt: skip
 
     def _settle_some(self) -> None:
         random, habits = self.lab.random, self.habits
         start = random.choice([0, 0, 0, random.randrange(len(self.held))])
         batch = self.held[start : start + random.randint(1, habits.batch_max)]
+        if habits.renew and random.random() < habits.renew:
+            self.settle(Way(m.RENEW, lease_ms=random.choice([0, *LEASES_MS])), batch)
+            return
         del self.held[start : start + len(batch)]
         batch = [handle for handle in batch if random.random() >= habits.drop]
-        action = m.RELEASE if random.random() < habits.release else m.ACK
-        self.settle(action, batch)
+        way = self._way_back() if random.random() < habits.release else ACKED
+        self.settle(way, batch)
         if random.random() < habits.twice:
-            self.settle(action, batch)
+            self.settle(way, batch)
 
-    def settle(self, action: int, handles: list[Handle]) -> None:
+    def _way_back(self) -> Way:
+        random = self.lab.random
+        action = random.choice(RELEASES)
+        delay_ms = m.DELAY_OF_QUEUE
+        if action in (m.RELEASE, m.RETURN) and random.random() < self.habits.delay:
+            delay_ms = random.choice([0, 1, 500, 20_000])
+        return Way(action, delay_ms)
+
+    def settle(self, way: Way, handles: list[Handle], *, is_own: bool = True) -> None:
         """Settle *handles*, each queue's together."""
         for queue_id in dict.fromkeys(handle.queue_id for handle in handles):
             own = [handle for handle in handles if handle.queue_id == queue_id]
             self.settles += 1
-            self.unsettled[self.settles] = (action, own)
-            for handle in own:
-                key = (self.where, queue_id, handle.arrival)
-                self.lab.ledger.settles(action, key, handle.lease)
+            sent_ms = self.node.now().ms if way.action == m.RENEW else 0
+            self.unsettled[self.settles] = Sent(way, own, sent_ms, is_own)
+            if way.action == m.RENEW:
+                self._renews(way, own, sent_ms)
+            else:
+                for handle in own:
+                    key = (self.where, queue_id, handle.arrival)
+                    self.lab.ledger.settles(way.action, key, handle.lease, way.delay_ms)
             packed = b"".join(m.HANDLE.pack(*handle[1:]) for handle in own)
-            self.send(m.Settle(self.settles, action, queue_id, packed))
+            self.send(m.Settle(self.settles, way.action, queue_id, packed, 0, way.delay_ms,
+                               way.lease_ms))  # fmt: skip
+
+    def _renews(self, way: Way, handles: list[Handle], sent_ms: int) -> None:
+        """Take note that leases may end at another time from here on, perhaps earlier."""
+        handed = self.lab.watch.views[self.where].handed
+        for handle in handles:
+            known = handed[handle.queue_id, handle.arrival]
+            if known.lease == handle.lease:
+                known.deadline_ms = min(known.deadline_ms, sent_ms + self._renewed_ms(way))
+
+    def _renewed_ms(self, way: Way) -> int:
+        """Return for how long a lease is renewed at least; as long as it was may be the least."""
+        return way.lease_ms or min(LEASES_MS[0], self.habits.lease_ms)
 
     def _add_credit(self) -> None:
         habits = self.habits
@@ -124,8 +206,8 @@ class Consumer(Client):
         self.send(m.Credit(self.request, messages, habits.credit_bytes))
 
     def welcomed(self, welcome: m.Welcome) -> None:
-        for action, handles in self._lost:  # First what is owed, then credit.
-            self.settle(action, handles)
+        for sent in self._lost:  # First what is owed, then credit.
+            self.settle(sent.way, sent.handles, is_own=False)
         self._lost.clear()
 
     def took(self, message: m.Message) -> None:
@@ -150,26 +232,44 @@ class Consumer(Client):
             priority, arrival, lease = m.DELIVERY.unpack_from(item)[:3]
             self.held.append(Handle(deliver.queue_id, priority, arrival, lease))
             expected = (self.where, self.habits.queue)
-            require(put.home == expected, "delivered_was_accepted", f"{fact} from {expected}")
+            fact = f"{fact} from {expected}"
+            require(put.may_be_at(*expected), "delivered_was_accepted", fact)
+            fits = self.habits.wanted.fits(put)
+            require(fits, "selected_is_what_was_asked_for", f"{fact}: {put.traits}")
         if self.habits.gets:
             self.request = 0
 
     def _settled(self, settled: m.Settled) -> None:
         exceptions = {(settle_id, index): code for settle_id, index, code in settled.exceptions}
         for settle_id in [i for i in self.unsettled if i <= settled.settle_id]:
-            action, handles = self.unsettled.pop(settle_id)
-            for index, handle in enumerate(handles):
+            sent = self.unsettled.pop(settle_id)
+            for index, handle in enumerate(sent.handles):
                 code = exceptions.get((settle_id, index), 0)
                 fact = f"{handle} of {self.name}: code {code}"
                 require(code in (0, ErrorCode.LEASE_LOST), "refusals_have_a_cause", fact)
-                if action == m.ACK and not code:
-                    queue, (queue_id, _, arrival, _) = self.habits.queue, handle
-                    check_settled(self.lab, self.where, queue, queue_id, arrival)
+                if not code:
+                    self._is_settled(sent, handle)
+
+    def _is_settled(self, sent: Sent, handle: Handle) -> None:
+        """Take note of what was answered well."""
+        ledger, key = self.lab.ledger, (self.where, handle.queue_id, handle.arrival)
+        if sent.way.action == m.ACK:
+            check_settled(self.lab, self.where, self.habits.queue, *key[1:])
+        elif sent.way.action == m.RELEASE and sent.is_own:
+            ledger.failures.setdefault(key, set()).add(handle.lease)
+        elif sent.way.action == m.RENEW:
+            handed = self.lab.watch.views[self.where].handed[key[1:]]
+            self.lab.watch.happened["renewed"] += 1
+            later = any(other.way.action == m.RENEW for other in self.unsettled.values())
+            if handed.lease == handle.lease and not later:
+                deadline_ms = sent.sent_ms + self._renewed_ms(sent.way)
+                handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
 
     def disconnected(self) -> None:
         self.request = 0
-        self._lost += self.unsettled.values()
+        lost = [sent for sent in self.unsettled.values() if sent.way.action != m.RENEW]
+        self._lost += lost
         self.unsettled.clear()
         if self.lab.random.random() < 0.5:
-            self._lost += [(m.ACK, [handle]) for handle in self.held]  # It worked on regardless.
+            self._lost += [Sent(ACKED, [handle]) for handle in self.held]  # It worked on.
         self.held.clear()

@@ -5,14 +5,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
-from qmgr_protocol import record as records
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from tests.sim.app import App
+from tests.sim.ledger import body_at
 from tests.sim.node import Node, PeerPort
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
 from tests.sim.wire import Wire
+from tests.sim.worker import Worker
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -154,15 +155,15 @@ def rot(world: "World") -> bool:
         return False
     (queue_id, arrival), held = world.random.choice(found)
     rows = world.nodes[name].store.rows
-    is_local = view.queues[queue_id][1] == "local"
-    priority = held.put.priority if is_local else keys.PRIORITY_TOP
-    key = keys.message(queue_id, keys.LANE_READY, priority, arrival)
+    lane = keys.LANE_DELAYED if held.is_delayed else keys.LANE_READY
+    key = keys.message(queue_id, lane, held.priority, arrival)
     entry = entries.decode(rows[key])
-    start = records.HEAD_BYTES  # of the body: its first bytes say nothing that is needed here
+    # Of the body: its first bytes say nothing that is needed here.
+    start = body_at(entries.record(world.nodes[name].store, entry))
     if entry.in_rows:
         key = keys.body(int.from_bytes(entry.rest[:8], "big"), 0)
     else:
-        start += entries.HEAD_BYTES
+        start += entries.HEAD_BYTES + len(entry.target.encode())
     value = bytearray(rows[key])
     value[start + world.random.randrange(4)] ^= 1 << world.random.randrange(8)
     rows[key] = bytes(value)
@@ -231,7 +232,7 @@ def link_alters(world: "World") -> bool:
 
 def program_forgets(world: "World") -> bool:
     """Kill a client; it starts anew as another producer."""
-    programs: list[Producer | App] = [*world.producers, *world.apps]
+    programs: list[Producer | App | Worker] = [*world.producers, *world.apps, *world.workers]
     if programs:
         world.random.choice(programs).forget()
     return bool(programs)

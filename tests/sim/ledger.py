@@ -6,13 +6,17 @@ turns up, whatever UID it has: two puts of one UID are two entries here.
 
 import struct
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from qmgr_protocol import record as records
-from qmgr_protocol.messages import ACK
+from qmgr_protocol.messages import ACK, DELAY_OF_QUEUE, REJECT, UNREAD
 from qmgr_protocol.record import Fields, Uid
 
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
+DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
+KINDS = ("a", "b", "c")  # what selectors ask for
+_LENGTHS = struct.Struct(">BBH")  # of correlation id, group flags, envelope: at byte 16 of a record
 
 
 class Violated(AssertionError):
@@ -29,6 +33,26 @@ def require(holds: object, law: str, fact: str) -> None:
         raise Violated(law, fact)
 
 
+def body_at(record: bytes) -> int:
+    """Return where the body of *record* begins; the simulator puts no groups."""
+    correlation, _, envelope = _LENGTHS.unpack_from(record, 16)
+    delay = records.DELAY.size if record[7] & records.FLAG_DELAYED else 0
+    return records.HEAD_BYTES + int(correlation) + delay + int(envelope)
+
+
+class Traits(NamedTuple):
+    """What a put asks for, beside where it goes."""
+
+    priority: int = 4
+    body_bytes: int = 20
+    uid: Uid | None = None
+    expiry_ms: int = 0
+    delay_ms: int = 0
+    volatile: bool = False
+    correlation_id: bytes = b""
+    kind: str = ""
+
+
 @dataclass(slots=True)
 class Put:
     """One put of one message, and what became of it."""
@@ -37,14 +61,29 @@ class Put:
     producer: str
     where: str  # the queue manager it was put at
     queue: str  # as named there: FLIGHTS or FLIGHTS@NYC
-    priority: int
-    uid: Uid | None  # what it brought
+    traits: Traits
     record: bytes
+    made_ms: int  # the world's time
+    unit: "Unit | None" = None
     answer: str = ""  # nothing yet, "acked", or the code of the refusal
     entered: bool = False  # it was durable where it was put
     homes: int = 0  # how often it became durable on its last queue
     removed: bool = False  # it left its last queue
+    consumed: int = 0  # how often an ack removed it
+    fate: str = ""  # how else it was removed for good
+    strayed: str = ""  # why it was gone before it went over its link, if it was
+    wandered: bool = False  # it was a dead letter
     trailer: bytes = b""  # its UID as stored
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        return self.traits.priority
+
+    @property
+    def uid(self) -> Uid | None:
+        """The UID that it brought."""
+        return self.traits.uid
 
     @property
     def home(self) -> tuple[str, str]:
@@ -52,38 +91,80 @@ class Put:
         target, _, manager = self.queue.partition("@")
         return (manager or self.where, target)
 
+    def may_be_at(self, where: str, queue: str) -> bool:
+        """Return whether it may be got from *queue*: its own, or one of dead letters."""
+        home = self.home
+        return home == (where, queue) or (home[0] == where and queue in (DEAD_LETTERS, BACKOUT))
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A unit of work, as its client knows it."""
+
+    name: str
+    where: str
+    source: str  # the queue that it gets from
+    begun_ms: int  # store clock, not later than it began
+    puts: list[Put] = field(default_factory=list)  # that were taken into it
+    gets: dict[tuple[int, int], int] = field(default_factory=dict)  # handle: lease, taken in
+    ending: bool = False  # commit or backout was sent, or its connection is gone
+    committing: bool = False  # its commit was sent as it is
+    entered: bool = False  # its commit was durable
+    answer: str = ""  # nothing yet, "acked", or how it was refused
+
 
 @dataclass(slots=True)
 class Ledger:
-    """All puts, and which handles were settled how."""
+    """All puts and units, and which handles were settled how."""
 
     puts: list[Put] = field(default_factory=list)
-    by_stream: dict[tuple[bytes, int], Put] = field(default_factory=dict)  # producer id, seq id
+    units: list[Unit] = field(default_factory=list)
+    by_stream: dict[tuple[bytes, int], Put | Unit] = field(default_factory=dict)  # id, seq id
     acks: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)  # handle: leases
-    releases: set[tuple[str, int, int, int]] = field(default_factory=set)
+    of_units: dict[tuple[str, int, int, int], Unit] = field(default_factory=dict)  # and lease
+    # What came back of its own accord, by handle and lease: the least delay that was asked for.
+    releases: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
+    rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
+    unread: set[tuple[str, int, int, int]] = field(default_factory=set)  # given back unseen
+    # By handle the leases that were released on their own connection, and answered.
+    failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
     settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
     purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
+    pushing: set[tuple[str, str]] = field(default_factory=set)  # where a put may push another out
+    # The consumers and gets that select, by queue manager, connection and request.
+    selecting: set[tuple[str, int, int]] = field(default_factory=set)
     rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
 
     def new(
-        self, producer: str, where: str, queue: str, priority: int, body_bytes: int, uid: Uid | None
-    ) -> Put:
+        self, producer: str, where: str, queue: str, traits: Traits, now_ms: int = 0,
+        unit: Unit | None = None,
+    ) -> Put:  # fmt: skip
         """Return a put that is about to be made."""
         serial = len(self.puts)
-        body = SERIAL.pack(MAGIC, serial) + b"%d." % serial * (body_bytes // 2)
-        body = body[: max(body_bytes, SERIAL.size)]
-        record = records.encode(Fields(body, priority, uid=uid))
-        put = Put(serial, producer, where, queue, priority, uid, record)
+        body = SERIAL.pack(MAGIC, serial) + b"%d." % serial * (traits.body_bytes // 2)
+        body = body[: max(traits.body_bytes, SERIAL.size)]
+        envelope = {records.HEADERS: {"kind": traits.kind}} if traits.kind else {}
+        flags = records.FLAG_NOT_PERSISTENT if traits.volatile else 0
+        record = records.encode(Fields(
+            body, traits.priority, traits.correlation_id, envelope, traits.uid, None,
+            traits.expiry_ms, flags, traits.delay_ms,
+        ))  # fmt: skip
+        put = Put(serial, producer, where, queue, traits, record, now_ms, unit)
         self.puts.append(put)
         return put
 
-    def of(self, record: bytes) -> Put:
-        """Return the put that *record* stems from.
+    def of(self, record: bytes, where: str = "") -> Put:
+        """Return the put that *record* stems from; one that rotted at *where* is known still.
 
         Raises:
             Violated: nobody made it.
         """
-        put = self.of_body(record[records.HEAD_BYTES :])
+        body = record[body_at(record) :]
+        _, serial = SERIAL.unpack_from(body)
+        if (where, serial) in self.rotten:
+            rotten: Put = self.puts[serial]
+            return rotten
+        put = self.of_body(body)
         require(
             record[5:].startswith(put.record[5:]), "delivered_was_accepted",
             f"message {put.serial} was changed on its way",
@@ -102,23 +183,58 @@ class Ledger:
         put: Put = self.puts[serial]
         return put
 
-    def settles(self, action: int, handle: tuple[str, int, int], lease: int) -> None:
-        """Take note that an ack or a release is sent."""
+    def settles(
+        self, action: int, handle: tuple[str, int, int], lease: int, delay_ms: int = DELAY_OF_QUEUE
+    ) -> None:
+        """Take note that the end of a lease is sent."""
         if action == ACK:
             self.acks.setdefault(handle, set()).add(lease)
-        else:
-            self.releases.add((*handle, lease))
+            return
+        key = (*handle, lease)
+        self.releases[key] = min(delay_ms, self.releases.get(key, delay_ms))
+        if action == REJECT:
+            self.rejects.add(key)
+        elif action == UNREAD:
+            self.unread.add(key)
 
-    def answered(self, put: Put, answer: str) -> None:
-        """Take note of the answer to a put; it may come again, but never differ."""
+    def answered(self, put: Put | Unit, answer: str) -> None:
+        """Take note of the answer to a put or a commit; it may come again, but never differ."""
         same = put.answer in ("", answer)
-        fact = f"put {put.serial} of {put.producer}: {put.answer}, then {answer}"
+        fact = f"{described(put)}: {put.answer}, then {answer}"
         require(same, "answer_stays_the_same", fact)
         put.answer = answer
         if answer == "acked":
-            fact = f"put {put.serial} of {put.producer}"
-            require(self.entered(put), "acked_is_durable", fact)
+            require(self.entered(put), "acked_is_durable", described(put))
 
-    def entered(self, put: Put) -> bool:
-        """Return whether *put* was durable; a purge in the turn of a put leaves no trace of it."""
-        return put.entered or put.home in self.purges
+    def entered(self, put: Put | Unit) -> bool:
+        """Return whether *put* was durable.
+
+        A purge in the turn of a put leaves no trace of it, nor does one that pushes it out.
+        """
+        if put.entered:
+            return True
+        if isinstance(put, Unit):
+            own = all(self.entered(one) or one.traits.expiry_ms for one in put.puts)
+            return own and (not put.gets or (put.where, put.source) in self.purges)
+        may_expire = put.unit is not None and put.unit.committing and put.traits.expiry_ms
+        return bool(may_expire) or self.forgets(put.home)
+
+    def may_hide_ids(self, where: str) -> bool:
+        """Return whether ids of a link of *where* may be of puts that expired in their commit."""
+        return any(
+            unit.committing and any(put.traits.expiry_ms and "@" in put.queue for put in unit.puts)
+            for unit in self.units
+            if unit.where == where
+        )
+
+    def forgets(self, home: tuple[str, str]) -> bool:
+        """Return whether what is put on that queue may be gone in the same turn."""
+        return home in self.purges or home in self.pushing
+
+
+def described(put: Put | Unit) -> str:
+    """Return what is said of a put or a unit in a fact."""
+    if isinstance(put, Unit):
+        serials = [one.serial for one in put.puts]
+        return f"unit {put.name} at {put.where} of puts {serials} and gets {list(put.gets)}"
+    return f"put {put.serial} of {put.producer} to {put.queue} at {put.where}"

@@ -1,10 +1,11 @@
 """Who lives in a world: its queues and links, and those who put and get.
 
-    EWR ──┐            each edge: LOCAL, and FLIGHTS@NYC, DELAYS@NYC, LATE@NYC, SCRATCH@NYC
-    JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, LOCAL, and REPLIES@EWR back
-    LGA ──┘
+    EWR ──┐            each edge: LOCAL, and FLIGHTS@NYC, DELAYS@NYC, LATE@NYC, SCRATCH@NYC, ...
+    JFK ──┼──▶ NYC     the hub:   FLIGHTS, DELAYS, LATE, SCRATCH, WORK, RING, LOCAL, and
+    LGA ──┘                       REPLIES@EWR back
 
-DELAYS may be small, LATE may be missing at first, SCRATCH is purged, deleted and made anew.
+DELAYS may be small, LATE may be missing at first, SCRATCH is purged, deleted and made anew. What
+fails too often on WORK or LOCAL becomes a dead letter, RING has its oldest make room.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,16 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.record import Uid
 from tests.sim import scenario
 from tests.sim.app import App
-from tests.sim.consumer import Consumer
-from tests.sim.ledger import require
+from tests.sim.consumer import Consumer, Wanted
+from tests.sim.ledger import BACKOUT, DEAD_LETTERS, require
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
+from tests.sim.worker import Worker
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH")
+HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH", "WORK", "RING")
 
 
 def peer_of(name: str) -> str:
@@ -41,6 +43,7 @@ def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {queue: {} for queue in ("LOCAL", *HUB_QUEUES)}
     if world.scenario.depth_max:
         found["DELAYS"] = {"depth_max": world.scenario.depth_max}
+    found["RING"] = {"depth_max": 8, "overflow": world.scenario.overflow}
     if world.scenario.late:
         del found["LATE"]
     return found
@@ -51,7 +54,10 @@ def define(world: "World") -> None:
     for name, asker in world.askers.items():
         asker.dial()
         for queue, attributes in queues(world, name).items():
+            if queue in ("LOCAL", "WORK"):
+                attributes = scenario.attributes(world.random)
             _create(world, name, queue, attributes)
+        _create(world, name, BACKOUT, {})
         make_link(world, name)
     world.settle()
     require(not any(asker.todo for asker in world.askers.values()), "setup", "is not done")
@@ -90,12 +96,21 @@ def populate(world: "World") -> None:
             puts = scenario.producer_habits(random, some, shared)
             reads = scenario.consumer_habits(random, random.choice(own))
             world.apps.append(App(world, f"{name}-a{number}", name, puts, reads))
+        for number in range(random.choice([0, 1, 1, 2])):
+            some = random.sample(every, random.randint(1, len(every)))
+            works = scenario.worker_habits(random, random.choice(own), some)
+            world.workers.append(Worker(world, f"{name}-w{number}", name, works))
     homes = [(HUB, "LOCAL"), ("EWR", "REPLIES"), *((name, "LOCAL") for name in EDGES)]
     homes += [(HUB, queue) for queue in HUB_QUEUES]
+    homes += [(name, queue) for name in (HUB, *EDGES) for queue in (BACKOUT, DEAD_LETTERS)]
     for where, queue in homes:
         for number in range(random.choice([1, 1, 2])):
             reads = scenario.consumer_habits(random, queue)
             world.consumers.append(Consumer(world, f"{queue}-c{number}", where, reads))
+            if random.random() < 0.3:
+                wants = scenario.consumer_habits(random, queue)
+                wants.wanted = random.choice([Wanted(b"c1"), Wanted(kind="a")])
+                world.consumers.append(Consumer(world, f"{queue}-s{number}", where, wants))
 
 
 def operate(world: "World", name: str) -> None:
@@ -105,7 +120,9 @@ def operate(world: "World", name: str) -> None:
     if len(asker.todo) > 3:
         return
     dice = random.random()
-    if name == HUB and dice < 0.05:
+    if 0.6 < dice < 0.7:
+        _retry(world, name)
+    elif name == HUB and dice < 0.05:
         _remake_link(world)
     elif name == HUB and dice < 0.15:
         world.ledger.purges.add((HUB, "SCRATCH"))
@@ -121,6 +138,19 @@ def operate(world: "World", name: str) -> None:
         listed: Any = m.LinkList(0)
         chosen = random.choice([show, listed, m.QueueList(0), m.Status(0), m.Browse(0, "LOCAL")])
         asker.want(lambda i: chosen._replace(request_id=i))
+
+
+def _retry(world: "World", name: str) -> None:
+    """Have dead letters go back to where they come from; now and then think better of it."""
+    random, asker = world.random, world.askers[name]
+    queue = random.choice([DEAD_LETTERS, BACKOUT])
+    rate = random.choice([0, 0, 5])
+
+    def take(answer: Any) -> None:
+        if type(answer) is m.Ok and random.random() < 0.2:
+            asker.want(lambda i: m.JobCancel(i, answer.value["job"]))
+
+    asker.want(lambda i: m.QueueMove(i, queue, "", rate=rate), take)
 
 
 def _inhibit(world: "World", name: str) -> None:
@@ -148,12 +178,17 @@ def calm_down(world: "World") -> None:
     """Have everybody finish, and do it well; operators create what is missing, inhibit nothing."""
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
-        reads.slow = reads.release = reads.drop = reads.twice = 0.0
+        reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
         reads.batch_max = 100
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)
+    for worker in world.workers:
+        habits = worker.habits
+        habits.idle = habits.backout = habits.wrong = 0.0
+        habits.puts.total = min(habits.puts.total, worker.made + 2)
     for app in world.apps:
+        app.units.total = 0
         app.producing.total = min(app.producing.total, app.made + 20)
     for queue in ("LATE", "SCRATCH"):
         _create(world, HUB, queue, {})

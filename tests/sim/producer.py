@@ -12,12 +12,12 @@ from qmgr_protocol.errors import ErrorCode, name_of
 from qmgr_protocol.record import Uid
 from tests.sim.client import Client
 from tests.sim.lab import Lab
-from tests.sim.ledger import Put, require
+from tests.sim.ledger import KINDS, Put, Traits, Unit, require
 from tests.sim.node import Node
 
 EXPECTED = {
     "QUEUE_FULL", "QUEUE_BYTES_FULL", "DUPLICATE_MESSAGE", "QUEUE_UNKNOWN", "STORE_FULL",
-    "PRODUCERS_EXHAUSTED", "PUT_INHIBITED",
+    "PRODUCERS_EXHAUSTED", "PUT_INHIBITED", "DUPLICATE_UNCOMMITTED",
 }  # fmt: skip
 RETENTION_SAFE_MS = 86_400_000  # No seed lasts so long, but for jumps of the wall clock.
 
@@ -36,16 +36,40 @@ class Habits:
     large: float = 0.0  # of bodies beyond one row of the store
     uids: list[Uid] = field(default_factory=list)  # its own, used so far
     origin: str = "APP"
+    timed: float = 0.0  # of puts that have a time to live, or are to be got later
+    volatile: float = 0.0  # of puts that are not persistent
+    asked_for: float = 0.0  # of puts that consumers can select
 
 
-def new_put(lab: Lab, habits: Habits, producer: str, where: str, queue: str) -> Put:
+def new_put(
+    lab: Lab, habits: Habits, producer: str, where: str, queue: str, unit: Unit | None = None
+) -> Put:
     """Return a put as *habits* has it."""
     random = lab.random
     size = random.randint(12, habits.body_bytes_max)
     if random.random() < habits.large:
         size = random.randint(3_800, 9_000)
     uid = _new_uid(lab, habits) if habits.own_uids else None
-    return lab.ledger.new(producer, where, queue, random.randrange(habits.priorities), size, uid)
+    traits = Traits(random.randrange(habits.priorities), size, uid)
+    return lab.ledger.new(
+        producer, where, queue, _extra_traits(lab, habits, traits), lab.now_ms, unit
+    )
+
+
+def _extra_traits(lab: Lab, habits: Habits, traits: Traits) -> Traits:
+    random = lab.random
+    if habits.timed and random.random() < habits.timed:
+        wanted = random.choice(["expiry_ms", "delay_ms", "both"])
+        if wanted != "delay_ms":
+            traits = traits._replace(expiry_ms=random.choice([1, 100, 3_000, 60_000, 3_600_000]))
+        if wanted != "expiry_ms":
+            traits = traits._replace(delay_ms=random.choice([1, 100, 3_000, 60_000]))
+    if habits.volatile and random.random() < habits.volatile:
+        traits = traits._replace(volatile=True)
+    if habits.asked_for and random.random() < habits.asked_for:
+        number, kind = random.randrange(3), random.choice(KINDS)
+        traits = traits._replace(correlation_id=b"c%d" % number, kind=kind)
+    return traits
 
 
 def _new_uid(lab: Lab, habits: Habits) -> Uid:
@@ -68,7 +92,7 @@ def forgets(node: Node) -> bool:
 
 def check_refused(lab: Lab, put: Put, code: str) -> None:
     """Take note of a refusal: it has a cause, and nothing is stored."""
-    has_cause = code in EXPECTED and (code != "DUPLICATE_MESSAGE" or put.uid is not None)
+    has_cause = code in EXPECTED and ("DUPLICATE" not in code or put.uid is not None)
     require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
     require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
     lab.ledger.answered(put, code)
@@ -212,6 +236,7 @@ class Producer(Client):
 
     def _refused(self, seq_id: int, code: str) -> None:
         put = self.lab.ledger.by_stream[self.producer_id, seq_id]
+        assert isinstance(put, Put)
         check_refused(self.lab, put, code)
         self.open.pop(seq_id, None)
         self.sent_bytes.pop(seq_id, None)

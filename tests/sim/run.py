@@ -62,10 +62,8 @@ def _result(world: World | None, seed: int, failure: str) -> Result:
         )
         failure = f"seed={seed} step={world.steps}\n{events}\n{failure}"
     watch = world.watch
-    sums = world.hits + Counter(
-        steps=world.steps, ms=world.now_ms, puts=len(world.ledger.puts), commits=watch.commits,
-        deliveries=watch.deliveries, redeliveries=watch.redeliveries, blocked=watch.blocked,
-    )  # fmt: skip
+    own = Counter(steps=world.steps, ms=world.now_ms, puts=len(world.ledger.puts))
+    sums = world.hits + own + watch.happened
     return Result(seed, failure, sums, {kind for kind in world.scenario.faults if world.hits[kind]})
 
 
@@ -90,15 +88,26 @@ def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Ite
                 yield future.result()
 
 
+# What the workload does beside faults: each is to be met often enough to be tried at all.
+FEATURES = (
+    "units committed", "units backed out", "units lost", "units refused", "units over queues",
+    "commits resent", "failures", "retries", "dead letters", "backout_threshold_reached",
+    "delivery_limit_reached", "message_rejected", "message_expired", "queue_full", "moved back",
+    "expired", "delayed", "lost", "pushed out", "selected", "renewed", "breaker opened",
+)  # fmt: skip
+
+
 def summary(seeds: int, sums: Counter[str], hit: Counter[str], took_s: float) -> str:
     """Return the one line."""
     crashes = sums["crash"] + sums["crash before"] + sums["crash after"]
+    features = ", ".join(f"{name} {sums[name]}" for name in FEATURES)
     kinds = ", ".join(f"{kind} {sums[kind]} in {100 * hit[kind] // seeds}%" for kind in sorted(hit))
     return (
         f"sim: {seeds} seeds in {took_s:.0f} s, {sums['steps']} steps, "
         f"{sums['ms'] / 3_600_000:.1f} simulated hours, {crashes} crashes, {sums['cut']} cuts, "
         f"{sums['puts']} puts, {sums['deliveries']} deliveries ({sums['redeliveries']} again), "
-        f"{sums['commits']} link commits, {sums['blocked']} blocked; faults: {kinds}"
+        f"{sums['commits']} link commits, {sums['blocked']} blocked; features: {features}; "
+        f"faults: {kinds}"
     )
 
 

@@ -6,10 +6,12 @@ the defaults: most bugs hide where two rare things meet.
 
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from qmgr_config.model import Config
 from qmgr_protocol.record import Uid
-from tests.sim import consumer, producer
+from tests.sim import consumer, producer, worker
+from tests.sim.ledger import BACKOUT
 from tests.sim.producer import Habits as ProducerHabits
 
 HUB = "NYC"
@@ -48,6 +50,7 @@ class Scenario:
     faults: dict[str, float]
     depth_max: int  # of the hub's queue DELAYS; 0 is no limit
     late: bool  # whether the queue LATE is missing at first
+    overflow: str  # what puts do that meet the hub's queue RING when it is full
 
 
 def choose(random: Random, steps: int) -> Scenario:
@@ -56,7 +59,9 @@ def choose(random: Random, steps: int) -> Scenario:
     trouble = random.choice([0.1, 0.3, 1])  # Much of it keeps anything from getting far.
     faults = {kind: trouble * rate * random.choice([0.5, 1, 3]) for kind, rate in chosen.items()}
     depth_max = random.choice([0, 0, 3, 20])
-    return Scenario(steps, faults, depth_max, random.random() < 0.3)
+    late = random.random() < 0.3
+    overflow = random.choice(["discard-oldest", "dead-letter-oldest"])
+    return Scenario(steps, faults, depth_max, late, overflow)
 
 
 def config(random: Random, name: str) -> Config:
@@ -72,9 +77,13 @@ def config(random: Random, name: str) -> Config:
             "turn_rows": random.choice([1, 20, 5_000]),
         },
         "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
+        "unit": {
+            "messages_max": random.choice([5, 2_000, 2_000]),
+            "age_max_ms": random.choice([500, 60_000, 300_000]),
+        },
         "producer": {
             "retention_ms": random.choice([600_000, 30 * 86_400_000]),
-            "producers_max": random.choice([5, 100_000, 100_000]),
+            "producers_max": random.choice([8, 100_000, 100_000]),
         },
         "link": {
             "window_messages": link_window,
@@ -101,7 +110,45 @@ def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> Pro
         large=random.choice([0, 0, 0.1]),
         uids=uids,
         origin="SHARED" if uids is shared else f"APP{random.randrange(10**6)}",
+        timed=random.choice([0, 0, 0.1, 0.5]),
+        volatile=random.choice([0, 0, 0.2]),
+        asked_for=random.choice([0, 0.3]),
     )
+
+
+def attributes(random: Random) -> dict[str, Any]:
+    """Return what a queue is held to where its messages may fail, expire or be pushed out."""
+    found: dict[str, Any] = {
+        "backout_threshold": random.choice([0, 1, 3]),
+        "delivery_limit": random.choice([0, 0, 3]),
+        "retry_initial_ms": random.choice([0, 100, 2_000]),
+        "retry_max_ms": 30_000,
+        "retry_jitter_percent": random.choice([0, 10, 100]),
+        "expired": random.choice(["discard", "dead-letter"]),
+        "expiry_max_ms": random.choice([0, 0, 0, 30_000]),
+        "dedup_retention_ms": random.choice([0, 0, 5_000]),
+    }
+    if random.random() < 0.5:
+        found["backout_queue"] = BACKOUT
+    if random.random() < 0.4:
+        found |= {"breaker_percent": 50, "breaker_messages_min": 5, "breaker_pause_ms": 1_000}
+    return found
+
+
+def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habits:
+    """Return what a client does that gets from *source* and puts on *queues* in units."""
+    puts = producer_habits(random, queues, [])
+    puts.own_uids = False
+    puts.total = random.choice([5, 20])
+    return worker.Habits(
+        puts, source,
+        lease_ms=random.choice([200, 5_000, 60_000]),
+        steps_max=random.choice([2, 6]),
+        batch_max=random.choice([1, 5]),
+        backout=random.choice([0.1, 0.4]),
+        wrong=random.choice([0, 0, 0.1]),
+        idle=random.choice([0, 0.3, 0.8]),
+    )  # fmt: skip
 
 
 def consumer_habits(random: Random, queue: str) -> consumer.Habits:
@@ -114,7 +161,9 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         batch_max=random.choice([1, 5, 50]),
         gets=random.random() < 0.25,
         slow=random.choice([0, 0.3, 0.9]),
-        release=random.choice([0, 0.1, 0.5]),
+        release=random.choice([0, 0.2, 0.5]),
         twice=random.choice([0, 0.2]),
         drop=random.choice([0, 0, 0.1]),
+        renew=random.choice([0, 0.3]),
+        delay=random.choice([0, 0.3]),
     )

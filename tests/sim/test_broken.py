@@ -4,15 +4,17 @@ Each swaps one piece for one that does what a tired programmer might have writte
 among the first few has to break the law that speaks of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
-from qmgrd.core import attributes, settle, streams
+from qmgrd.core import (
+    attributes,
+    settle,
+    streams,
+)
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Outcome
 from qmgrd.core.dedup import OriginTable
@@ -27,31 +29,7 @@ from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.turn import Turns
-from tests.sim.ledger import Violated
-from tests.sim.world import World
-
-SEEDS = 40  # The rarest of them is seen in one of fifteen.
-STEPS = 2_000
-Patch = pytest.MonkeyPatch
-
-
-def broken_laws(turns_type: type[Turns] = Turns) -> Iterator[str]:
-    """Yield the law that each seed breaks."""
-    for seed in range(SEEDS):
-        try:
-            World(seed, steps=STEPS, turns_type=turns_type).run()
-        except Violated as violated:
-            yield violated.law
-
-
-def assert_caught(laws: set[str], turns_type: type[Turns] = Turns) -> None:
-    """Assert that some seed breaks one of *laws*, stopping at the first."""
-    found = []
-    for law in broken_laws(turns_type):
-        found.append(law)
-        if law in laws:
-            return
-    raise AssertionError(f"none of {laws} was broken in {SEEDS} seeds, but {found}")
+from tests.sim.broken import Patch, assert_caught
 
 
 class ReplyBeforeDurable(Turns):
@@ -224,7 +202,12 @@ def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
 
 
 def test_return_of_a_message_is_not_counted(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("qmgrd.core.entry.came_back", lambda value, failed: value)
+    come_back = settle.come_back
+
+    def unseen(*arguments: Any, **terms: Any) -> None:
+        come_back(*arguments, **terms | {"delivered": False})
+
+    monkeypatch.setattr(settle, "come_back", unseen)
     assert_caught({"delivered_again_is_flagged"})
 
 

@@ -7,10 +7,12 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.record import Fields
 from qmgr_protocol.states import Side
 from qmgrd.core import keys
+from qmgrd.core.counters import Counters
 from qmgrd.core.link import LinkState
 from qmgrd.core.retention import RETENTION_PERIOD_MS
-from tests.sim.audit import rows_of
-from tests.sim.pair import HUB, Pair, Sender, Stranger
+from tests.sim.audit_rows import rows_of
+from tests.sim.ledger import Traits
+from tests.sim.pair import HUB, REMOTE, Caller, Pair, Sender, Stranger
 from tests.sim.wire import Wire
 
 
@@ -140,6 +142,90 @@ def test_link_that_is_blocked_again_and_again_keeps_within_the_put_window_of_a_s
 def test_record_of_the_simulator_is_a_record() -> None:
     """What the workloads put is what a client puts."""
     pair = Pair()
-    put = pair.ledger.new("p", "EWR", "FLIGHTS", 4, 50, None)
+    put = pair.ledger.new("p", "EWR", "FLIGHTS", Traits(4, 50))
     assert records.decode(put.record) == Fields(put.record[records.HEAD_BYTES :], 4)
     assert len(put.record) == records.HEAD_BYTES + 50
+
+
+def put(caller: Caller, queue: str, *outgoing: Outgoing) -> None:
+    """Put messages that are more than a body."""
+    for one in outgoing:
+        caller.core.put(queue, encode(one))
+    caller.settle_down()
+
+
+def test_ack_that_comes_late_settles_what_waits_for_its_retry() -> None:
+    """Seed 0, step 1748: the ack was answered well, and the message came again."""
+    pair = Pair(linked=False)
+    pair.at_hub.ask(lambda i: m.QueueCreate(i, "SLOW", {"retry_initial_ms": 60_000}))
+    pair.reader.put("SLOW", [b"x"])
+    (message,) = pair.reader.request(m.Get, "SLOW", 1, 0, 100, 1_000)
+    pair.advance(200)
+    assert pair.queue(pair.hub, "SLOW").counters.delayed == 1
+    ticket = pair.reader.core.settle(message, m.ACK)
+    pair.reader.settle_down()
+    assert pair.reader.results[ticket] is None
+    pair.advance(120_000)
+    assert pair.reader.get("SLOW") == []
+    assert pair.queue(pair.hub, "SLOW").counters.acked == 1
+
+
+def test_what_a_restart_took_is_not_counted_as_expired_too() -> None:
+    """Seed 27, step 1000: the counters of a queue did not add up to what was put."""
+    pair = Pair(linked=False)
+    put(pair.reader, "FLIGHTS", Outgoing(b"x", expiry_ms=100, persistent=False))
+    pair.hub.die()
+    pair.now_ms += 1_000
+    pair.hub.start()
+    pair.settle()
+    counters = pair.queue(pair.hub, "FLIGHTS").counters
+    assert (counters.lost, counters.expired, counters.depth) == (1, 0, 0)
+
+
+def test_what_a_restart_took_does_not_come_back_as_its_delay_is_over() -> None:
+    """Seed 27 again: a message that was given up, and whose time came before it was removed."""
+    pair = Pair(linked=False)
+    put(pair.reader, "FLIGHTS", Outgoing(b"x", delay_ms=100, persistent=False))
+    pair.hub.die()
+    pair.now_ms += 1_000
+    pair.hub.start()
+    pair.settle()
+    assert pair.reader.get("FLIGHTS") == []
+    assert pair.queue(pair.hub, "FLIGHTS").counters.depth == 0
+
+
+def test_what_a_restart_took_is_not_back_after_the_next_one() -> None:
+    """Seed 29, step 2159: it was not all removed in between, and handed out again."""
+    pair = Pair(hub={"limits": {"turn_rows": 1}}, linked=False)
+    put(pair.reader, "FLIGHTS", *[Outgoing(b"x", persistent=False)] * 20)
+    pair.hub.die()
+    pair.hub.start()
+    pair.hub.turn()
+    pair.hub.die()
+    pair.hub.start()
+    for flow in pair.flows():
+        flow.deliver(1)  # The client learns of it, and is there again before the first turn.
+    assert pair.reader.get("FLIGHTS") == []
+    assert pair.queue(pair.hub, "FLIGHTS").counters.volatile == 0
+
+
+def test_counters_know_of_a_restart_before_its_first_turn() -> None:
+    """Seed 54, step 3500: what was given up was stored, that it is counted no more was not."""
+    pair = Pair(linked=False)
+    put(pair.reader, "FLIGHTS", Outgoing(b"x", persistent=False))
+    queue_id = pair.queue(pair.hub, "FLIGHTS").id
+    pair.hub.die()
+    pair.hub.start()
+    assert Counters.read(pair.hub.store, queue_id, "FLIGHTS").lost == 1
+
+
+def test_link_says_of_nothing_that_expired_which_message_it_was() -> None:
+    """Seed 40, step 2687: the peer was told of none under that id, then asked whether it had it."""
+    pair = Pair(edge={"limits": {"turn_rows": 1}})
+    pair.at_edge.ask(lambda i: m.LinkStop(i, HUB))
+    put(pair.app, REMOTE, *[Outgoing(b"x", expiry_ms=500)] * 2)
+    assert pair.link.outbox.uid_at(2) is not None
+    pair.now_ms += 1_000
+    pair.edge.turn()  # Removes one of the two: a turn is to have one row.
+    assert pair.queue(pair.edge, f"@{HUB}").counters.depth == 1
+    assert pair.link.outbox.uid_at(2) is None

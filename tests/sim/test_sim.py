@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.sim.run import main, run_seed
+from tests.sim.run import FEATURES, main, run_seed
 from tests.sim.world import World
 
 REPO = Path(__file__).parent.parent.parent
@@ -99,6 +100,16 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
     assert not missing
 
 
+def test_each_feature_is_tried() -> None:
+    """What no seed does, no law is held against: all of it is met in the first few."""
+    met: Counter[str] = Counter()
+    for seed in range(200, 230):
+        met += run_seed(seed, steps=2_000).sums
+        if all(met[name] for name in FEATURES):
+            return
+    assert not [name for name in FEATURES if not met[name]]
+
+
 def test_command_line_prints_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +123,7 @@ def test_command_line_prints_one_line(
 def test_failure_names_seed_and_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmgrd.core.queue.Queue.ack_all", lambda *arguments: [])
+    monkeypatch.setattr("qmgrd.core.settle.ack_all", lambda *arguments: [])
     monkeypatch.setattr(sys, "argv", ["run", "--seeds", "1", "--start", "7", "--jobs", "1"])
     assert main() == 1
     report = capsys.readouterr().err

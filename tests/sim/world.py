@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from random import Random
+from typing import TypeAlias
 
 from qmgr_protocol import messages as m
 from qmgrd.core.link import LinkState
@@ -25,7 +26,9 @@ from tests.sim.ledger import require
 from tests.sim.node import Node
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
+from tests.sim.worker import Worker
 
+Client: TypeAlias = Producer | Consumer | App | Worker
 STEPS = 4_000
 REST_MAX_MS = 90 * 60_000
 REST_MAX_ROUNDS = 20_000
@@ -50,12 +53,16 @@ class World(Lab):
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.apps: list[App] = []
+        self.workers: list[Worker] = []
         population.define(self)
         population.populate(self)
         # A link goes on behind what its target refuses: order ends where one is full or missing.
-        self.watch.unordered |= {(HUB, "DELAYS"), (HUB, "LATE"), (HUB, "SCRATCH")}
+        self.watch.unordered |= {(HUB, "DELAYS"), (HUB, "LATE"), (HUB, "SCRATCH"), (HUB, "RING")}
+        self.watch.world_ms = self.now_ms
+        self.ledger.pushing.add((HUB, "RING"))
+        self.watch.clocks_are_true = "wall jumps" not in self.scenario.faults
         if "disk fills" in self.scenario.faults:
-            self.watch.unordered |= {(HUB, "FLIGHTS"), ("EWR", "REPLIES")}
+            self.watch.unordered |= {(HUB, "FLIGHTS"), (HUB, "WORK"), ("EWR", "REPLIES")}
         rates = CALM | self.scenario.faults
         calm = {
             "deliver": World.deliver, "turn": World.turn, "act": World.act, "time": World.pass_time,
@@ -66,9 +73,9 @@ class World(Lab):
         self._sums = list(accumulate(rates.values()))
 
     @property
-    def clients(self) -> list[Producer | Consumer | App]:
+    def clients(self) -> list[Client]:
         """All that act for themselves."""
-        return [*self.producers, *self.consumers, *self.apps]
+        return [*self.producers, *self.consumers, *self.apps, *self.workers]
 
     def run(self) -> None:
         """Live through all steps, heal, come to rest, and check; and again after a last crash."""
@@ -125,10 +132,10 @@ class World(Lab):
         random = self.random
         if random.random() < 0.05:
             population.operate(self, random.choice([HUB, *EDGES]))
-        kinds: list[Sequence[Producer | Consumer | App]]
-        kinds = [self.producers, self.consumers, self.apps]
+        kinds: list[Sequence[Client]]
+        kinds = [self.producers, self.consumers, self.apps, self.workers]
         for clients in filter(None, kinds):
-            client: Producer | Consumer | App = random.choice(clients)
+            client: Client = random.choice(clients)
             client.act()
         return True
 
@@ -139,7 +146,7 @@ class World(Lab):
 
     def pass_to(self, now_ms: int) -> None:
         """Let the time be *now_ms*, and do the heartbeats of all."""
-        self.now_ms = now_ms
+        self.now_ms = self.watch.world_ms = now_ms
         for node in self.nodes.values():
             node.beat()
         for client in (*self.clients, *self.askers.values()):
@@ -255,6 +262,7 @@ class World(Lab):
         for node in self.nodes.values():
             audit.audit(node, self.watch)
         audit.accounts_balance(self.ledger, self.watch)
+        audit.units_balance(self.ledger)
         audit.settled_stays_settled(self.ledger, self.watch)
 
     def digest(self) -> str:

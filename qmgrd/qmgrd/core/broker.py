@@ -106,7 +106,7 @@ class Broker:
                 self.jobs.start(
                     "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
                 )
-                self.context.touch(queue)
+                queue.flush(self.context.tx)  # No turn may come before the next crash.
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, delivery, streams = self.admin, self.delivery, self.streams

@@ -59,15 +59,20 @@ class LinkOutbox(Outbox):
         self._save()
 
     def uid_at(self, seq_id: int) -> bytes | None:
-        """Return the encoded UID of the message that has that id, or None where it is not known."""
+        """Return the encoded UID of the message that has that id, or None where it is not known.
+
+        Of one that is no more, though not removed yet, it is not: the peer may have been told so.
+        """
         if seq_id == self.commit_id:
             return self._commit_uid
         value = self._context.tx.get(self._key(seq_id))
         if value is None:
             return None
         entry = entries.decode(value)
-        sound = entries.sound(entries.record(self._context.tx, entry))
-        return entries.uid_trailer(entry) if sound else None
+        known = entries.sound(entries.record(self._context.tx, entry)) and is_there(
+            self.queue, entry, seq_id, self._context.now
+        )
+        return entries.uid_trailer(entry) if known else None
 
     def describe(self, seq_id: int) -> dict[str, Any]:
         """Return what message has that id and how many are behind it; None of one that is gone."""

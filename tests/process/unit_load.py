@@ -1,0 +1,151 @@
+"""Clients that work in units on one daemon, while it is killed.
+
+    unit: put n on IN and on IN.B ──▶ IN ──unit: get, put──▶ OUT ──unit: get──▶ consumed
+                                      IN.B ───────────────────────────────────▶
+                            what cannot be worked on, each time backed out ──▶ dead letters
+
+Some are to be got later, some are not worth much after a while. At the end all queues are emptied.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.errors import UnknownOutcome
+from qmgr_client.message import Message
+from qmgr_protocol.errors import RequestError
+from tests.process.unit_ledger import Token, UnitLedger
+
+WAIT_MS = 60_000
+STALL_MAX_S = 60
+BACKLOG_MAX = 2_000
+PRODUCERS = 4
+POISON_EVERY = 97  # what cannot be worked on
+RETRY = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
+QUEUES = ("IN", "IN.B", "OUT")
+DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
+
+
+class UnitLoad:
+    """Producers, movers and consumers of one daemon, and their ledger."""
+
+    def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
+        """Work on the daemon at *address*.
+
+        Args:
+            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+        """
+        self.ledger = UnitLedger()
+        self.stopping = asyncio.Event()
+        self._done = False
+        self._address = address
+        self._stall_max_s = stall_max_s
+        self._random = random.Random(seed)
+        self._next = 1
+
+    async def run(self) -> None:
+        """Work until told to stop, then until everything came out."""
+        async with self._connect() as manager:
+            for queue in QUEUES:
+                await manager.queue_create(queue, RETRY)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._bury())
+            for source, target in 2 * (("IN", "OUT"), ("IN", "OUT"), ("IN.B", ""), ("OUT", "")):
+                tasks.create_task(self._work(source, target))
+            async with asyncio.TaskGroup() as producers:
+                for _ in range(PRODUCERS):
+                    producers.create_task(self._produce())
+            missing, since = self.ledger.missing(), time.monotonic()
+            while missing and time.monotonic() < since + self._stall_max_s:
+                await asyncio.sleep(0.5)
+                if missing != (now := self.ledger.missing()):
+                    missing, since = now, time.monotonic()
+            await asyncio.sleep(1)  # What should not be there may come, too.
+            self._done = True
+
+    def _connect(self) -> QueueManager:
+        return connect(self._address, name="units", wait_ms=WAIT_MS)
+
+    async def _produce(self) -> None:
+        async with self._connect() as manager:
+            while not self.stopping.is_set():
+                number, self._next = self._next, self._next + 1
+                await self._put(manager, number)
+                while len(self.ledger.committed) > self._out() + BACKLOG_MAX:
+                    await asyncio.sleep(0.01)
+
+    def _out(self) -> int:
+        return (len(self.ledger.consumed) + len(self.ledger.dead)) // 2
+
+    async def _put(self, manager: QueueManager, number: int) -> None:
+        ledger, dice = self.ledger, self._random.random()
+        delay_ms = 200 if dice < 0.1 else 0
+        is_regretted = 0.1 < dice < 0.2
+        expiry_ms = 300 if dice > 0.95 else 0
+        if expiry_ms:
+            ledger.expiring.add(number)
+        try:
+            async with manager.unit_of_work() as unit:
+                for queue, side in (("IN", b"a"), ("IN.B", b"b")):
+                    body = b"%d:%s" % (number, side)
+                    await unit.put(queue, body, delay_ms=delay_ms, expiry_ms=expiry_ms)
+                if is_regretted:
+                    await unit.backout()
+        except UnknownOutcome:
+            ledger.unknown.add(number)
+        except RequestError:
+            ledger.refused.add(number)
+        else:
+            (ledger.refused if is_regretted else ledger.committed).add(number)
+
+    async def _work(self, source: str, target: str) -> None:
+        async with self._connect() as manager:
+            while not self._done:
+                await self._work_once(manager, source, target)
+
+    async def _work_once(self, manager: QueueManager, source: str, target: str) -> None:
+        """Move some messages on to *target* in a unit; without one they are consumed."""
+        tokens: list[Token] = []
+        try:
+            async with manager.unit_of_work() as unit:
+                found = await unit.get_many(source, self._random.choice([1, 1, 10]), 200)
+                tokens = tokens_of(found)
+                if any(number % POISON_EVERY == 0 for number, _ in tokens):
+                    self.ledger.backed_out += 1
+                    await unit.backout()
+                    return
+                for message in found if target else ():
+                    await unit.put(target, message.body)
+        except UnknownOutcome:
+            if not target:
+                self.ledger.perhaps.update(tokens)
+        except RequestError:
+            return  # Backed out: its messages come again.
+        else:
+            if target:
+                self.ledger.moved += len(tokens)
+            else:
+                self.ledger.consumed.update(tokens)
+
+    async def _bury(self) -> None:
+        """Take the dead letters: what came out that way is there for good."""
+        async with self._connect() as manager:
+            while not self._done:
+                tokens: list[Token] = []
+                try:
+                    async with manager.unit_of_work() as unit:
+                        tokens = tokens_of(await unit.get_many(DEAD_LETTERS, 10, 200))
+                except UnknownOutcome:
+                    self.ledger.perhaps.update(tokens)
+                except RequestError:
+                    continue
+                else:
+                    self.ledger.dead.update(tokens)
+
+
+def tokens_of(found: Iterable[Message]) -> list[Token]:
+    """Return which tokens these messages are."""
+    pairs = (message.body.decode().split(":") for message in found)
+    return [(int(number), side) for number, side in pairs]

@@ -1,0 +1,161 @@
+"""The units of work of an application on the production client: one at a time."""
+
+from typing import TYPE_CHECKING, Any
+
+from qmgr_client.errors import ConnectionEnded, UnknownOutcome
+from qmgr_client.events import PutDone, RequestDone, RequestFailed, Settled
+from qmgr_client.units import Unit as ClientUnit
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError, name_of
+from tests.sim import producer
+from tests.sim.ledger import Unit, described, require
+
+if TYPE_CHECKING:
+    from tests.sim.app import App
+
+STEPS_MAX = 4
+_REFUSALS = {"UNIT_BACKED_OUT", "UNIT_INCOMPLETE", "UNIT_UNKNOWN", "STORE_FULL"}
+
+
+class AppUnits:
+    """Invariant: ``waits`` has what is not answered yet, by ticket; nothing else is asked then."""
+
+    def __init__(self, app: "App", total: int) -> None:
+        self.app = app
+        self.total = total
+        self.unit: Unit | None = None
+        self._own: ClientUnit | None = None  # as the client has it
+        self.waits: dict[int, tuple[str, Any]] = {}
+        self.by_number: dict[int, Unit] = {}
+        self._steps = 0
+        self._made = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether no unit is under way."""
+        return self.unit is None and not self.waits
+
+    def act(self) -> None:
+        """Do the next step of a unit, or begin one."""
+        app = self.app
+        if self.waits or not app.core.is_open:
+            return
+        try:
+            if self.unit is not None and self._own is not None:
+                self._step(self.unit, self._own)
+            elif self._made < self.total:
+                self._begin()
+        except RequestError:
+            self._over("lost")
+
+    def _begin(self) -> None:
+        app = self.app
+        self._made += 1
+        self._steps = app.lab.random.randint(0, STEPS_MAX)
+        begun_ms = app.lab.nodes[app.where].now().ms
+        name, source = f"{app.life}.{self._made}", app.reading.queue
+        self.unit = Unit(name, app.where, source, begun_ms)
+        app.lab.ledger.units.append(self.unit)
+        self.waits[app.core.begin_unit()] = ("begin", None)
+
+    def _step(self, unit: Unit, own: ClientUnit) -> None:
+        app, random = self.app, self.app.lab.random
+        if self._steps == 0:
+            if random.random() < 0.2:
+                unit.ending = True
+                self.waits[app.core.back_out(own)] = ("backout", None)
+            else:
+                self.waits[app.core.commit(own)] = ("commit", unit)
+            return
+        self._steps -= 1
+        if app.held and random.random() < 0.6:
+            message = app.held.pop(0).message
+            self.waits[app.core.settle(message, m.ACK, unit=own)] = ("get", message)
+            return
+        queue = random.choice(app.producing.queues)
+        puts = [
+            producer.new_put(app.lab, app.producing, f"{app.life}/u", app.where, queue, unit)
+            for _ in range(random.randint(1, 3))
+        ]
+        records = [(put.record, put.uid) for put in puts]
+        self.waits[app.core.unit_put(own, queue, records)] = ("put", puts)
+
+    def heard(self, message: m.Message, producer_id: bytes) -> None:
+        """Take note of what the client sends: which unit has which number, and which id."""
+        if type(message) is m.UnitBegin and self.unit is not None:
+            self.by_number[message.unit] = self.unit
+        elif type(message) is m.UnitCommit:
+            unit = self.by_number[message.unit]
+            unit.ending = unit.committing = True
+            ledger = self.app.lab.ledger
+            ledger.by_stream[producer_id, message.seq_id] = unit
+            for (queue_id, arrival), lease in unit.gets.items():
+                ledger.of_units[unit.where, queue_id, arrival, lease] = unit
+
+    def takes(self, event: Any) -> bool:
+        """Take an event that is the result of a step; return whether it is one."""
+        if type(event) not in (RequestDone, RequestFailed, PutDone, Settled):
+            return False
+        found = self.waits.pop(event.ticket, None)
+        if found is None:
+            return False
+        what, about = found
+        error = getattr(event, "error", None)
+        if what == "commit":
+            self._committed(about, event.result)
+        elif what == "put" and error is None:
+            self._held(about, event.value)
+        elif what == "get" and error is None:
+            self._got(about)
+        elif what == "begin" and error is None:
+            self._own = event.value
+        elif what in ("begin", "backout"):
+            self._over("backed out" if what == "backout" else "lost")
+        return True
+
+    def _held(self, puts: list[Any], results: list[Any]) -> None:
+        for put, result in zip(puts, results, strict=True):
+            if isinstance(result, RequestError):
+                self.app.lab.ledger.answered(put, name_of(result.code))
+            elif self.unit is not None:
+                self.unit.puts.append(put)
+
+    def _got(self, message: Any) -> None:
+        _, arrival, lease = m.HANDLE.unpack(message.handle)
+        if self.unit is None:
+            return
+        self.unit.gets[message.queue_id, arrival] = lease
+        handed = self.app.lab.watch.views[self.app.where].handed.get((message.queue_id, arrival))
+        if handed is not None and handed.lease == lease:
+            handed.unit = self.unit
+
+    def _committed(self, unit: Unit, result: Any) -> None:
+        ledger, happened = self.app.lab.ledger, self.app.lab.watch.happened
+        self.unit = self._own = None
+        unit.ending = True
+        if isinstance(result, UnknownOutcome | ConnectionEnded):
+            return
+        if isinstance(result, RequestError):
+            code = name_of(result.code)
+            require(code in _REFUSALS, "refusals_have_a_cause", f"{described(unit)}: {code}")
+            ledger.answered(unit, code)
+            happened["units refused"] += 1
+            return
+        ledger.answered(unit, "acked")
+        for put in unit.puts:
+            if not put.entered and put.traits.expiry_ms:
+                put.strayed = "expired"  # In the turn of the commit: nobody saw it.
+            ledger.answered(put, "acked")
+        happened["units committed"] += 1
+        happened["units over queues"] += bool(unit.puts and unit.gets)
+
+    def lost(self) -> None:
+        """Take note that the connection is gone, or that the program dies."""
+        if self.unit is not None:
+            self.unit.ending = True
+
+    def _over(self, how: str) -> None:
+        if self.unit is not None:
+            self.unit.ending, self.unit.answer = True, how
+            self.app.lab.watch.happened[f"units {how}"] += 1
+        self.unit = self._own = None

@@ -1,0 +1,140 @@
+"""The checkers of rows that lead to messages: UID index, schedule, selection, notes, origins."""
+
+from typing import NamedTuple
+
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
+from qmgrd.core import row as rows
+from qmgrd.core.dedup import OriginTable
+from qmgrd.store.memory import MemoryStore
+from tests.sim.ledger import require
+from tests.sim.node import Node
+
+
+class Stored(NamedTuple):
+    """A message as it lies in a store."""
+
+    queue_id: int
+    key: bytes
+    entry: entries.Entry
+    is_lost: bool  # gone with a restart, and not swept yet
+
+    @property
+    def arrival(self) -> int:
+        """Its arrival."""
+        return keys.place(self.key)[1]
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it waits for its time."""
+        return self.key[keys.POSITION_AT] == keys.LANE_DELAYED
+
+
+def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
+    """Return all rows of a key space."""
+    return list(store.scan(space, keys.after(space)))
+
+
+def _of(space: bytes, store: MemoryStore, dropped: set[int]) -> dict[bytes, bytes]:
+    """Return the rows of a space by queue, but for those of queues that are gone."""
+    return {
+        key: value
+        for key, value in rows_of(store, space)
+        if int.from_bytes(key[1:5], "big") not in dropped
+    }
+
+
+def _same(node: Node, law: str, found: dict[bytes, bytes], expected: dict[bytes, bytes]) -> None:
+    odd = [key.hex() for key in found.keys() ^ expected.keys()]
+    require(found == expected, law, f"{node.name}: {odd[:5]}")
+
+
+def rows_lead_to_messages(node: Node, messages: list[Stored], dropped: set[int]) -> None:
+    """Each message has its rows, and each row its message."""
+    remembered = uid_index_agrees(node, messages, dropped)
+    schedule_agrees(node, messages, dropped, remembered)
+    selection_agrees(node, messages, dropped)
+    notes_agree(node, messages, dropped)
+
+
+def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> dict[bytes, bytes]:
+    """Hold the UID index against the messages; return what is there to remember UIDs only."""
+    expected: dict[bytes, bytes] = {}
+    lost: dict[bytes, bytes] = {}
+    for queue_id, key, entry, is_lost in messages:
+        table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
+        rows_ = lost if is_lost else expected
+        rows_[table.index_key(trailer, entry.target.encode())] = key[keys.POSITION_AT :]
+    stored = _of(keys.SPACE_UID, node.store, dropped)
+    remembered = {k: v for k, v in stored.items() if v[0] == keys.LANE_REMEMBERED}
+    found = {
+        key: value
+        for key, value in stored.items()
+        if key not in remembered and (key in expected or lost.get(key) != value)
+    }
+    _same(node, "uid_index_agrees", found, expected)
+    return remembered
+
+
+def schedule_agrees(
+    node: Node, messages: list[Stored], dropped: set[int], remembered: dict[bytes, bytes]
+) -> None:
+    """What has a time has a row in the schedule, and is looked at by then."""
+    expected: dict[bytes, bytes] = {}
+    for queue_id, key, entry, _ in messages:
+        if entry.due_ms:
+            lane = key[keys.POSITION_AT]
+            expected[keys.due(entry.due_ms, queue_id, lane, *keys.place(key))] = b""
+        late = entry.expires_ms and not entry.due_ms
+        require(not late, "schedule_agrees", f"{node.name}: {key.hex()} never expires")
+    known = {int.from_bytes(key[1:], "big") for key, _ in rows_of(node.store, keys.SPACE_COUNTERS)}
+    found: dict[bytes, bytes] = {}
+    places: set[bytes] = set()
+    for key, value in rows_of(node.store, keys.SPACE_DUE):
+        queue_id, place = int.from_bytes(key[9:13], "big"), key[13:]
+        if queue_id in dropped or queue_id not in known:
+            continue  # It finds nothing when it is due.
+        if key[13] == keys.LANE_REMEMBERED:
+            places.add(OriginTable(queue_id).index_key(value) + place)
+        else:
+            found[key] = value
+    _same(node, "schedule_agrees", found, expected)
+    forgotten = {key + place for key, place in remembered.items()} - places
+    require(not forgotten, "schedule_agrees", f"{node.name}: {forgotten} are never forgotten")
+    if node.up:
+        next_ms = node.turns.broker.context.schedule.next_ms
+        first_ms = min((int.from_bytes(key[1:9], "big") for key in found), default=None)
+        in_time = first_ms is None or (next_ms is not None and next_ms <= first_ms)
+        require(in_time, "schedule_agrees", f"{node.name}: {next_ms}, the first is {first_ms}")
+
+
+def selection_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> None:
+    """What can be got is found by its correlation id, and nothing else is."""
+    expected: dict[bytes, bytes] = {}
+    for queue_id, key, entry, _ in messages:
+        if not entry.target and key[keys.POSITION_AT] == keys.LANE_READY:
+            front = entries.front(node.store, entry)
+            found = index.selection_keys(queue_id, front, *keys.place(key))
+            expected |= dict.fromkeys(found, b"")
+    _same(node, "selection_agrees", _of(keys.SPACE_CORRELATION, node.store, dropped), expected)
+
+
+def notes_agree(node: Node, messages: list[Stored], dropped: set[int]) -> None:
+    """What says that it has a note has one, and each note has its message."""
+    found = dict.fromkeys(_of(keys.SPACE_NOTE, node.store, dropped), b"")
+    expected = {keys.note(one.queue_id, one.arrival): b"" for one in messages if one.entry.noted}
+    _same(node, "notes_agree", found, expected)
+
+
+def origin_table_covers(node: Node, messages: list[Stored], dropped: set[int]) -> None:
+    """No message on a queue has a timestamp above its origin's entry."""
+    found = rows.scan(node.store, keys.SPACE_ORIGIN)
+    table = {key: int.from_bytes(row, "big") for key, row in found}
+    for queue_id, _, entry, _ in messages:
+        if queue_id in dropped:
+            continue
+        trailer = entries.uid_trailer(entry)
+        highest = table.get(keys.of_queue(keys.SPACE_ORIGIN, queue_id) + trailer[:-8], -1)
+        timestamp = int.from_bytes(trailer[-8:], "big")
+        fact = f"{node.name}, queue {queue_id}: {timestamp} of {trailer[:-8]!r} over {highest}"
+        require(timestamp <= highest, "origin_table_covers", fact)

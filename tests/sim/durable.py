@@ -1,0 +1,297 @@
+"""What a transaction changed, in the instant it is on disk: the first half of watch.py.
+
+Messages are judged together, as what left one queue may stand on another now. fate.py says why a
+message may leave its queue.
+"""
+
+from collections import Counter
+
+from qmgr_protocol.codec import unpack
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from tests.sim import fate, order
+from tests.sim.ledger import EVENTS, Ledger, Put, Unit, described, require
+from tests.sim.node import Node
+from tests.sim.store import Change
+from tests.sim.view import Handle, Held, View
+
+_LANES = (keys.LANE_READY, keys.LANE_DELAYED)
+Place = tuple[int, bytes]  # lane, and the entry there
+
+
+class Durable:
+    """All views, and the laws of what is stored."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.views: dict[str, View] = {}
+        # Stream, id: target, UID, and where it was sent from.
+        self.sent: dict[tuple[bytes, int], tuple[str, bytes, Node, Held]] = {}
+        self.gone: set[tuple[bytes, int]] = set()  # stream, id: gone before it was sent
+        self.clocks_are_true = False  # no wall clock jumps, so no store clock is ahead
+        self.world_ms = 0  # what time it really is
+        self.happened: Counter[str] = Counter()  # how often each feature was met
+        self._touched: dict[Unit, None] = {}  # units that this transaction did something of
+
+    def of(self, node: Node) -> View:
+        """Return the view of *node*."""
+        return self.views.setdefault(node.name, View())
+
+    def durable(self, node: Node, changes: list[Change]) -> None:
+        """Judge a transaction."""
+        view = self.of(node)
+        messages: list[Change] = []
+        view.altered = set()
+        for change in changes:
+            space = change.key[:1]
+            if space == keys.SPACE_MESSAGE:
+                messages.append(change)
+            elif space in (keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX):
+                if change.new is None:
+                    view.rows.pop(change.key, None)
+                else:
+                    view.rows[change.key] = rows.unseal(change.key, change.new)
+            elif change.key == keys.CLOCK and change.new is not None:
+                self._clock(node, view, change)
+            elif space == keys.SPACE_QUEUE:
+                self._queue(view, change)
+        if messages:
+            self._messages(node, view, messages)
+
+    def _queue(self, view: View, change: Change) -> None:
+        view.altered.add(change.key[1:].decode())
+        if change.new is not None:
+            row = unpack(rows.unseal(change.key, change.new))
+            view.queues[row["queue_id"]] = (change.key[1:].decode(), row["kind"])
+            view.attributes[row["queue_id"]] = row
+
+    def _allows(self, view: View, queue_id: int, inhibit: str, fact: str) -> None:
+        """Hold an inhibit to its word, but in the turn that may have lifted it meanwhile."""
+        inhibited = view.attribute(queue_id, inhibit, default=False)
+        was_altered = view.queues[queue_id][0] in view.altered
+        require(was_altered or not inhibited, "inhibited_is_held_back", fact)
+
+    def _clock(self, node: Node, view: View, change: Change) -> None:
+        assert change.new is not None
+        row = keys.CLOCK_ROW.unpack(rows.unseal(change.key, change.new))
+        store_ms, _, stamp_us, turn, _ = row
+        before_ms, before_us, before = view.clock
+        fact = f"{node.name}: {row} after {view.clock}"
+        require(store_ms >= before_ms and stamp_us >= before_us, "clocks_never_go_back", fact)
+        is_first = change.old is None  # A new store begins with turn 0.
+        require(turn == before + (not is_first), "turns_are_counted", fact)
+        view.clock = (store_ms, stamp_us, turn)
+
+    def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
+        """Judge what became of messages: what left one queue may stand on another now."""
+        before, after = self._places(view, changes)
+        left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
+        arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
+        sources: dict[Handle, tuple[Handle, Held]] = {}
+        for handle, _, (_, value) in arrived:
+            put = self.ledger.of(entries.record(node.store, entries.decode(value)), node.name)
+            if put.serial in left:
+                source = left.pop(put.serial)
+                sources[handle] = source, self._take_off(view, source)
+        self._touched.clear()
+        for handle in left.values():
+            self._removed(node, view, handle)
+        for handle, key, place in arrived:
+            self._added(node, view, handle, key, place, sources.get(handle))
+        for handle, (_, place) in after.items():
+            if handle in before:
+                self._changed(node, view, handle, place)
+        for unit in self._touched:
+            self._committed(unit, view)
+
+    def _places(
+        self, view: View, changes: list[Change]
+    ) -> tuple[dict[Handle, Place], dict[Handle, tuple[bytes, Place]]]:
+        """Return where messages were, and under which key they are where."""
+        before: dict[Handle, Place] = {}
+        after: dict[Handle, tuple[bytes, Place]] = {}
+        for change in changes:
+            handle = int.from_bytes(change.key[1:5], "big"), keys.place(change.key)[1]
+            lane = change.key[5]
+            if lane not in _LANES or view.queues[handle[0]][0] == EVENTS:
+                continue  # Set aside: the row that it leaves is judged.
+            if change.old is not None:
+                before[handle] = (lane, change.old)
+            if change.new is not None:
+                after[handle] = (change.key, (lane, change.new))
+        return before, after
+
+    def _take_off(self, view: View, handle: Handle) -> Held:
+        held = view.held.pop(handle)
+        if not view.is_lost(held):
+            view.uids.discard((handle[0], held.target, held.trailer))
+        order.leave(view, handle, held)
+        return held
+
+    def _added(
+        self, node: Node, view: View, handle: Handle, key: bytes, place: Place,
+        source: tuple[Handle, Held] | None,
+    ) -> None:  # fmt: skip
+        lane, value = place
+        entry = entries.decode(value)
+        put = self.ledger.of(entries.record(node.store, entry), node.name)
+        trailer = entries.uid_trailer(entry)
+        name, kind = view.queues[handle[0]]
+        fact = f"message {put.serial} of {put.producer} on {name} at {node.name}"
+        uid = (handle[0], entry.target, trailer)
+        require(uid not in view.uids, "one_message_of_a_uid_on_a_queue", fact)
+        held = view.held[handle] = Held(
+            put, trailer, entry.target, keys.place(key)[0], view.crashes, view.life,
+            lane == keys.LANE_DELAYED, entry.expires_ms, 0, node.outcomes,
+        )  # fmt: skip
+        view.uids.add(uid)
+        view.ever.add((name, trailer))
+        if not held.is_delayed:
+            order.stand(view, handle, held)
+        if source is not None:
+            put.wandered = True
+            self._moved(node, view, *source, handle, fact)
+            return
+        if put.where == node.name:
+            require(not put.entered, "nothing_is_doubled", fact)
+            put.entered, put.trailer = True, trailer
+            if put.unit is not None:
+                self._touched[put.unit] = None
+        if kind == "transmission":
+            stream = node.store_id + handle[0].to_bytes(8, "big")
+            self.sent[stream, handle[1]] = (entry.target, trailer, node, held)
+            return
+        put.homes += 1
+        require(put.homes == 1, "nothing_is_doubled", fact)
+        self._came_home(node, view, handle, held, fact)
+
+    def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
+        """Judge where a message came, and its times."""
+        put, name = held.put, view.queues[handle[0]][0]
+        if name in fate.DEAD and put.home != (node.name, name):
+            known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
+            require(known, "dead_letters_have_a_cause", fact)
+            put.wandered = True  # Pushed out or expired in the turn in which it was put.
+            self.happened["dead letters"] += 1
+            return
+        require(put.home == (node.name, name), "delivered_was_accepted", fact)
+        if put.unit is None or put.where != node.name:
+            self._allows(view, handle[0], "put_inhibit", fact)
+        traits, cap_ms = put.traits, view.attribute(handle[0], "expiry_max_ms", 0)
+        live_ms = min(traits.expiry_ms or cap_ms, cap_ms or traits.expiry_ms)
+        latest_ms = view.now_ms + live_ms if live_ms else 0
+        is_exact = put.where == node.name and put.unit is None
+        fact = f"{fact}: {held.expires_ms}, {latest_ms} at {view.now_ms}"
+        in_time = held.expires_ms == latest_ms if is_exact else 0 <= held.expires_ms <= latest_ms
+        require(in_time and (not latest_ms or held.expires_ms), "expiry_is_as_put", fact)
+        if is_exact and traits.delay_ms:
+            held.ready_ms = view.now_ms + traits.delay_ms
+            require(held.is_delayed, "nothing_before_its_time", fact)
+        self.happened["delayed"] += held.is_delayed
+
+    def _moved(
+        self, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
+    ) -> None:
+        if (node.name, held.put.serial) in self.ledger.rotten:
+            return
+        how = fate.of_moved(self.ledger, node, view, source, held, target, fact)
+        moved = view.held[target]
+        if how == "moved":
+            self.happened["moved back"] += 1
+            return
+        self.happened["dead letters"] += 1
+        self.happened[how.lower()] += 1
+        fact = f"{fact}, expires {moved.expires_ms}"
+        require(not (moved.expires_ms or moved.is_delayed), "dead_letters_stay", fact)
+
+    def _changed(self, node: Node, view: View, handle: Handle, place: Place) -> None:
+        """Judge a message that came back, or whose time came."""
+        lane, value = place
+        entry, held = entries.decode(value), view.held[handle]
+        was_delayed, held.is_delayed = held.is_delayed, lane == keys.LANE_DELAYED
+        raised = entry.failed - held.failed
+        fact = f"message {held.put.serial}, {handle} of {node.name}, {entry.failed} failures"
+        require(raised in (0, 1), "failures_are_counted", fact)
+        came_back = not was_delayed and (
+            raised or entry.delivered > held.delivered or held.is_delayed
+        )
+        if came_back:
+            wait_ms = fate.wait_ms(self.ledger, node, view, handle, held, failed=bool(raised))
+            held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
+            self.happened["failures"] += raised
+            self.happened["retries"] += held.is_delayed
+        held.failed, held.delivered = entry.failed, entry.delivered
+        if not held.is_delayed and (was_delayed or came_back):
+            held.outcome = node.outcomes
+            fact = f"{fact}: {view.now_ms}, not before {held.ready_ms}"
+            require(view.now_ms >= held.ready_ms, "nothing_before_its_time", fact)
+            order.stand(view, handle, held)
+
+    def _removed(self, node: Node, view: View, handle: Handle) -> None:
+        held = self._take_off(view, handle)
+        name, kind = view.queues[handle[0]]
+        fact = f"message {held.put.serial}, id {handle[1]} of {name} at {node.name}"
+        if kind == "transmission":
+            self._left_for_peer(node, view, handle, held, fact)
+            return
+        put = held.put
+        put.removed = True
+        if (node.name, put.serial) in self.ledger.rotten:
+            put.fate = "rotten"  # Perhaps set aside.
+            return
+        how = fate.of_removed(self.ledger, node, view, handle, held, fact)
+        if how != "consumed":
+            put.fate = how
+            self.happened[how] += 1
+            return
+        put.consumed += 1
+        handed = view.handed.get(handle)
+        unit = handed and self.ledger.of_units.get((node.name, *handle, handed.lease))
+        if unit:
+            self._touched[unit] = None
+
+    def _left_for_peer(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
+        name = view.queues[handle[0]][0]
+        there = self.views[name[1:]].ever
+        forgotten = self.ledger.forgets((name[1:], held.target))
+        if forgotten or (held.target, held.trailer) in there:
+            return
+        is_rotten = (node.name, held.put.serial) in self.ledger.rotten
+        over = self._is_over(node, held)
+        require(is_rotten or over, "deleted_is_held_by_the_receiver", fact)
+        held.put.strayed = over or "rotten"
+        self.happened[held.put.strayed] += 1
+        self.gone.add((node.store_id + handle[0].to_bytes(8, "big"), handle[1]))
+
+    def _is_over(self, node: Node, held: Held) -> str:
+        """Return why a message that waits for its link at *node* is none any more, if it is."""
+        if self.of(node).is_lost(held):
+            return "lost"
+        return "expired" if self.of(node).is_expired(held, node.now().ms) else ""
+
+    def _committed(self, unit: Unit, view: View) -> None:
+        """Judge a transaction that did something of a unit: it did all, for the first time."""
+        fact = described(unit)
+        require(unit.committing and not unit.entered, "unit_is_all_or_nothing", fact)
+        for put in unit.puts:
+            if not put.entered and put.traits.expiry_ms and self._may_expire(put):
+                put.entered, put.strayed = True, "expired"  # In the turn of the commit.
+        missing = [put.serial for put in unit.puts if not self.ledger.entered(put)]
+        kept = (
+            []
+            if (unit.where, unit.source) in self.ledger.purges
+            else [handle for handle in unit.gets if handle in view.held]
+        )
+        fact = f"{fact}: {missing} are not there, {kept} are"
+        require(not missing and not kept, "unit_is_all_or_nothing", fact)
+        unit.entered = True
+
+    def _may_expire(self, put: Put) -> bool:
+        """Return whether the time of *put* may be over, though it was shorter on its queue."""
+        due_ms = put.made_ms + put.traits.expiry_ms
+        return not self.clocks_are_true or self.world_ms >= due_ms
+
+    def stopped(self, node: Node, *, clean: bool) -> None:
+        """Take note that a process, and with it all leases, is gone."""
+        self.of(node).stopped(clean=clean)

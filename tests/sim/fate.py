@@ -1,0 +1,150 @@
+"""Why a message left its queue: each way has a cause, and those without one are faults.
+
+acknowledged, or got by a unit of work that was committed       consumed
+became a dead letter, or went back from there                   moved
+its time is over; pushed out where puts do that; purged;        gone
+not persistent, and there was a restart
+"""
+
+from typing import Any
+
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import notes
+from tests.sim.ledger import BACKOUT, DEAD_LETTERS, Ledger, require
+from tests.sim.node import Node
+from tests.sim.view import Handed, Handle, Held, View
+
+DEAD = (DEAD_LETTERS, BACKOUT)
+_FAILURES = (
+    ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
+    ErrorCode.MESSAGE_REJECTED,
+)  # fmt: skip
+
+
+def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
+    """Return whether a lease has ended in a way that anybody could see."""
+    port = node.ports.get(handed.connection)
+    if handed.life != view.life or port is None or port.peer.goaway is not None:
+        return True
+    now_ms = node.now().ms
+    if handed.unit is not None:
+        too_old_ms = handed.unit.begun_ms + node.config.unit.age_max_ms
+        return handed.unit.ending or now_ms >= too_old_ms
+    return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
+
+
+def of_removed(
+    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
+) -> str:
+    """Return what became of a message that left for good."""
+    queue = (node.name, view.queues[handle[0]][0])
+    handed = view.handed.get(handle)
+    if queue in ledger.purges:
+        return "purged"
+    if view.is_lost(held):
+        return "lost"
+    leases = ledger.acks.get((node.name, *handle), set())
+    if handed is not None:
+        unit = ledger.of_units.get((node.name, *handle, handed.lease))
+        if handed.lease in leases or (unit is not None and unit.committing):
+            return "consumed"
+    free = handed is None or is_over(ledger, node, view, handle, handed)
+    if leases and free:
+        return "consumed"
+    if held.put.uid is not None and _is_dead_letter(view, held.trailer):
+        return "merged"  # The same message, put twice, is a dead letter once.
+    if view.is_expired(held, view.now_ms):
+        require(free, "leased_is_left_alone", fact)
+        discards = view.attribute(handle[0], "expired", "discard") == "discard"
+        require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
+        return "expired"
+    if view.attribute(handle[0], "overflow", "refuse") == "discard-oldest":
+        require(free, "leased_is_left_alone", fact)
+        return "pushed out"
+    expiry = held.expires_ms or held.put.traits.expiry_ms
+    require(not expiry, "expired_when_its_time_is_over", f"{fact}, {view.now_ms} of {expiry}")
+    require(not leases, "settled_by_its_holder", fact)
+    require(False, "removed_was_acknowledged", fact)
+    return ""
+
+
+def _is_dead_letter(view: View, trailer: bytes) -> bool:
+    ids = [number for number, (name, _) in view.queues.items() if name in DEAD]
+    return any((number, "", trailer) in view.uids for number in ids)
+
+
+def of_moved(
+    ledger: Ledger, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
+) -> str:
+    """Return what became of a message that went to another queue of its queue manager."""
+    name, to = view.queues[source[0]][0], view.queues[target[0]][0]
+    if to not in DEAD:
+        home = held.put.home == (node.name, to) and name in DEAD
+        require(home, "dead_letters_have_a_cause", f"{fact} went to {to}")
+        return "moved"
+    note = notes.read(node.store, *target)
+    code = note.get("code", 0)
+    fact = f"{fact} went to {to}: {note}"
+    known = note.get("queue") == name and note.get("manager") == node.name
+    require(known, "dead_letters_have_a_cause", fact)
+    require(_has_cause(ledger, node, view, source, held, code), "dead_letters_have_a_cause", fact)
+    wanted = view.attribute(source[0], "backout_queue", "") or DEAD_LETTERS
+    if code not in _FAILURES:
+        wanted = DEAD_LETTERS
+    require(to in (wanted, DEAD_LETTERS), "dead_letters_have_a_cause", fact)
+    handed = view.handed.get(source)
+    if code in (ErrorCode.MESSAGE_EXPIRED, ErrorCode.QUEUE_FULL) and handed is not None:
+        free = is_over(ledger, node, view, source, handed)
+        require(free, "leased_is_left_alone", fact)
+    return ErrorCode(code).name
+
+
+def _has_cause(
+    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, code: int
+) -> bool:
+    """Return whether a message is a dead letter of that *code* rightly."""
+
+    def attribute(name: str, default: Any) -> Any:
+        return view.attribute(handle[0], name, default)
+
+    handed = view.handed.get(handle)
+    lease = handed.lease if handed else 0
+    if code == ErrorCode.BACKOUT_THRESHOLD_REACHED:
+        return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
+    if code == ErrorCode.DELIVERY_LIMIT_REACHED:
+        return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
+    if code == ErrorCode.MESSAGE_REJECTED:
+        return (node.name, *handle, lease) in ledger.rejects
+    if code == ErrorCode.MESSAGE_EXPIRED:
+        is_expired = view.is_expired(held, view.now_ms)
+        return is_expired and bool(attribute("expired", "discard") == "dead-letter")
+    return bool(attribute("overflow", "refuse") == "dead-letter-oldest")
+
+
+def wait_ms(
+    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, *, failed: bool
+) -> int:
+    """Return for how long, at least, a message that comes back is not to be had.
+
+    Args:
+        held: as it was before.
+        failed: whether its failures were raised.
+    """
+    queued = 0
+    if failed:
+        initial_ms = view.attribute(handle[0], "retry_initial_ms", 0)
+        factor = view.attribute(handle[0], "retry_factor", 2.0)
+        most_ms = view.attribute(handle[0], "retry_max_ms", 3_600_000)
+        jitter = view.attribute(handle[0], "retry_jitter_percent", 10)
+        longest_ms = min(initial_ms * factor ** min(held.failed, 50), most_ms)
+        queued = max(int(longest_ms * (1 - jitter / 100)) - 1, 0)
+    handed = view.handed.get(handle)
+    if handed is None:
+        return 0
+    asked = ledger.releases.get((node.name, *handle, handed.lease), -1)
+    if asked < 0:
+        return queued
+    port = node.ports.get(handed.connection)
+    if not failed and (port is None or port.peer.goaway is not None):
+        return 0  # Perhaps its connection was lost before the release came.
+    return min(asked, queued) if failed and queued < asked else asked

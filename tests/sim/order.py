@@ -1,0 +1,54 @@
+"""The order in which messages are handed out for the first time.
+
+``waiting`` of a view has, by queue and priority, the arrivals that nobody was handed yet and that
+can be had. Who takes what comes gets the first of them, whenever what it is of was committed: a
+unit's puts stand where they were put. Who selects may leave others behind.
+"""
+
+from bisect import bisect_left, insort
+
+from tests.sim.ledger import Ledger, require
+from tests.sim.view import Handle, Held, View
+
+
+def stand(view: View, handle: Handle, held: Held) -> None:
+    """Have a message wait that can be had."""
+    if handle not in view.handed:
+        insort(view.waiting.setdefault((handle[0], held.priority), []), handle[1])
+
+
+def leave(view: View, handle: Handle, held: Held) -> int:
+    """Have a message wait no more; return how many stood before it."""
+    line = view.waiting.get((handle[0], held.priority), [])
+    at = bisect_left(line, handle[1])
+    if at < len(line) and line[at] == handle[1]:
+        del line[at]
+    return at
+
+
+def judge(
+    ledger: Ledger, view: View, where: str, handle: Handle, now_ms: int, outcome: int,
+    unordered: set[tuple[str, str]],
+) -> None:  # fmt: skip
+    """Judge a first delivery to one who takes what comes."""
+    queue_id, arrival = handle
+    held = view.held[handle]
+    line = view.waiting.get((queue_id, held.priority), [])
+    for earlier in line[: bisect_left(line, arrival)]:
+        passed = view.held[queue_id, earlier]
+        excused = (
+            passed.outcome >= outcome  # It came when all was handed out, in this very turn.
+            or view.is_lost(passed)
+            or view.is_expired(passed, now_ms)
+            or (where, passed.put.serial) in ledger.rotten
+        )
+        fact = f"{handle} of {where} before {earlier}, message {passed.put.serial}"
+        require(excused, "order_of_arrival", fact)
+    put = held.put
+    if put.home in unordered or put.wandered or put.traits.delay_ms:
+        return
+    key = (queue_id, held.priority, put.producer)
+    last = view.order.get(key, -1)
+    fact = f"{handle} of {where}: {put.serial} after {last}"
+    require(put.serial > last, "order_per_producer", fact)
+    view.order[key] = put.serial

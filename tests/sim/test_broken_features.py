@@ -1,0 +1,292 @@
+"""Queue managers that are wrong on purpose about units of work, what fails, and time.
+
+As test_broken.py, which has what was there before them.
+"""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import (
+    dead_letters,
+    index,
+    job,
+    jobs,
+    keys,
+    lane,
+    overflow,
+    put,
+    returns,
+    settle,
+    streams,
+    transfer,
+)
+from qmgrd.core import entry as entries
+from qmgrd.core import seek as seek_
+from qmgrd.core import take as take_
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.queue import Queue
+from qmgrd.core.returns import BACKED_OUT, Returns
+from qmgrd.core.schedule import Schedule
+from qmgrd.core.selector import Selector
+from qmgrd.core.session import Session
+from qmgrd.core.sweep import Sweep
+from qmgrd.core.unit import Unit
+from qmgrd.core.units import Units
+from tests.sim.broken import Patch, assert_caught
+
+
+def test_message_that_failed_too_often_is_handed_out_again(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Returns, "_end_of", lambda self, bounds, entry, how: 0)
+    assert_caught({"threshold_is_respected"})
+
+
+def test_failure_is_not_counted(monkeypatch: Patch) -> None:
+    come_back = settle.come_back
+
+    def forgiving(*arguments: Any, **terms: Any) -> None:
+        come_back(*arguments, **terms | {"failed": False})
+
+    monkeypatch.setattr(settle, "come_back", forgiving)
+    assert_caught({"failures_are_counted"})
+
+
+def test_message_is_a_dead_letter_one_failure_too_early(monkeypatch: Patch) -> None:
+    end_of = Returns._end_of
+
+    def hasty(self: Returns, bounds: Any, entry: Any, how: Any) -> int:
+        return end_of(self, bounds, entry._replace(failed=entry.failed + 1), how)
+
+    monkeypatch.setattr(Returns, "_end_of", hasty)
+    assert_caught({"dead_letters_have_a_cause"})
+
+
+def test_dead_letter_expires_still(monkeypatch: Patch) -> None:
+    def lasting(*arguments: Any, **terms: Any) -> bool:
+        expires_ms = entries.decode(arguments[3]).expires_ms or 1 << 60
+        return transfer.transfer(*arguments, **terms | {"expires_ms": expires_ms})
+
+    monkeypatch.setattr(dead_letters, "transfer", lasting)
+    assert_caught({"dead_letters_stay"})
+
+
+def test_dead_letter_is_dropped(monkeypatch: Patch) -> None:
+    def drop(self: Any, queue: Queue, key: bytes, value: bytes, cause: Any) -> bool:
+        lane.remove(queue, self._context.tx, key, value)
+        queue.counters.dead += 1
+        return True
+
+    monkeypatch.setattr(dead_letters.DeadLetters, "bury", drop)
+    laws = {"removed_was_acknowledged", "acknowledged_is_never_lost", "settled_by_its_holder"}
+    assert_caught(laws)
+
+
+def test_retry_comes_at_once(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(returns, "_delay_ms", lambda bounds, entry, how: 0)
+    assert_caught({"nothing_before_its_time"})
+
+
+def test_delayed_put_is_there_at_once(monkeypatch: Patch) -> None:
+    append = put.append
+    monkeypatch.setattr(
+        put, "append",
+        lambda queue, tx, prepared, arrival: append(
+            queue, tx, prepared._replace(ready_ms=0), arrival
+        ),
+    )  # fmt: skip
+    assert_caught({"nothing_before_its_time"})
+
+
+def test_delayed_messages_wake_early(monkeypatch: Patch) -> None:
+    due = Schedule.due
+    monkeypatch.setattr(
+        Schedule, "due", lambda self, tx, now_ms, count: due(self, tx, now_ms + 50, count)
+    )
+    assert_caught({"nothing_before_its_time"})
+
+
+def test_schedule_forgets_what_a_restart_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Schedule, "load", lambda self, tx: None)
+    assert_caught({"schedule_agrees", "drains_in_time"})
+
+
+def test_expired_message_is_handed_out(monkeypatch: Patch) -> None:
+    for module in (take_, seek_):
+        monkeypatch.setattr(module, "is_there", lambda queue, entry, arrival, now: True)
+    assert_caught({"nothing_after_its_time"})
+
+
+def test_message_expires_early(monkeypatch: Patch) -> None:
+    expires_ms = put._expires_ms
+    monkeypatch.setattr(
+        put, "_expires_ms", lambda queue, now, expiry_ms: expires_ms(queue, now, expiry_ms // 2)
+    )
+    assert_caught({"expiry_is_as_put"})
+
+
+def test_leased_message_expires(monkeypatch: Patch) -> None:
+    due = Sweep._due
+
+    def ruthless(self: Sweep, queue: Queue, key: bytes) -> None:
+        lease = queue.leases.get(keys.place(key)[1])
+        if lease is not None:
+            queue.end(lease)
+        due(self, queue, key)
+
+    monkeypatch.setattr(Sweep, "_due", ruthless)
+    assert_caught({"leased_is_left_alone"})
+
+
+def test_restart_keeps_what_is_not_persistent(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Queue, "lose_volatile", lambda self: None)
+    assert_caught({"volatile_is_gone_after_a_restart", "one_message_of_a_uid_on_a_queue"})
+
+
+def test_restart_takes_what_is_persistent(monkeypatch: Patch) -> None:
+    def greedy(context: Any, catalogue: Catalogue, work: job.Job) -> job.Step:
+        queue = catalogue.by_id[work.row["queue_id"]]
+        prefix = keys.lane(queue.id, keys.LANE_READY)
+        for key, value in list(context.tx.scan(prefix, keys.after(prefix))):
+            lane.remove(queue, context.tx, key, value)
+        context.touch(queue)
+        return job.DONE
+
+    monkeypatch.setitem(jobs._WORK, "sweep", greedy)
+    assert_caught({"removed_was_acknowledged", "expired_when_its_time_is_over"})
+
+
+def test_unit_is_committed_in_part(monkeypatch: Patch) -> None:
+    let_go = Unit.let_go
+    monkeypatch.setattr(Unit, "let_go", lambda self: let_go(self)[:1])
+    assert_caught({"unit_is_all_or_nothing"})
+
+
+def test_commit_leaves_what_the_unit_got(monkeypatch: Patch) -> None:
+    commit = Units.commit
+
+    def forgetful(self: Units, session: Session, message: m.UnitCommit) -> None:
+        unit = session.units.get(message.unit)
+        lessees = dict(unit.lessees) if unit else {}
+        if unit:
+            self._check(session, unit, message)
+            unit.lessees.clear()
+        commit(self, session, message._replace(gets=0))
+        for lessee in lessees.values():
+            for lease in list(lessee.leases.values()):
+                self._returns.give_back(lease, BACKED_OUT)
+
+    monkeypatch.setattr(Units, "commit", forgetful)
+    assert_caught({"unit_is_all_or_nothing", "acked_is_durable"})
+
+
+def test_commit_takes_a_unit_that_is_not_what_its_client_meant(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Units, "_check", lambda self, session, unit, message: None)
+    assert_caught({"unit_is_all_or_nothing"})
+
+
+def test_lost_connection_commits_its_unit(monkeypatch: Patch) -> None:
+    close = Units.close
+
+    def commit(self: Units, session: Session) -> Any:
+        for unit in list(session.units.values()):
+            for queue, prepared, arrival, _ in list(unit.puts):
+                put.append(queue, self._context.tx, prepared, arrival or queue.next_arrival())
+                self._context.touch(queue)
+        return close(self, session)
+
+    monkeypatch.setattr(Units, "close", commit)
+    assert_caught({"unit_is_all_or_nothing"})
+
+
+def test_commit_sent_again_is_refused(monkeypatch: Patch) -> None:
+    commit = streams.Streams.commit
+
+    def forgetful(self: streams.Streams, session: Session, message: m.UnitCommit) -> None:
+        sender: Any = session.streams[message.stream]
+        if not sender.inbox.missing(message.seq_id, 1):
+            sender.refused[message.seq_id] = int(ErrorCode.UNIT_BACKED_OUT)
+        commit(self, session, message)
+
+    monkeypatch.setattr(streams.Streams, "commit", forgetful)
+    assert_caught({"unit_is_all_or_nothing"})
+
+
+def test_what_a_unit_got_is_handed_out_meanwhile(monkeypatch: Patch) -> None:
+    take = Units.take
+
+    def lax(self: Units, session: Session, number: int, queue: Queue, lease: Any) -> None:
+        take(self, session, number, queue, lease)
+        self._returns.give_back(queue.leases[lease.arrival], returns.CONNECTION_LOST)
+
+    monkeypatch.setattr(Units, "take", lax)
+    assert_caught({"delivered_again_has_a_cause"})
+
+
+def test_commit_gives_new_places(monkeypatch: Patch) -> None:
+    """G23: what was put first comes first, whatever was committed first."""
+    let_go = Unit.let_go
+
+    def fresh(self: Unit) -> Any:
+        return [held._replace(arrival=0) for held in reversed(let_go(self))]
+
+    monkeypatch.setattr(Unit, "let_go", fresh)
+    assert_caught({"order_per_producer"})
+
+
+def test_committed_message_is_passed_by(monkeypatch: Patch) -> None:
+    """G23: one that was committed late has its place before those that came meanwhile."""
+    lower = Queue.lower
+
+    def sluggish(self: Queue, priority: int, arrival: int) -> None:
+        if arrival == self.counters.next_arrival - 1:
+            lower(self, priority, arrival)
+
+    monkeypatch.setattr(Queue, "lower", sluggish)
+    assert_caught({"order_of_arrival", "ready_is_found"})
+
+
+def test_selector_lets_all_through(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Selector, "matches", lambda self, value_of: True)
+    assert_caught({"selected_is_what_was_asked_for"})
+
+
+def test_message_that_is_gone_is_still_selected(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(index, "selection_keys", lambda *arguments: [])
+    assert_caught({"selection_agrees"})
+
+
+def test_note_outlives_its_message(monkeypatch: Patch) -> None:
+    timed_keys = index.timed_keys
+    monkeypatch.setattr(
+        index, "timed_keys",
+        lambda queue_id, entry, *rest: timed_keys(
+            queue_id, entry._replace(flags=entry.flags & ~entries.NOTED), *rest
+        ),
+    )  # fmt: skip
+    assert_caught({"notes_agree"})
+
+
+def test_unit_leaks_its_room(monkeypatch: Patch) -> None:
+    def keep(self: Unit) -> Any:
+        puts, self.puts = self.puts, []
+        return puts
+
+    monkeypatch.setattr(Unit, "let_go", keep)
+    assert_caught({"nothing_leaks"})
+
+
+def test_overflow_takes_what_is_leased(monkeypatch: Patch) -> None:
+    def reckless(queue: Queue, *arguments: Any) -> Any:
+        leases, queue.leases = queue.leases, {}
+        heads, queue.heads = queue.heads, [0] * len(queue.heads)
+        found = list(oldest(queue, *arguments))
+        queue.leases, queue.heads = leases, heads
+        for key, _ in found:
+            lease = queue.leases.get(keys.place(key)[1])
+            if lease is not None:
+                queue.end(lease)
+        return found
+
+    oldest = overflow._oldest
+    monkeypatch.setattr(overflow, "_oldest", reckless)
+    assert_caught({"leased_is_left_alone"})

@@ -1,0 +1,83 @@
+"""What is known of a queue manager from outside, and of each message that it holds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.ledger import Put, Unit
+
+Handle = tuple[int, int]  # queue id and arrival
+
+
+@dataclass(slots=True)
+class Held:
+    """A message on a queue, as last made durable."""
+
+    put: Put
+    trailer: bytes
+    target: str
+    priority: int
+    crashes: int  # of this queue manager, when it arrived
+    life: int  # of the process in which it arrived
+    is_delayed: bool
+    expires_ms: int  # store clock, 0 = never
+    ready_ms: int  # store clock before which nobody is to have it
+    outcome: int  # after which it could be had
+    delivered: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class Handed:
+    """The last delivery of a message that left the queue manager."""
+
+    lease: int
+    connection: int
+    deadline_ms: int  # store clock
+    life: int  # of the process: leases die with it
+    unit: Unit | None = None  # that took it in: then there is no deadline
+
+
+@dataclass(slots=True)
+class View:
+    """What is known of one queue manager from outside."""
+
+    queues: dict[int, tuple[str, str]] = field(default_factory=dict)  # id: name, kind
+    attributes: dict[int, dict[str, Any]] = field(default_factory=dict)  # by id, as durable
+    altered: set[str] = field(default_factory=set)  # queues, in the last transaction
+    held: dict[Handle, Held] = field(default_factory=dict)
+    uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # on a queue now
+    ever: set[tuple[str, bytes]] = field(default_factory=set)  # on a queue of that name, ever
+    rows: dict[bytes, bytes] = field(default_factory=dict)  # windows, as last made durable
+    told: dict[bytes, int] = field(default_factory=dict)  # stream: highest commit id that left
+    handed: dict[Handle, Handed] = field(default_factory=dict)
+    waiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # see order.py
+    order: dict[tuple[int, int, str], int] = field(default_factory=dict)  # and producer: serial
+    life: int = 0
+    crashes: int = 0
+    fenced: set[int] = field(default_factory=set)
+    clock: tuple[int, int, int] = (0, 0, 0)  # store clock ms, last stamp us, turn number
+
+    @property
+    def now_ms(self) -> int:
+        """The store clock of the last transaction."""
+        return self.clock[0]
+
+    def attribute(self, queue_id: int, name: str, default: Any) -> Any:
+        """Return an attribute of a queue, as last made durable."""
+        return self.attributes.get(queue_id, {}).get(name, default)
+
+    def is_lost(self, held: Held) -> bool:
+        """Return whether a message is gone with a restart."""
+        return held.put.traits.volatile and held.life != self.life
+
+    def is_expired(self, held: Held, now_ms: int) -> bool:
+        """Return whether the time of a message is over."""
+        return 0 < held.expires_ms <= now_ms
+
+    def stopped(self, *, clean: bool) -> None:
+        """Take note that a process is gone, with all leases and what is not persistent."""
+        self.life += 1
+        self.crashes += not clean
+        for (queue_id, _), held in self.held.items():
+            if held.put.traits.volatile:
+                self.uids.discard((queue_id, held.target, held.trailer))
