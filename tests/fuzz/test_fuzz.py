@@ -12,7 +12,6 @@ from qmgr_protocol.connection import Connection
 from qmgrd.core import settle
 from qmgrd.core.link import Link
 from qmgrd.core.link_outbox import LinkOutbox
-from qmgrd.core.queue import Queue
 from qmgrd.core.selector_parser import _Parser
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.turn import TurnFailed
@@ -125,7 +124,7 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Queue, "ack_all", lambda self, tx, handles: [])
+    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles: [])
     assert found(fuzz_core)
 
 

@@ -161,7 +161,7 @@ async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) 
         taken = 0
         while taken < count * len(settle.handles):
             arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
-            taken += sum(len(arrival.message.handles) for arrival in arrivals)
+            taken += sum(len(arrival.message.settle.handles) for arrival in arrivals)
             await asyncio.sleep(0)
 
 
@@ -180,7 +180,7 @@ async def test_peer_that_is_not_read_from_is_not_taken_for_silent(tmp_path: Path
         taken = 0
         while taken < 40 * len(settle.handles):
             arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
-            taken += sum(len(arrival.message.handles) for arrival in arrivals)
+            taken += sum(len(arrival.message.settle.handles) for arrival in arrivals)
             session.poll(host.clock_ms)
             await asyncio.sleep(0)
         assert session.peer.goaway is None
