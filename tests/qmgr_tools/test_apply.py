@@ -58,7 +58,9 @@ def test_dump_is_all_that_another_queue_manager_needs(own: Qmctl, tmp_path: Path
     empty = tmp_path / "empty.toml"
     empty.write_text("")
     own("apply", "-f", str(empty), "--prune")
-    assert [row["queue"] for row in own("queue", "ls", "-o", "json").json] == ["SYSTEM.EVENTS"]
+    assert [row["queue"] for row in own("queue", "ls", "--system", "-o", "json").json] == [
+        "SYSTEM.EVENTS"
+    ]
     assert own("apply", "-f", str(path)).code == 0
     assert own("dump").out == path.read_text()
 

@@ -204,18 +204,19 @@ def show(call: Call, queue: AnyName) -> None:
       state                           open, full, no puts, no gets, closed (both)
       target, manager; alias_of       of a remote one; of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
-      expiry_action, dedup_retention_ms, retry_initial_ms, retry_factor, retry_max_ms,
-      retry_jitter_percent, backout_threshold, delivery_limit, backout_queue,
+      expiry_action, dedup_retention_ms, retry_initial_ms, retry_factor,
+      retry_max_ms, retry_jitter_percent, backout_threshold, delivery_limit,
+      backout_queue,
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
       exclusive, priority_default     what it is held to; see alter
       given                           which of these it was given itself
       template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter
       depth, bytes                    messages on it, and bytes of these
-      ready, leased                   of them: to be had by a get; held by consumers
+      ready, leased                   of them: to be had by a get; held
       delayed, held                   not yet to be had; in open units of work
       volatile, volatile_delayed,
-      volatile_bytes, volatile_from   of these: not persistent; since which arrival
+      volatile_bytes, volatile_from   of these: not persistent; since when
       breaker                         closed; open: too much fails; probing
       consumers, next_arrival         how many; the number that the next put gets
       maybe_before                    after a crash: those before may come again
@@ -223,7 +224,7 @@ def show(call: Call, queue: AnyName) -> None:
       duplicates, refused             not stored: UID was there; other reasons
       delivered, acked, returned      handed out, done with, come back
       purged, damaged                 removed by a purge; set aside: bad checksum
-      expired, dead, moved, lost      time over; to dead letters; elsewhere; restart
+      expired, dead, moved, lost      time over; dead letter; elsewhere; restart
       origins                         an object: each origin's highest timestamp
 
     Examples:

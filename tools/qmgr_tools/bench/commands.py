@@ -104,7 +104,8 @@ JSON: an object with
     p50_ms, p90_ms, p99_ms, p99_9_ms, max_ms
     buckets: a list of [from_ms, messages], each up to 1 % wide
   daemon_cpu_us, generator_cpu_us         processor time a message
-  size_bytes, producers, inflight, unit, rate, consumers, prefetch, one_a_frame,
+  size_bytes, producers, inflight, unit, rate, consumers, prefetch,
+  one_a_frame,
   same, priority
 What was not measured is null."""
 
