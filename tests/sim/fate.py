@@ -55,7 +55,7 @@ def of_removed(
         return "merged"  # The same message, put twice, is a dead letter once.
     if view.is_expired(held, view.now_ms):
         require(free, "leased_is_left_alone", fact)
-        discards = view.attribute(handle[0], "expired", "discard") == "discard"
+        discards = view.attribute(handle[0], "expiry_action", "discard") == "discard"
         require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
         return "expired"
     if view.attribute(handle[0], "overflow", "refuse") == "discard-oldest":
@@ -117,7 +117,7 @@ def _has_cause(
         return (node.name, *handle, lease) in ledger.rejects
     if code == ErrorCode.MESSAGE_EXPIRED:
         is_expired = view.is_expired(held, view.now_ms)
-        return is_expired and bool(attribute("expired", "discard") == "dead-letter")
+        return is_expired and bool(attribute("expiry_action", "discard") == "dead-letter")
     return bool(attribute("overflow", "refuse") == "dead-letter-oldest")
 
 

@@ -124,7 +124,7 @@ def attributes(random: Random) -> dict[str, Any]:
         "retry_initial_ms": random.choice([0, 100, 2_000]),
         "retry_max_ms": 30_000,
         "retry_jitter_percent": random.choice([0, 10, 100]),
-        "expired": random.choice(["discard", "dead-letter"]),
+        "expiry_action": random.choice(["discard", "dead-letter"]),
         "expiry_max_ms": random.choice([0, 0, 0, 30_000]),
         "dedup_retention_ms": random.choice([0, 0, 5_000]),
     }

@@ -210,8 +210,7 @@ class Delivery:
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
         """Hand out in rotation; return whether that changed anything."""
-        # Who selects may want nothing of what is there.
-        wanting = sum(one.wants and one.selector is None for one in queue.consumers)
+        wanting = sum(consumer.wants for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
         moved = False
         for _ in range(len(queue.consumers)):

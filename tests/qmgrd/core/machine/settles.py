@@ -123,7 +123,7 @@ class Settles(Actor):
 def _how(action: int, client: str, delay_ms: int, words: tuple[str, str]) -> How:
     """Return how a message comes back that its consumer settles so."""
     if action == m.UNREAD:
-        return How(client, is_delivered=False, is_failed=False, delay_ms=0)
+        return How(client, is_delivered=False, is_failed=False, delay_ms=max(delay_ms, 0))
     how = How(client, delay_ms=delay_ms, reason=words[0], text=words[1])
     if action == m.REJECT:
         return how._replace(is_rejected=True, code=ErrorCode.MESSAGE_REJECTED)
