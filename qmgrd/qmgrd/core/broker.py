@@ -264,8 +264,8 @@ class Broker:
         """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
         context = self.context
         turn_rows = context.turn_rows
-        self.sweep.run()  # What comes ready with this turn, a get whose wait ends is to have.
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
+        self.sweep.run()
         self.settlements.return_leases()
         self.jobs.run()
         for link in self.catalogue.links.values():

@@ -13,7 +13,7 @@ from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.message import Lease, Message, Note, Unit, Waiter, Wish
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
-LOOK_AGAIN_MS = 1_000  # at what has expired, and is leased
+LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # at what has expired, and is leased
 STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
 ATTEMPTS_MAX = 10
 RETRIES_MAX = 3
@@ -182,6 +182,8 @@ class Model:
             self._look_anew(message)
 
     def _end_of(self, bounds: dict[str, Any], message: Message, how: How) -> int:
+        if message.is_expired(self.now_ms):
+            return 0  # It just expires, once it is back.
         if how.is_rejected:
             return ErrorCode.MESSAGE_REJECTED
         threshold, limit = bounds["backout_threshold"], bounds["delivery_limit"]
@@ -221,6 +223,9 @@ class Model:
         for target in ways:
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue
+            there = [x for x in self.messages if (x.queue, x.uid) == (target, message.uid)]
+            if there and (there[0].note or {}).get("queue") != message.queue:
+                continue  # Another queue's copy, which is work of its own.
             self.make_room(target, 1)
             if any(x.uid == message.uid for x in self._held(target)):
                 continue
@@ -242,8 +247,9 @@ class Model:
             "manager": self.name, "us": self.wall_us, "failed": message.failed + how.is_failed,
             "delivered": message.delivered + how.is_delivered,
         }  # fmt: skip
-        note.pop("left_ms", None)
-        if message.expires_ms and code != ErrorCode.MESSAGE_EXPIRED:
+        if code == ErrorCode.MESSAGE_EXPIRED:
+            note.pop("left_ms", None)
+        elif message.expires_ms:  # Else what it had left when it died the first time.
             note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
         self.messages.remove(message)
         self.messages.append(
@@ -341,7 +347,9 @@ class Model:
                 message.ready_ms = 0, 0
                 self._look_anew(message)
         elif message.lease is not None:
-            message.look_ms = (self.now_ms + LOOK_AGAIN_MS,) * 2
+            held_ms = self.now_ms - message.expires_ms
+            wait_ms = min(max(held_ms, LOOK_AGAIN_MS), LOOK_AGAIN_MAX_MS)
+            message.look_ms = (self.now_ms + wait_ms,) * 2
         elif self.bounds[message.queue]["expiry_action"] == "discard":
             self.messages.remove(message)
         elif not self.bury(message, ErrorCode.MESSAGE_EXPIRED, How("", False, False)):

@@ -63,7 +63,8 @@ class Operators(Actor):
     @rule(seat=SEAT_NUMBERS, queue=st.sampled_from([*ALL_QUEUES, ARCHIVE]), where=WHERES)
     def purge(self, seat: int, queue: str, where: str) -> None:
         model, wanted = self.bench.begin(), Selection(where)
-        gone = [x for x in model.on(queue) if x.lease is None]
+        there = [*model.on(queue), *model.on(queue, delayed=True)]
+        gone = [x for x in there if x.lease is None]
         if where:
             gone = [x for x in gone if not x.is_expired(model.now_ms) and wanted.wants(x)]
         model.messages = [x for x in model.messages if x not in gone]
