@@ -29,9 +29,11 @@ class Puts(Actor):
         refused: list[list[int]] = []
         stamped: list[Message] = []
         inhibited = model.bounds[queue]["put_inhibit"]
-        if not inhibited:
-            model.make_room(queue, len(wishes))
+        most = model.bounds[queue]["depth_max"]
         for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
+            index = seq_id - first_id
+            if not inhibited and index % most == 0:  # The later may push out the earlier.
+                model.make_room(queue, min(most, len(wishes) - index))
             code = ErrorCode.PUT_INHIBITED if inhibited else 0
             if code := code or model.refusal(queue, wish, len(data)):
                 refused.append([seq_id, int(code)])
