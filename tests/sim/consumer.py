@@ -21,6 +21,9 @@ RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 def check_settled(lab: Lab, where: str, queue: str, queue_id: int, arrival: int) -> None:
     """Take note of an ack that was answered well: its message must be gone for good."""
     view = lab.watch.views[where]
+    held = view.held.get((queue_id, arrival))
+    if held is not None and held.put.traits.volatile and lab.is_lost(where, queue_id, arrival):
+        return  # Gone with a restart before that, though its rows are not swept yet.
     gone = (queue_id, arrival) not in view.held or (where, queue) in lab.ledger.purges
     require(gone, "settled_is_durable", f"{queue}:{arrival} at {where}")
     lab.ledger.settled.add((where, queue_id, arrival))

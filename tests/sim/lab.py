@@ -46,6 +46,11 @@ class Lab:
         """Return what the machine of *node* takes for the time."""
         return max(WALL_START_US + self.now_ms * 1_000 + node.wall_shift_us, 1)
 
+    def is_lost(self, where: str, queue_id: int, arrival: int) -> bool:
+        """Return whether what is not persistent, and arrived so early, is gone with a restart."""
+        queue = self.nodes[where].turns.broker.catalogue.by_id.get(queue_id)
+        return queue is None or arrival < queue.origins.born
+
     def note(self, who: str, what: str) -> None:
         """Add an event to the trace."""
         self.trace.append((self.now_ms, who, what))
