@@ -45,7 +45,7 @@ def test_other_options_are_given_shown_by_section_and_taken_back(qm: Qmctl, queu
 
 def test_system_queue_is_not_deleted_and_its_prefix_is_reserved(qm: Qmctl) -> None:
     assert qm("queue", "show", "SYSTEM.EVENTS").code == 0
-    ended = qm("queue", "delete", "SYSTEM.EVENTS")
+    ended = qm("queue", "delete", "SYSTEM.EVENTS", "--purge", "--yes")
     assert (ended.code, "QUEUE_IS_SYSTEM" in ended.err) == (6, True)
     ended = qm("queue", "create", "SYSTEM.MINE")
     assert (ended.code, "are reserved" in ended.err) == (2, True)
