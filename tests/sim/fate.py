@@ -78,12 +78,12 @@ def of_moved(
 ) -> str:
     """Return what became of a message that went to another queue of its queue manager."""
     name, to = view.queues[source[0]][0], view.queues[target[0]][0]
-    if to not in DEAD:
-        home = held.put.home == (node.name, to) and name in DEAD
-        require(home, "dead_letters_have_a_cause", f"{fact} went to {to}")
-        return "moved"
     note = notes.read(node.store, *target)
     code = note.get("code", 0)
+    if to not in DEAD or not code:  # A dead letter of a backout queue goes back there.
+        home = ledger.died_on.get((node.name, *source)) == to and name in DEAD
+        require(home, "dead_letters_have_a_cause", f"{fact} went to {to}")
+        return "moved"
     fact = f"{fact} went to {to}: {note}"
     known = note.get("queue") == name and note.get("manager") == node.name
     require(known, "dead_letters_have_a_cause", fact)
@@ -92,6 +92,7 @@ def of_moved(
     if code not in _FAILURES:
         wanted = DEAD_LETTERS
     require(to in (wanted, DEAD_LETTERS), "dead_letters_have_a_cause", fact)
+    ledger.died_on[node.name, *target] = name
     handed = view.handed.get(source)
     if code in (ErrorCode.MESSAGE_EXPIRED, ErrorCode.QUEUE_FULL) and handed is not None:
         free = is_over(ledger, node, view, source, handed)

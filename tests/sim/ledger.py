@@ -128,6 +128,7 @@ class Ledger:
     unread: set[tuple[str, int, int, int]] = field(default_factory=set)  # given back unseen
     # By handle the leases that were released on their own connection, and answered.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
+    died_on: dict[tuple[str, int, int], str] = field(default_factory=dict)  # dead letters: queue
     settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
     purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
     pushing: set[tuple[str, str]] = field(default_factory=set)  # where a put may push another out

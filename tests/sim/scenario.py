@@ -120,7 +120,7 @@ def attributes(random: Random) -> dict[str, Any]:
     """Return what a queue is held to where its messages may fail, expire or be pushed out."""
     found: dict[str, Any] = {
         "backout_threshold": random.choice([0, 1, 3]),
-        "delivery_limit": random.choice([0, 0, 3]),
+        "delivery_limit": random.choice([0, 2, 3]),
         "retry_initial_ms": random.choice([0, 100, 2_000]),
         "retry_max_ms": 30_000,
         "retry_jitter_percent": random.choice([0, 10, 100]),
@@ -146,7 +146,7 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
         steps_max=random.choice([2, 6]),
         batch_max=random.choice([1, 5]),
         backout=random.choice([0.1, 0.4]),
-        wrong=random.choice([0, 0, 0.1]),
+        wrong=random.choice([0, 0.1, 0.3]),
         idle=random.choice([0, 0.3, 0.8]),
     )  # fmt: skip
 
@@ -164,6 +164,6 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         release=random.choice([0, 0.2, 0.5]),
         twice=random.choice([0, 0.2]),
         drop=random.choice([0, 0, 0.1]),
-        renew=random.choice([0, 0.3]),
+        renew=random.choice([0, 0.3, 0.5]),
         delay=random.choice([0, 0.3]),
     )

@@ -225,6 +225,11 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
     assert_caught({"credit_is_respected"})
 
 
+def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(streams.Streams, "_fence", lambda self, identity, session, code: None)
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"})
+
+
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_redial", lambda self: self._enter(LinkState.WAITING))
     assert_caught({"drains_in_time"})
