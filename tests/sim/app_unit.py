@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tests.sim.app import App
 
 STEPS_MAX = 4
-_REFUSALS = {"UNIT_BACKED_OUT", "UNIT_INCOMPLETE", "UNIT_UNKNOWN", "STORE_FULL"}
+_REFUSALS = {
+    "UNIT_BACKED_OUT", "UNIT_INCOMPLETE", "UNIT_UNKNOWN", "STORE_FULL", "PRODUCERS_EXHAUSTED",
+}  # fmt: skip
 
 
 class AppUnits:

@@ -173,6 +173,7 @@ class Durable:
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
             require(known, "dead_letters_have_a_cause", fact)
             put.wandered = True  # Pushed out or expired in the turn in which it was put.
+            self.ledger.died_on[node.name, *handle] = put.home[1]
             self.happened["dead letters"] += 1
             return
         require(put.home == (node.name, name), "delivered_was_accepted", fact)
@@ -221,6 +222,7 @@ class Durable:
             held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
             self.happened["failures"] += raised
             self.happened["retries"] += held.is_delayed
+            held.is_stuck = fate.is_dead_letter(view, held.trailer)
         held.failed, held.delivered = entry.failed, entry.delivered
         if not held.is_delayed and (was_delayed or came_back):
             held.outcome = node.outcomes
@@ -241,15 +243,14 @@ class Durable:
             put.fate = "rotten"  # Perhaps set aside.
             return
         how = fate.of_removed(self.ledger, node, view, handle, held, fact)
-        if how != "consumed":
+        if how not in ("consumed", "committed"):
             put.fate = how
             self.happened[how] += 1
             return
         put.consumed += 1
-        handed = view.handed.get(handle)
-        unit = handed and self.ledger.of_units.get((node.name, *handle, handed.lease))
-        if unit:
-            self._touched[unit] = None
+        if how == "committed":
+            lease = view.handed[handle].lease
+            self._touched[self.ledger.of_units[node.name, *handle, lease]] = None
 
     def _left_for_peer(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
         name = view.queues[handle[0]][0]

@@ -1,6 +1,7 @@
 """Why a message left its queue: each way has a cause, and those without one are faults.
 
-acknowledged, or got by a unit of work that was committed       consumed
+acknowledged                                                    consumed
+got by a unit of work that was committed                        committed
 became a dead letter, or went back from there                   moved
 its time is over; pushed out where puts do that; purged;        gone
 not persistent, and there was a restart
@@ -23,14 +24,22 @@ _FAILURES = (
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
     """Return whether a lease has ended in a way that anybody could see."""
+    if _holder_is_gone(node, view, handed):
+        return True
+    if handed.unit is not None:
+        return handed.unit.ending
+    over = handed.deadline_ms <= node.now().ms
+    return over or (node.name, *handle, handed.lease) in ledger.releases
+
+
+def _holder_is_gone(node: Node, view: View, handed: Handed) -> bool:
+    """Return whether the connection that held a lease is gone, or its unit is too old."""
     port = node.ports.get(handed.connection)
     if handed.life != view.life or port is None or port.peer.goaway is not None:
         return True
-    now_ms = node.now().ms
-    if handed.unit is not None:
-        too_old_ms = handed.unit.begun_ms + node.config.unit.age_max_ms
-        return handed.unit.ending or now_ms >= too_old_ms
-    return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
+    if handed.unit is None:
+        return False
+    return node.now().ms >= handed.unit.begun_ms + node.config.unit.age_max_ms
 
 
 def of_removed(
@@ -44,23 +53,24 @@ def of_removed(
     if view.is_lost(held):
         return "lost"
     leases = ledger.acks.get((node.name, *handle), set())
-    if handed is not None:
-        unit = ledger.of_units.get((node.name, *handle, handed.lease))
-        if handed.lease in leases or (unit is not None and unit.committing):
-            return "consumed"
+    if handed is not None and handed.lease in leases:
+        return "consumed"
+    by_unit = _is_of_commit(ledger, node, handle, handed)
+    if by_unit and handed is not None and not _holder_is_gone(node, view, handed):
+        return "committed"
     free = handed is None or is_over(ledger, node, view, handle, handed)
     if leases and free:
         return "consumed"
-    if held.put.uid is not None and _is_dead_letter(view, held.trailer):
+    if held.put.uid is not None and is_dead_letter(view, held.trailer):
         return "merged"  # The same message, put twice, is a dead letter once.
-    if view.is_expired(held, view.now_ms):
+    cause = _cause_to_go(view, handle, held)
+    if by_unit and not cause:  # It came just before its connection was lost.
+        return "committed"
+    if cause:
         require(free, "leased_is_left_alone", fact)
-        discards = view.attribute(handle[0], "expiry_action", "discard") == "discard"
-        require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
-        return "expired"
-    if view.attribute(handle[0], "overflow", "refuse") == "discard-oldest":
-        require(free, "leased_is_left_alone", fact)
-        return "pushed out"
+        return cause
+    expired = view.is_expired(held, view.now_ms)
+    require(not expired, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
     expiry = held.expires_ms or held.put.traits.expiry_ms
     require(not expiry, "expired_when_its_time_is_over", f"{fact}, {view.now_ms} of {expiry}")
     require(not leases, "settled_by_its_holder", fact)
@@ -68,7 +78,25 @@ def of_removed(
     return ""
 
 
-def _is_dead_letter(view: View, trailer: bytes) -> bool:
+def _is_of_commit(ledger: Ledger, node: Node, handle: Handle, handed: Handed | None) -> bool:
+    """Return whether a unit got a message whose commit was sent."""
+    unit = handed and ledger.of_units.get((node.name, *handle, handed.lease))
+    return bool(unit and unit.committing)
+
+
+def _cause_to_go(view: View, handle: Handle, held: Held) -> str:
+    """Return why a message may leave unseen: its time is over, or a put needs its room."""
+
+    def attribute(name: str, default: str) -> str:
+        return str(view.attribute(handle[0], name, default))
+
+    if view.is_expired(held, view.now_ms) and attribute("expiry_action", "discard") == "discard":
+        return "expired"
+    return "pushed out" if attribute("overflow", "refuse") == "discard-oldest" else ""
+
+
+def is_dead_letter(view: View, trailer: bytes) -> bool:
+    """Return whether a message of that UID is a dead letter."""
     ids = [number for number, (name, _) in view.queues.items() if name in DEAD]
     return any((number, "", trailer) in view.uids for number in ids)
 

@@ -24,6 +24,7 @@ class Held:
     outcome: int  # after which it could be had
     delivered: int = 0
     failed: int = 0
+    is_stuck: bool = False  # a dead letter without a place: that of its UID came elsewhere from
 
 
 @dataclass(slots=True)

@@ -153,7 +153,7 @@ class Watch(Durable):
         told = len(self.ledger.failures.get((node.name, *handle), ()))
         require(failed == held.failed >= told, "failures_are_counted", f"{fact}: {failed}, {told}")
         threshold = view.attribute(handle[0], "backout_threshold", 0)
-        respected = not threshold or held.failed < threshold
+        respected = not threshold or held.failed < threshold or held.is_stuck
         require(respected, "threshold_is_respected", f"{fact}: failed {failed} times")
 
     def _first_time(self, view: View, held: Held, delivered: int, state: int, fact: str) -> None:
