@@ -27,6 +27,7 @@ from qmgr_protocol.messages import (
 from qmgr_protocol.record import (
     CONTENT_TYPE,
     FLAG_NOT_PERSISTENT,
+    FLAG_PRIORITY_OF_QUEUE,
     FLAG_REPORT_EXPIRY,
     HEADERS,
     REPLY_TO,
@@ -64,7 +65,7 @@ class Message(NamedTuple):
 
     body: bytes
     uid: Uid | None
-    priority: int
+    priority: int  # by which it has its turn: its own, or that of its queue
     correlation_id: bytes
     envelope: dict[str, Any]
     queue: str
@@ -157,8 +158,10 @@ def decode(
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
     group = None if fields.group is None else Group(*fields.group)
+    if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
+        priority = fields.priority  # What waits for its link gets its queue's at the peer.
     return Message(
-        fields.body, fields.uid, fields.priority, fields.correlation_id, fields.envelope, queue,
+        fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,
         fields.flags, fields.delay_ms, group, left_ms, note,
     )  # fmt: skip
