@@ -5,7 +5,7 @@ What operators say has its home in admin_messages.py, and can be had from here.
 # ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
 
 import struct
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.admin_messages import *  # noqa: F403
 
@@ -32,7 +32,6 @@ WAIT_MAX_MS = 7 * 24 * 3_600_000
 LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
-Role: TypeAlias = Literal["client", "queue-manager"]
 Binary: TypeAlias = bytes  # beside a field of that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
 
