@@ -27,6 +27,7 @@ from qmgr_protocol.messages import (
 from qmgr_protocol.record import (
     CONTENT_TYPE,
     FLAG_NOT_PERSISTENT,
+    FLAG_PRIORITY_OF_QUEUE,
     FLAG_REPORT_EXPIRY,
     HEADERS,
     REPLY_TO,
@@ -156,9 +157,11 @@ def decode(
         fields = records.decode(record)
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
+    if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
+        priority = fields.priority  # What waits for a link has no queue yet that says one.
     group = None if fields.group is None else Group(*fields.group)
     return Message(
-        fields.body, fields.uid, fields.priority, fields.correlation_id, fields.envelope, queue,
+        fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,
         fields.flags, fields.delay_ms, group, left_ms, note,
     )  # fmt: skip

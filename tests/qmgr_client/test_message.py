@@ -15,8 +15,8 @@ from qmgr_protocol.record import Uid
 from tests.qmgr_client.scripted import delivery
 
 
-def item(record: bytes, state: int = 0) -> bytes:
-    return m.DELIVERY.pack(4, 9, 77, 2, 1, state, 1_700_000_000_123_456) + record
+def item(record: bytes, state: int = 0, priority: int = 4) -> bytes:
+    return m.DELIVERY.pack(priority, 9, 77, 2, 1, state, 1_700_000_000_123_456) + record
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.binary()
@@ -46,6 +46,16 @@ def test_what_is_put_comes_out(
     assert (got.body, got.uid, got.priority) == (body, uid, priority)
     assert (got.correlation_id, got.headers) == (correlation_id, headers)
     assert (got.reply_to, got.content_type) == (reply_to, content_type)
+
+
+@pytest.mark.parametrize(
+    ("queue", "priority", "found"), [("Q", None, 7), ("Q", 2, 2), ("@NYC", None, 4), ("@NYC", 2, 2)]
+)
+def test_priority_is_that_of_the_queue_where_the_message_says_none(
+    queue: str, priority: int | None, found: int
+) -> None:
+    record = encode(Outgoing(b"x", priority=priority))
+    assert decode(item(record, priority=7), queue, 3).priority == found
 
 
 def test_delivery_tells_its_history() -> None:
