@@ -71,4 +71,6 @@ def is_selected(
     priority, arrival = keys.place(key)
     extra = notes.facts_of(notes.read(tx, queue.id, arrival)) if entry.noted else {}
     facts = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    if queue.is_transmission:
+        facts.priority = facts.head().priority  # Where it lies they are in the order of ids.
     return selector.matches(facts.value_of)
