@@ -9,9 +9,10 @@ import typer
 
 from qmgr_tools import completion, dlq_text, output, progress, selecting
 from qmgr_tools.command import Call, command
-from qmgr_tools.dlq import DEAD_LETTERS, SELECTORS, Queue
+from qmgr_tools.dlq import SELECTORS, Queue
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
+from qmgrd.core.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message
