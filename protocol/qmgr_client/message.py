@@ -65,7 +65,7 @@ class Message(NamedTuple):
 
     body: bytes
     uid: Uid | None
-    priority: int
+    priority: int  # by which it has its turn: 0 to 9, 9 first
     correlation_id: bytes
     envelope: dict[str, Any]
     queue: str
