@@ -65,7 +65,7 @@ class Message(NamedTuple):
 
     body: bytes
     uid: Uid | None
-    priority: int  # by which it has its turn: 0 to 9, 9 first
+    priority: int  # by which it has its turn: its own, or that of its queue
     correlation_id: bytes
     envelope: dict[str, Any]
     queue: str
@@ -157,9 +157,9 @@ def decode(
         fields = records.decode(record)
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
-    if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
-        priority = fields.priority  # What waits for a link has no queue yet that says one.
     group = None if fields.group is None else Group(*fields.group)
+    if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
+        priority = fields.priority  # What waits for its link gets its queue's at the peer.
     return Message(
         fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,

@@ -15,8 +15,17 @@ from qmgr_protocol.record import Uid
 from tests.qmgr_client.scripted import delivery
 
 
-def item(record: bytes, state: int = 0, priority: int = 4) -> bytes:
-    return m.DELIVERY.pack(priority, 9, 77, 2, 1, state, 1_700_000_000_123_456) + record
+def item(record: bytes, state: int = 0) -> bytes:
+    return m.DELIVERY.pack(4, 9, 77, 2, 1, state, 1_700_000_000_123_456) + record
+
+
+def test_priority_is_that_of_the_queue_where_the_put_leaves_it_to_that() -> None:
+    record = item(encode(Outgoing(b"x")))
+    high = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + record[m.DELIVERY_BYTES :]
+    assert decode(high, "Q", 3).priority == 9
+    assert decode(high, "@NYC", 3).priority == records.PRIORITY_DEFAULT
+    own = m.DELIVERY.pack(9, 9, 77, 2, 1, 0, 0) + encode(Outgoing(b"x", priority=2))
+    assert decode(own, "Q", 3).priority == 2
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.binary()
@@ -46,16 +55,6 @@ def test_what_is_put_comes_out(
     assert (got.body, got.uid, got.priority) == (body, uid, priority)
     assert (got.correlation_id, got.headers) == (correlation_id, headers)
     assert (got.reply_to, got.content_type) == (reply_to, content_type)
-
-
-@pytest.mark.parametrize(
-    ("queue", "priority", "found"), [("Q", None, 7), ("Q", 2, 2), ("@NYC", None, 4), ("@NYC", 2, 2)]
-)
-def test_priority_is_that_of_the_queue_where_the_message_says_none(
-    queue: str, priority: int | None, found: int
-) -> None:
-    record = encode(Outgoing(b"x", priority=priority))
-    assert decode(item(record, priority=7), queue, 3).priority == found
 
 
 def test_delivery_tells_its_history() -> None:

@@ -72,6 +72,9 @@ class AppUnits:
         self._steps -= 1
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
+            _, arrival, lease = m.HANDLE.unpack(message.handle)
+            view = app.lab.watch.views[app.where]
+            view.offer((message.queue_id, arrival), lease, unit)
             self.waits[app.core.settle(message, m.ACK, unit=own)] = ("get", message)
             return
         queue = random.choice(app.producing.queues)
@@ -89,10 +92,7 @@ class AppUnits:
         elif type(message) is m.UnitCommit:
             unit = self.by_number[message.unit]
             unit.ending = unit.committing = True
-            ledger = self.app.lab.ledger
-            ledger.by_stream[producer_id, message.seq_id] = unit
-            for (queue_id, arrival), lease in unit.gets.items():
-                ledger.of_units[unit.where, queue_id, arrival, lease] = unit
+            self.app.lab.ledger.commits(unit, producer_id, message.seq_id)
 
     def takes(self, event: Any) -> bool:
         """Take an event that is the result of a step; return whether it is one."""
@@ -145,7 +145,7 @@ class AppUnits:
             return
         ledger.answered(unit, "acked")
         for put in unit.puts:
-            if not put.entered and put.traits.expiry_ms:
+            if not put.entered and put.lives_ms:
                 put.strayed = "expired"  # In the turn of the commit: nobody saw it.
             ledger.answered(put, "acked")
         happened["units committed"] += 1

@@ -89,8 +89,13 @@ class Durable:
         left = {view.held[handle].put.serial: handle for handle in before if handle not in after}
         arrived = [(handle, *found) for handle, found in after.items() if handle not in before]
         sources: dict[Handle, tuple[Handle, Held]] = {}
+        view.passing = {
+            (handle[0], view.held[handle].target, view.held[handle].trailer) for handle in before
+        }
         for handle, _, (_, value) in arrived:
-            put = self.ledger.of(entries.record(node.store, entries.decode(value)), node.name)
+            entry = entries.decode(value)
+            view.passing.add((handle[0], entry.target, entries.uid_trailer(entry)))
+            put = self.ledger.of(entries.record(node.store, entry), node.name)
             if put.serial in left:
                 source = left.pop(put.serial)
                 sources[handle] = source, self._take_off(view, source)
@@ -222,7 +227,8 @@ class Durable:
             held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
             self.happened["failures"] += raised
             self.happened["retries"] += held.is_delayed
-            held.is_stuck = fate.is_dead_letter(view, held.trailer)
+            if raised:
+                held.is_stuck = view.met(held.trailer, *fate.DEAD)
         held.failed, held.delivered = entry.failed, entry.delivered
         if not held.is_delayed and (was_delayed or came_back):
             held.outcome = node.outcomes
@@ -243,14 +249,14 @@ class Durable:
             put.fate = "rotten"  # Perhaps set aside.
             return
         how = fate.of_removed(self.ledger, node, view, handle, held, fact)
+        if how == "committed":
+            lease = view.handed[handle].lease
+            self._touched[self.ledger.of_units[node.name, *handle, lease]] = None
         if how not in ("consumed", "committed"):
             put.fate = how
             self.happened[how] += 1
             return
         put.consumed += 1
-        if how == "committed":
-            lease = view.handed[handle].lease
-            self._touched[self.ledger.of_units[node.name, *handle, lease]] = None
 
     def _left_for_peer(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
         name = view.queues[handle[0]][0]
@@ -274,9 +280,10 @@ class Durable:
     def _committed(self, unit: Unit, view: View) -> None:
         """Judge a transaction that did something of a unit: it did all, for the first time."""
         fact = described(unit)
-        require(unit.committing and not unit.entered, "unit_is_all_or_nothing", fact)
+        first = unit.committing and not unit.entered and view.is_committed(unit)
+        require(first, "unit_is_all_or_nothing", fact)
         for put in unit.puts:
-            if not put.entered and put.traits.expiry_ms and self._may_expire(put):
+            if not put.entered and put.lives_ms and self._may_expire(put):
                 put.entered, put.strayed = True, "expired"  # In the turn of the commit.
         missing = [put.serial for put in unit.puts if not self.ledger.entered(put)]
         kept = (
@@ -290,7 +297,7 @@ class Durable:
 
     def _may_expire(self, put: Put) -> bool:
         """Return whether the time of *put* may be over, though it was shorter on its queue."""
-        due_ms = put.made_ms + put.traits.expiry_ms
+        due_ms = put.made_ms + put.lives_ms
         return not self.clocks_are_true or self.world_ms >= due_ms
 
     def stopped(self, node: Node, *, clean: bool) -> None:

@@ -24,22 +24,20 @@ _FAILURES = (
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
     """Return whether a lease has ended in a way that anybody could see."""
-    if _holder_is_gone(node, view, handed):
+    if handed.life != view.life or _is_gone(node, handed):
+        return True
+    now_ms, unit = node.now().ms, handed.unit or handed.offered
+    if unit is not None and now_ms >= unit.begun_ms + node.config.unit.age_max_ms:
         return True
     if handed.unit is not None:
         return handed.unit.ending
-    over = handed.deadline_ms <= node.now().ms
-    return over or (node.name, *handle, handed.lease) in ledger.releases
+    return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
 
 
-def _holder_is_gone(node: Node, view: View, handed: Handed) -> bool:
-    """Return whether the connection that held a lease is gone, or its unit is too old."""
+def _is_gone(node: Node, handed: Handed) -> bool:
+    """Return whether the connection that a message went over is gone, or going."""
     port = node.ports.get(handed.connection)
-    if handed.life != view.life or port is None or port.peer.goaway is not None:
-        return True
-    if handed.unit is None:
-        return False
-    return node.now().ms >= handed.unit.begun_ms + node.config.unit.age_max_ms
+    return node.is_stopping or port is None or port.peer.goaway is not None
 
 
 def of_removed(
@@ -52,25 +50,25 @@ def of_removed(
         return "purged"
     if view.is_lost(held):
         return "lost"
+    unit = handed and ledger.of_units.get((node.name, *handle, handed.lease))
+    if unit and view.is_committed(unit):
+        return "committed"
     leases = ledger.acks.get((node.name, *handle), set())
     if handed is not None and handed.lease in leases:
         return "consumed"
-    by_unit = _is_of_commit(ledger, node, handle, handed)
-    if by_unit and handed is not None and not _holder_is_gone(node, view, handed):
-        return "committed"
     free = handed is None or is_over(ledger, node, view, handle, handed)
     if leases and free:
         return "consumed"
-    if held.put.uid is not None and is_dead_letter(view, held.trailer):
-        return "merged"  # The same message, put twice, is a dead letter once.
-    cause = _cause_to_go(view, handle, held)
-    if by_unit and not cause:  # It came just before its connection was lost.
-        return "committed"
-    if cause:
+    if held.put.uid is not None and _is_elsewhere(ledger, node, view, handle, held):
+        return "merged"  # The same message, put twice, is once a dead letter, and once at home.
+    if view.is_expired(held, view.now_ms):
         require(free, "leased_is_left_alone", fact)
-        return cause
-    expired = view.is_expired(held, view.now_ms)
-    require(not expired, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
+        discards = view.attribute(handle[0], "expiry_action", "discard") == "discard"
+        require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
+        return "expired"
+    if view.attribute(handle[0], "overflow", "refuse") == "discard-oldest":
+        require(free, "leased_is_left_alone", fact)
+        return "pushed out"
     expiry = held.expires_ms or held.put.traits.expiry_ms
     require(not expiry, "expired_when_its_time_is_over", f"{fact}, {view.now_ms} of {expiry}")
     require(not leases, "settled_by_its_holder", fact)
@@ -78,27 +76,10 @@ def of_removed(
     return ""
 
 
-def _is_of_commit(ledger: Ledger, node: Node, handle: Handle, handed: Handed | None) -> bool:
-    """Return whether a unit got a message whose commit was sent."""
-    unit = handed and ledger.of_units.get((node.name, *handle, handed.lease))
-    return bool(unit and unit.committing)
-
-
-def _cause_to_go(view: View, handle: Handle, held: Held) -> str:
-    """Return why a message may leave unseen: its time is over, or a put needs its room."""
-
-    def attribute(name: str, default: str) -> str:
-        return str(view.attribute(handle[0], name, default))
-
-    if view.is_expired(held, view.now_ms) and attribute("expiry_action", "discard") == "discard":
-        return "expired"
-    return "pushed out" if attribute("overflow", "refuse") == "discard-oldest" else ""
-
-
-def is_dead_letter(view: View, trailer: bytes) -> bool:
-    """Return whether a message of that UID is a dead letter."""
-    ids = [number for number, (name, _) in view.queues.items() if name in DEAD]
-    return any((number, "", trailer) in view.uids for number in ids)
+def _is_elsewhere(ledger: Ledger, node: Node, view: View, handle: Handle, held: Held) -> bool:
+    home = ledger.died_on.get((node.name, *handle), "")
+    own = view.queues[handle[0]][0]
+    return view.met(held.trailer, *{home, *DEAD} - {own})
 
 
 def of_moved(
@@ -173,7 +154,6 @@ def wait_ms(
     asked = ledger.releases.get((node.name, *handle, handed.lease), -1)
     if asked < 0:
         return queued
-    port = node.ports.get(handed.connection)
-    if not failed and (port is None or port.peer.goaway is not None):
+    if not failed and _is_gone(node, handed):
         return 0  # Perhaps its connection was lost before the release came.
     return min(asked, queued) if failed and queued < asked else asked

@@ -65,6 +65,7 @@ class Put:
     record: bytes
     made_ms: int  # the world's time
     unit: "Unit | None" = None
+    lives_ms: int = 0  # where it is put, as it or its queue has it; 0 = without end
     answer: str = ""  # nothing yet, "acked", or the code of the refusal
     entered: bool = False  # it was durable where it was put
     homes: int = 0  # how often it became durable on its last queue
@@ -110,6 +111,7 @@ class Unit:
     ending: bool = False  # commit or backout was sent, or its connection is gone
     committing: bool = False  # its commit was sent as it is
     entered: bool = False  # its commit was durable
+    commit: tuple[bytes, int] = (b"", 0)  # the producer and the id under which it was sent
     answer: str = ""  # nothing yet, "acked", or how it was refused
 
 
@@ -132,6 +134,7 @@ class Ledger:
     settled: set[tuple[str, int, int]] = field(default_factory=set)  # acks that were answered well
     purges: set[tuple[str, str]] = field(default_factory=set)  # queues that were purged
     pushing: set[tuple[str, str]] = field(default_factory=set)  # where a put may push another out
+    caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)  # how long a queue keeps
     # The consumers and gets that select, by queue manager, connection and request.
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
     rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
@@ -150,7 +153,10 @@ class Ledger:
             body, traits.priority, traits.correlation_id, envelope, traits.uid, None,
             traits.expiry_ms, flags, traits.delay_ms,
         ))  # fmt: skip
-        put = Put(serial, producer, where, queue, traits, record, now_ms, unit)
+        lives = [x for x in (traits.expiry_ms, self.caps_ms.get((where, queue), 0)) if x]
+        put = Put(
+            serial, producer, where, queue, traits, record, now_ms, unit, min(lives, default=0)
+        )
         self.puts.append(put)
         return put
 
@@ -198,6 +204,13 @@ class Ledger:
         elif action == UNREAD:
             self.unread.add(key)
 
+    def commits(self, unit: Unit, producer_id: bytes, seq_id: int) -> None:
+        """Take note that the commit of *unit* is sent."""
+        unit.commit = (producer_id, seq_id)
+        self.by_stream[producer_id, seq_id] = unit
+        for (queue_id, arrival), lease in unit.gets.items():
+            self.of_units[unit.where, queue_id, arrival, lease] = unit
+
     def answered(self, put: Put | Unit, answer: str) -> None:
         """Take note of the answer to a put or a commit; it may come again, but never differ."""
         same = put.answer in ("", answer)
@@ -215,9 +228,10 @@ class Ledger:
         if put.entered:
             return True
         if isinstance(put, Unit):
-            own = all(self.entered(one) or one.traits.expiry_ms for one in put.puts)
-            return own and (not put.gets or (put.where, put.source) in self.purges)
-        may_expire = put.unit is not None and put.unit.committing and put.traits.expiry_ms
+            own = all(self.entered(one) or one.lives_ms for one in put.puts)
+            purged = (put.where, put.source) in self.purges
+            return own and (not put.gets or purged)
+        may_expire = put.unit is not None and put.unit.committing and put.lives_ms
         return bool(may_expire) or self.forgets(put.home)
 
     def may_hide_ids(self, where: str) -> bool:

@@ -104,6 +104,7 @@ class Node:
         self.turns_type = turns_type
         self.up = False
         self.ports: dict[int, PeerPort] = {}
+        self.is_stopping = False  # it ends what its peers hold
         self.connections = 0
         self.wall_shift_us = 0  # what people did to this machine's clock
         self.outcomes = 0
@@ -242,6 +243,7 @@ class Node:
             self.turn()
         if not self.up:
             return  # It crashed while it was finishing.
+        self.is_stopping = True
         try:
             outcomes = self.turns.stop(self.now())
         except Crash:
@@ -257,6 +259,7 @@ class Node:
         for port in list(self.ports.values()):
             if port.wire is not None:
                 port.wire.vanish(port, random, silently=silently)
+        self.is_stopping = False
         self.ports.clear()
         self._kept_out.clear()
         self.lab.dials = [dial for dial in self.lab.dials if dial[0] is not self]

@@ -56,6 +56,7 @@ def define(world: "World") -> None:
         for queue, attributes in queues(world, name).items():
             if queue in ("LOCAL", "WORK"):
                 attributes = scenario.attributes(world.random)
+                world.ledger.caps_ms[name, queue] = attributes["expiry_max_ms"]
             _create(world, name, queue, attributes)
         _create(world, name, BACKOUT, {})
         make_link(world, name)

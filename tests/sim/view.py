@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.window import ids_of
+from qmgrd.core import keys
 from tests.sim.ledger import Put, Unit
 
 Handle = tuple[int, int]  # queue id and arrival
@@ -36,6 +39,7 @@ class Handed:
     deadline_ms: int  # store clock
     life: int  # of the process: leases die with it
     unit: Unit | None = None  # that took it in: then there is no deadline
+    offered: Unit | None = None  # that was asked to: its client may not know yet that it did
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class View:
     altered: set[str] = field(default_factory=set)  # queues, in the last transaction
     held: dict[Handle, Held] = field(default_factory=dict)
     uids: set[tuple[int, str, bytes]] = field(default_factory=set)  # on a queue now
+    passing: set[tuple[int, str, bytes]] = field(default_factory=set)  # moving just now
     ever: set[tuple[str, bytes]] = field(default_factory=set)  # on a queue of that name, ever
     rows: dict[bytes, bytes] = field(default_factory=dict)  # windows, as last made durable
     told: dict[bytes, int] = field(default_factory=dict)  # stream: highest commit id that left
@@ -62,6 +67,28 @@ class View:
     def now_ms(self) -> int:
         """The store clock of the last transaction."""
         return self.clock[0]
+
+    def met(self, trailer: bytes, *names: str) -> bool:
+        """Return whether a message of that UID is on one of *names*, or was until just now."""
+        numbers = [number for number, (name, _) in self.queues.items() if name in names]
+        found = {(number, "", trailer) for number in numbers}
+        return not found.isdisjoint(self.uids) or not found.isdisjoint(self.passing)
+
+    def is_committed(self, unit: Unit) -> bool:
+        """Return whether the window of its producer has the commit of *unit*, as last stored."""
+        producer_id, seq_id = unit.commit
+        row = self.rows.get(keys.SPACE_PRODUCER + producer_id)
+        if row is None or not seq_id or unit.answer not in ("", "acked"):
+            return False
+        commit_id, _, _, ahead, refused = unpack(row)[:5]
+        came = seq_id <= commit_id or seq_id in ids_of(ahead)
+        return came and not any(seq_id in ids_of(runs) for _, runs in refused)
+
+    def offer(self, handle: Handle, lease: int, unit: Unit) -> None:
+        """Take note that *unit* is asked to take in what is leased."""
+        handed = self.handed.get(handle)
+        if handed is not None and handed.lease == lease:
+            handed.offered = unit
 
     def attribute(self, queue_id: int, name: str, default: Any) -> Any:
         """Return an attribute of a queue, as last made durable."""

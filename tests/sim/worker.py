@@ -138,17 +138,15 @@ class Worker(Client):
         self.send(kind(request_id, *fields))
 
     def _commit(self, unit: Unit) -> None:
-        random, ledger = self.lab.random, self.lab.ledger
+        random = self.lab.random
         unit.ending = True
         wrong = random.random() < self.habits.wrong
         unit.committing = not wrong
-        for (queue_id, arrival), lease in unit.gets.items():
-            ledger.of_units[self.where, queue_id, arrival, lease] = unit
         message = m.UnitCommit(
             0, self.next_seq, self.next_seq - 1, self.number, len(unit.puts) + wrong,
             len(unit.gets),
         )  # fmt: skip
-        ledger.by_stream[self.producer_id, self.next_seq] = unit
+        self.lab.ledger.commits(unit, self.producer_id, self.next_seq)
         self.commit = (unit, self.next_seq, message)
         self.unit = None
         self.next_seq += 1
@@ -219,7 +217,7 @@ class Worker(Client):
         require(unit.committing, "unit_is_all_or_nothing", fact)
         self.lab.ledger.answered(unit, "acked")
         for put in unit.puts:
-            if not put.entered and put.traits.expiry_ms:
+            if not put.entered and put.lives_ms:
                 put.strayed = "expired"  # In the turn of the commit: nobody saw it.
             self.lab.ledger.answered(put, "acked")
         happened["units committed"] += 1
@@ -270,6 +268,9 @@ class Worker(Client):
             handles.append((priority, arrival, lease))
         if self.unit is None:
             return
+        view = self.lab.watch.views[self.where]
+        for _, arrival, lease in handles:
+            view.offer((deliver.queue_id, arrival), lease, self.unit)
         settle_id = self.next_id()
         self.waits["settle", settle_id] = (deliver.queue_id, handles)
         packed = b"".join(m.HANDLE.pack(*handle) for handle in handles)

@@ -94,6 +94,24 @@ def test_commit_of_what_was_never_assigned_deletes_nothing(outbox: LinkOutbox) -
     assert len(found(outbox, 100)) == 5
 
 
+def test_what_is_gone_with_a_restart_is_counted_once_though_the_peer_holds_it(app: Client) -> None:
+    """The simulator's seed 1560."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", b"1", b"2", flags=records.FLAG_NOT_PERSISTENT)
+    app.put("F@NYC", b"3")
+    manager = app.manager
+    context = manager.turns.broker.context
+    context.tx = manager.store.begin()
+    outbox = manager.turns.broker.catalogue.links["NYC"].outbox
+    counters = outbox.queue.counters
+    assert outbox.queue.lose_volatile() == (1, 4)
+    assert outbox.commit(3) == range(1, 4)
+    assert (counters.depth, counters.lost, counters.acked) == (0, 2, 1)
+    outbox.queue.flush(context.tx)
+    manager.store.commit()
+
+
 def test_message_is_described_by_its_id(outbox: LinkOutbox) -> None:
     told = outbox.describe(3)
     assert told == {"blocked_queue": "G", "blocked_uid": str(uid(outbox, 3)), "blocked_behind": 2}
