@@ -98,8 +98,7 @@ class Returns:
         entry = entries.decode(value)
         context.rows += 2
         context.touch(queue)
-        # Then it expires at once: as one that waits, it is due when its time was over.
-        is_over = 0 < entry.expires_ms <= context.now.ms
+        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
         code = 0 if is_over else self._end_of(queue.bounds, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code:
@@ -112,7 +111,7 @@ class Returns:
             delay_ms = max(delay_ms, STUCK_MS)
         settle.come_back(
             queue, context.tx, lease, delivered=how.delivered, failed=how.failed,
-            ready_ms=context.now.ms + delay_ms if delay_ms or is_over else 0,
+            ready_ms=context.now.ms + delay_ms if delay_ms else 0,
             note=self._note(queue, entry, lease, how),
         )  # fmt: skip
 
