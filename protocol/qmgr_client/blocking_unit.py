@@ -64,10 +64,8 @@ class UnitOfWork:
         """Put a message in the unit: nobody sees it before the commit."""
         return self._call(self._begun.put(queue, body, **options))
 
-    def put_many(
-        self, queue: str, items: Iterable[bytes | Outgoing]
-    ) -> list[PutResult | RequestError]:
-        """Put bodies or whole messages; return what became of each, in their order."""
+    def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
+        """Put bodies or whole messages; return what became of each; raise the first refusal."""
         return self._call(self._begun.put_many(queue, list(items)))
 
     def get(
