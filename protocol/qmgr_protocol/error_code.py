@@ -267,9 +267,9 @@ class ErrorCode(IntEnum):
     )
     # 500: leases and consumers
     LEASE_LOST = (
-        500, _NEVER, "", "The lease is over, and somebody else holds the message now.",
+        500, _NEVER, "", "The lease is over: somebody else, or a unit of work, holds the message.",
         "Get it again, with a longer --lease. Undo what was done with it, or have it done twice "
-        "do no harm.",
+        "do no harm. What a unit of work got is settled by that alone: commit it, or back it out.",
     )
     CONSUMER_UNKNOWN = (
         501, _NEVER, "2019 MQRC_HOBJ_ERROR",

@@ -46,6 +46,19 @@ async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
         assert await depth(manager, "OUT") == 0
 
 
+async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("IN")
+        await manager.put("IN", b"x")
+        async with manager.unit_of_work() as unit:
+            message = await unit.get("IN")
+            assert message is not None
+            for settled in (manager.ack, manager.release, manager.reject, manager.renew, unit.ack):
+                with pytest.raises(RequestError, match="LEASE_LOST: a unit of work holds this"):
+                    await settled(message)
+        assert await depth(manager, "IN") == 0
+
+
 async def test_unit_ends_with_its_connection(tmp_path: Path) -> None:
     """G20: what was not committed when the connection was lost is backed out."""
     async with serve(tmp_path) as address, connect(address) as manager:

@@ -59,9 +59,7 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"
 
 
-def test_what_a_unit_holds_is_told_before_it_is_cut(
-    qm: Qmctl, queue: str, daemon: Daemon
-) -> None:
+def test_what_a_unit_holds_is_told_before_it_is_cut(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     with connect(daemon.unix, name="hangs") as client, client.unit_of_work() as unit:
         client.put(queue, b"x")
         assert unit.get(queue) is not None
