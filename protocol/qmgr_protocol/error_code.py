@@ -220,7 +220,7 @@ class ErrorCode(IntEnum):
         "Split it, or raise limits.message_max_bytes in qmgrd.toml.",
     )
     DUPLICATE_MESSAGE = (
-        403, _NEVER, "", "A message with its UID is on the queue.",
+        403, _NEVER, "", "A message with its UID is on the queue, or was and is remembered.",
         "Nothing needs doing: that UID is stored already.",
     )
     STORE_FULL = (
