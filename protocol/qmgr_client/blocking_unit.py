@@ -14,7 +14,7 @@ from qmgr_client import aio
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import SelectionOrUid
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 
 Value = TypeVar("Value")
 
@@ -53,7 +53,10 @@ class UnitOfWork:
 
     @property
     def _begun(self) -> aio.UnitOfWork:
-        return self._unit or self._manager.unit_of_work()  # One that was not begun says so.
+        if self._unit is None:
+            text = "the unit of work is not begun: use it in a with"
+            raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
+        return self._unit
 
     @property
     def has_ended(self) -> bool:
