@@ -21,8 +21,9 @@ from qmgrd.core import notes, settle
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import State
 from qmgrd.core.context import Context
-from qmgrd.core.dead_letters import Cause, DeadLetters
+from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.lease import Lease
+from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
 
 STUCK_MS = 10_000  # until what should be a dead letter, and has no place, is handed out again
@@ -97,7 +98,8 @@ class Returns:
         entry = entries.decode(value)
         context.rows += 2
         context.touch(queue)
-        is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
+        # Then it expires at once: as one that waits, it is due when its time was over.
+        is_over = 0 < entry.expires_ms <= context.now.ms
         code = 0 if is_over else self._end_of(queue.bounds, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code:
@@ -110,7 +112,7 @@ class Returns:
             delay_ms = max(delay_ms, STUCK_MS)
         settle.come_back(
             queue, context.tx, lease, delivered=how.delivered, failed=how.failed,
-            ready_ms=context.now.ms + delay_ms if delay_ms else 0,
+            ready_ms=context.now.ms + delay_ms if delay_ms or is_over else 0,
             note=self._note(queue, entry, lease, how),
         )  # fmt: skip
 
