@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from qmgr_client.errors import AddressInvalid
+
 _TCP = re.compile(r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<name>[^\[\]:/\s]+)):(?P<port>[0-9]{1,5})")
 _UNIX = "unix:"
 
@@ -24,13 +26,15 @@ def parse(text: str) -> Address:
     """Return the address that *text* names.
 
     Raises:
-        ValueError: it names none.
+        AddressInvalid: it names none.
     """
+    if not isinstance(text, str):
+        raise AddressInvalid(repr(text), "an address is text")
     if text.startswith(_UNIX) and len(text) > len(_UNIX):
         return Address(path=text[len(_UNIX) :])
     match = _TCP.fullmatch(text)
     if match is None:
-        raise ValueError(f'"{text}" is not host:port or unix:/path')
+        raise AddressInvalid(text, f'"{text}" is not host:port or unix:/path')
     if not 1 <= (port := int(match["port"])) <= 65_535:
-        raise ValueError(f'"{text}" has the port {port}, which is not 1 to 65535')
+        raise AddressInvalid(text, f'"{text}" has the port {port}, which is not 1 to 65535')
     return Address(match["ipv6"] or match["name"], port)

@@ -80,9 +80,9 @@ def connect(
         coalesce: whether what is put in one turn of the loop is sent together.
 
     Raises:
-        ValueError: *address* names nothing, *name* is no text of UTF-8 or over 255 characters,
-            *producer_id* is not 16 bytes, or a time is negative. Nothing else: it connects only
-            once it is opened.
+        AddressInvalid: *address* names nothing; a ConnectFailed and a ValueError.
+        ValueError: *name* is no text of UTF-8 or over 255 characters, *producer_id* is not 16
+            bytes, or a time is negative. Nothing else: it connects only once it is opened.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:

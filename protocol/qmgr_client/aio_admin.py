@@ -1,6 +1,6 @@
 """The verbs of administration. The values are maps as in PROTOCOL.md, section 11."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -121,7 +121,7 @@ class Admin:
         self, link: str, addresses: list[str], *, stopped: bool = False
     ) -> dict[str, Any]:
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        attributes: dict[str, Any] = {"addresses": list(addresses)}
+        attributes: dict[str, Any] = {"addresses": _listed(addresses)}
         return await self._row(
             m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
         )
@@ -131,7 +131,7 @@ class Admin:
 
         One that is not stopped dials them at once. Return the row, with "changed" as of a queue.
         """
-        return await self._row(m.LinkAlter, link, {"addresses": list(addresses)})
+        return await self._row(m.LinkAlter, link, {"addresses": _listed(addresses)})
 
     async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many.
@@ -224,3 +224,11 @@ class Admin:
     async def _ask(self, kind: type[Any], *fields: Any) -> Any:
         """Send a request; return what its Ok carries."""
         raise NotImplementedError
+
+
+def _listed(addresses: Sequence[str]) -> list[str]:
+    """Return *addresses* as a list; a text is one too, of letters, and would be taken for that."""
+    if isinstance(addresses, str):
+        text = f"addresses are a list: write [{addresses!r}], not {addresses!r}"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return list(addresses)

@@ -93,42 +93,33 @@ class UnitOfWork:
                 UNIT_UNKNOWN: the unit is over.
         """
         (result,) = await self.put_many(queue, [Outgoing(body, **options)])
-        if isinstance(result, RequestError):
-            raise result
         return result
 
-    async def put_many(
-        self, queue: str, items: Iterable[bytes | Outgoing]
-    ) -> list[PutResult | RequestError]:
+    async def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
         """Put bodies or whole messages; return what became of each, in their order.
 
         Raises:
-            RequestError: UNIT_BACKED_OUT, UNIT_UNKNOWN: the unit is over.
+            RequestError: the first refusal. Others of *items* may be in the unit by then: an error
+                that leaves the block backs them out; who goes on commits them. UNIT_BACKED_OUT,
+                UNIT_UNKNOWN: the unit is over.
         """
         self._unit.check()
         names.split(queue)
-        results: list[PutResult | RequestError] = []
+        results: list[PutResult] = []
         batch: list[tuple[bytes, Uid | None]] = []
-        places: list[int] = []  # of the batch, among the results
         size = 0
         for item in items:
             outgoing = item if isinstance(item, Outgoing) else Outgoing(item)
-            try:
-                record = self._record(outgoing)
-            except RequestError as error:
-                results.append(error)
-                continue
+            record = self._record(outgoing)
             if batch and (
                 len(batch) == BATCH_MESSAGES_MAX or size + len(record) > self._batch_bytes_max
             ):
-                self._fill(results, places, await self._put(queue, batch))
-                batch, places, size = [], [], 0
-            places.append(len(results))
-            results.append(PutResult(outgoing.uid))
+                results += await self._put(queue, batch)
+                batch, size = [], 0
             batch.append((record, outgoing.uid))
             size += len(record) + FRAME_BYTES
         if batch:
-            self._fill(results, places, await self._put(queue, batch))
+            results += await self._put(queue, batch)
         return results
 
     @property
@@ -144,20 +135,15 @@ class UnitOfWork:
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
         return record
 
-    async def _put(
-        self, queue: str, batch: list[tuple[bytes, Uid | None]]
-    ) -> list[PutResult | RequestError]:
+    async def _put(self, queue: str, batch: list[tuple[bytes, Uid | None]]) -> list[PutResult]:
         ticket = self._session.core.unit_put(self._unit, queue, batch)
-        results: list[PutResult | RequestError] = await self._result(ticket)
+        found: list[PutResult | RequestError] = await self._result(ticket)
+        results: list[PutResult] = []
+        for result in found:
+            if isinstance(result, RequestError):
+                raise result
+            results.append(result)
         return results
-
-    @staticmethod
-    def _fill(
-        results: list[PutResult | RequestError], places: list[int],
-        found: list[PutResult | RequestError],
-    ) -> None:  # fmt: skip
-        for place, result in zip(places, found, strict=True):
-            results[place] = result
 
     async def get(
         self, queue: str, wait_ms: int = 0, **selection: Unpack[SelectionOrUid]

@@ -14,7 +14,7 @@ from qmgr_client import aio
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import SelectionOrUid
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 
 Value = TypeVar("Value")
 
@@ -53,7 +53,10 @@ class UnitOfWork:
 
     @property
     def _begun(self) -> aio.UnitOfWork:
-        return self._unit or self._manager.unit_of_work()  # One that was not begun says so.
+        if self._unit is None:
+            text = "the unit of work is not begun: use it in a with"
+            raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
+        return self._unit
 
     @property
     def has_ended(self) -> bool:
@@ -64,10 +67,8 @@ class UnitOfWork:
         """Put a message in the unit: nobody sees it before the commit."""
         return self._call(self._begun.put(queue, body, **options))
 
-    def put_many(
-        self, queue: str, items: Iterable[bytes | Outgoing]
-    ) -> list[PutResult | RequestError]:
-        """Put bodies or whole messages; return what became of each, in their order."""
+    def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
+        """Put bodies or whole messages; return what became of each; raise the first refusal."""
         return self._call(self._begun.put_many(queue, list(items)))
 
     def get(

@@ -2,6 +2,7 @@
 
     Exception
     ├── ConnectFailed           no connection came about: what, where, what to try
+    │   └── AddressInvalid      none was tried: also a ValueError
     └── RequestError            of the protocol: its code, its text, what may be done next
         ├── UnknownOutcome      it may have been done: the queue manager cannot tell any more
         ├── ConnectionEnded     this client is done, for good
@@ -26,6 +27,13 @@ class ConnectFailed(Exception):
         self.address = address
         self.why = why
         self.hint = hint
+
+
+class AddressInvalid(ConnectFailed, ValueError):
+    """What names no place where a queue manager could listen; nothing was tried."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(address, why, "write it as 127.0.0.1:7470 or unix:/run/qmgrd.sock")
 
 
 class UnknownOutcome(RequestError):

@@ -140,7 +140,14 @@ class Settles:
         for settle_id in [i for i in self._sent if i <= answer.settle_id]:
             for index, settle in enumerate(self._sent.pop(settle_id)):
                 code = codes.get((settle_id, index)) if codes else None
-                self._finish(settle, None if code is None else refusal(code))
+                self._finish(settle, None if code is None else self._refusal(settle, code))
+
+    def _refusal(self, settle: Settle, code: int) -> RequestError:
+        """Return what its caller is told: whose the message is, where this client knows."""
+        if code == ErrorCode.LEASE_LOST and self._units.holds(settle.queue_id, settle.handle):
+            text = "a unit of work holds this message: it ends when that commits or is backed out"
+            return RequestError(code, text)
+        return refusal(code)
 
     def _finish(self, settle: Settle, error: RequestError | None) -> None:
         if settle.unit is not None:

@@ -88,6 +88,10 @@ class Units:
         ready, self.ready = self.ready, []
         return ready
 
+    def holds(self, queue_id: int, handle: bytes) -> bool:
+        """Return whether an open unit has got the message of that handle."""
+        return any((queue_id, handle) in unit.gets for unit in self._open.values())
+
     def begin(self) -> Unit:
         """Return a new unit, under a number that none had."""
         self._last = self._last % (ID_END - 1) + 1

@@ -220,7 +220,7 @@ class ErrorCode(IntEnum):
         "Split it, or raise limits.message_max_bytes in qmgrd.toml.",
     )
     DUPLICATE_MESSAGE = (
-        403, _NEVER, "", "A message with its UID is on the queue.",
+        403, _NEVER, "", "A message with its UID is on the queue, or was and is remembered.",
         "Nothing needs doing: that UID is stored already.",
     )
     STORE_FULL = (
@@ -262,9 +262,9 @@ class ErrorCode(IntEnum):
     )
     # 500: leases and consumers
     LEASE_LOST = (
-        500, _NEVER, "", "The lease is over, and somebody else holds the message now.",
+        500, _NEVER, "", "The lease is over: somebody else, or a unit of work, holds the message.",
         "Get it again, with a longer --lease. Undo what was done with it, or have it done twice "
-        "do no harm.",
+        "do no harm. What a unit of work got is settled by that alone: commit it, or back it out.",
     )
     CONSUMER_UNKNOWN = (
         501, _NEVER, "2019 MQRC_HOBJ_ERROR",

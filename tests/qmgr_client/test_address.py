@@ -3,6 +3,7 @@
 import pytest
 
 from qmgr_client.address import Address, parse
+from qmgr_client.errors import AddressInvalid
 
 
 @pytest.mark.parametrize(
@@ -32,5 +33,11 @@ def test_address_is_taken_apart_and_put_together(text: str, address: Address) ->
     ],
 )
 def test_what_is_no_address_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(AddressInvalid, match=why) as caught:
         parse(text)
+    assert caught.value.address == text
+
+
+def test_what_is_no_text_is_no_address() -> None:
+    with pytest.raises(AddressInvalid, match="cannot connect to 7470: an address is text"):
+        parse(7470)  # type: ignore[arg-type]

@@ -371,7 +371,7 @@ async def test_second_process_of_a_producer_sends_the_first_away(tmp_path: Path)
 
 
 def test_what_names_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not host:port"):
+    with pytest.raises(ConnectFailed, match="is not host:port"):
         connect("nowhere")
     with pytest.raises(ValueError, match="is not 16 bytes"):
         connect("unix:/x", producer_id=b"abc")

@@ -107,6 +107,16 @@ async def test_connections_are_listed_and_closed(tmp_path: Path) -> None:
         assert caught.value.code == ErrorCode.CONNECTION_UNKNOWN
 
 
+async def test_address_that_is_no_list_is_refused(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        for verb in (manager.link_create, manager.link_alter):
+            with pytest.raises(RequestError) as caught:
+                await verb("HUB", "127.0.0.1:1")  # type: ignore[arg-type]
+            assert str(caught.value) == (
+                "VALUE_INVALID: addresses are a list: write ['127.0.0.1:1'], not '127.0.0.1:1'"
+            )
+
+
 async def test_accepting_is_refused_where_nothing_was(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.link_create("HUB", ["127.0.0.1:1"], stopped=True)

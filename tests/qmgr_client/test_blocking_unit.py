@@ -82,6 +82,20 @@ def test_exception_backs_out_and_goes_on(working: tuple[Client, Keeper]) -> None
     assert keeper.ready == {"IN": [b"1", b"2", b"3"]}
 
 
+def test_refusal_of_one_of_many_backs_the_block_out(working: tuple[Client, Keeper]) -> None:
+    client, keeper = working
+    keeper.refuse[b"bad"] = ErrorCode.QUEUE_FULL
+
+    def work() -> None:
+        with client.unit_of_work() as unit:
+            unit.get("IN")
+            unit.put_many("OUT", [b"a", b"bad"])
+
+    with pytest.raises(RequestError, match="QUEUE_FULL"):
+        work()
+    assert keeper.ready == {"IN": [b"1", b"2", b"3"]}
+
+
 def test_caller_may_end_it(working: tuple[Client, Keeper]) -> None:
     client, keeper = working
     with client.unit_of_work() as unit:
@@ -97,7 +111,7 @@ def test_caller_may_end_it(working: tuple[Client, Keeper]) -> None:
 
 
 def test_unit_that_is_not_begun_says_so(working: tuple[Client, Keeper]) -> None:
-    with pytest.raises(RequestError, match="not begun"):
+    with pytest.raises(RequestError, match=r"UNIT_UNKNOWN: .* not begun: use it in a with$"):
         working[0].unit_of_work().put("OUT", b"x")
 
 

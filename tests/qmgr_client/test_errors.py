@@ -1,6 +1,12 @@
 """Errors of the client."""
 
-from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.errors import (
+    AddressInvalid,
+    ConnectFailed,
+    ConnectionEnded,
+    MessageDamaged,
+    UnknownOutcome,
+)
 from qmgr_client.message import decode
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from tests.qmgr_client.scripted import delivery
@@ -10,6 +16,17 @@ def test_connect_failed_says_what_where_and_what_to_try() -> None:
     error = ConnectFailed("127.0.0.1:1", "Connection refused", "is qmgrd running there?")
     assert str(error) == (
         "cannot connect to 127.0.0.1:1: Connection refused; is qmgrd running there?"
+    )
+
+
+def test_address_that_names_nothing_is_a_connection_that_failed() -> None:
+    error = AddressInvalid("here", "it is not host:port")
+    assert isinstance(error, ConnectFailed)
+    assert isinstance(error, ValueError)
+    assert (error.address, error.why) == ("here", "it is not host:port")
+    assert str(error) == (
+        "cannot connect to here: it is not host:port; write it as 127.0.0.1:7470 or "
+        "unix:/run/qmgrd.sock"
     )
 
 

@@ -67,6 +67,37 @@ def refused_with(code: int, ask: Any) -> None:
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_message_that_a_unit_has_got_is_said_to_be_in_it(within: bool) -> None:
+    working = Working()
+    pair = working.pair
+    working.ack(1)
+    pair.hear(m.Settle)
+    pair.say(m.Settled(1))
+    again = working.ack(1) if within else pair.core.settle(leased(1), m.RELEASE)
+    other = pair.core.settle(leased(2), m.ACK)
+    assert len(pair.hear_all(m.Settle)) == 2
+    pair.say(m.Settled(3, [[2, 0, ErrorCode.LEASE_LOST], [3, 0, ErrorCode.LEASE_LOST]]))
+    assert str(pair.done[again]) == (
+        "LEASE_LOST: a unit of work holds this message: it ends when that commits or is backed out"
+    )
+    assert "another's" in str(pair.done[other])
+    assert (working.unit.error, len(working.unit.gets)) == (None, 1)
+
+
+def test_message_of_a_unit_that_is_over_may_be_anothers() -> None:
+    working = Working()
+    pair = working.pair
+    working.ack(1)
+    pair.hear(m.Settle)
+    pair.say(m.Settled(1))
+    pair.core.back_out(working.unit)
+    ticket = pair.core.settle(leased(1), m.ACK)
+    pair.hear(m.Settle)
+    pair.say(m.Settled(2, [[2, 0, ErrorCode.LEASE_LOST]]))
+    assert "another's" in str(pair.done[ticket])
+
+
 def test_unit_is_committed_with_what_it_is_known_to_hold() -> None:
     """G20: the commit says how much, so that no part of a unit is done alone."""
     working = Working()

@@ -46,6 +46,19 @@ async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
         assert await depth(manager, "OUT") == 0
 
 
+async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("IN")
+        await manager.put("IN", b"x")
+        async with manager.unit_of_work() as unit:
+            message = await unit.get("IN")
+            assert message is not None
+            for settled in (manager.ack, manager.release, manager.reject, manager.renew, unit.ack):
+                with pytest.raises(RequestError, match="LEASE_LOST: a unit of work holds this"):
+                    await settled(message)
+        assert await depth(manager, "IN") == 0
+
+
 async def test_unit_ends_with_its_connection(tmp_path: Path) -> None:
     """G20: what was not committed when the connection was lost is backed out."""
     async with serve(tmp_path) as address, connect(address) as manager:
@@ -62,9 +75,24 @@ async def test_large_unit_is_committed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.queue_create("OUT")
         async with manager.unit_of_work() as unit:
-            results = await unit.put_many("OUT", [b"x"] * 1_500)
-            assert not [result for result in results if isinstance(result, RequestError)]
+            assert len(await unit.put_many("OUT", [b"x"] * 1_500)) == 1_500
         assert await depth(manager, "OUT") == 1_500
+
+
+async def test_order_stays_where_not_all_that_it_makes_has_room(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("IN")
+        await manager.queue_create("OUT", {"depth_max": 3})
+        await manager.put("IN", b"order")
+
+        async def work() -> None:
+            async with manager.unit_of_work() as unit:
+                assert await unit.get("IN") is not None
+                await unit.put_many("OUT", [b"x"] * 5)
+
+        with pytest.raises(RequestError, match="QUEUE_FULL"):
+            await work()
+        assert (await depth(manager, "IN"), await depth(manager, "OUT")) == (1, 0)
 
 
 async def test_message_says_all_that_was_put(tmp_path: Path) -> None:

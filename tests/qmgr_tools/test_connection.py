@@ -6,8 +6,8 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
 KEYS = {
-    "connection", "kind", "name", "software", "address", "open_ms", "consumers", "gets", "leased",
-    "streams", "waiting", "waiting_bytes", "unsent_bytes",
+    "connection", "kind", "name", "software", "address", "open_ms", "consumers", "gets", "units",
+    "leased", "streams", "waiting", "waiting_bytes", "unsent_bytes",
 }  # fmt: skip
 
 
@@ -21,7 +21,7 @@ def test_list_has_the_documented_keys(qm: Qmctl) -> None:
 
 def test_list_is_a_table(qm: Qmctl) -> None:
     header, *rows = qm("connection", "ls").out.splitlines()
-    titles = ["ID", "NAME", "KIND", "ADDRESS", "OPEN FOR", "CONSUMERS", "LEASED"]
+    titles = ["ID", "NAME", "KIND", "ADDRESS", "OPEN FOR", "CONSUMERS", "UNITS", "LEASED"]
     assert header.split("\t") == titles
     assert rows[-1].split("\t")[2:4] == ["client", "unix"]
 
@@ -57,6 +57,18 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
         with pytest.raises(RequestError, match="closed by an operator of QM"):
             client.status()
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"
+
+
+def test_what_a_unit_holds_is_told_before_it_is_cut(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    with connect(daemon.unix, name="hangs") as client, client.unit_of_work() as unit:
+        client.put(queue, b"x")
+        assert unit.get(queue) is not None
+        where = ("--where", "name=hangs", "--columns", "connection,units,leased")
+        _, row = qm("connection", "ls", *where).out.splitlines()
+        number, *held = row.split("\t")
+        assert held == ["1", "1"]
+        assert ", which holds 1 message;" in qm("connection", "close", number, "--dry-run").out
+        unit.backout()
 
 
 @pytest.mark.parametrize(

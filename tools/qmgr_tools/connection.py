@@ -19,6 +19,7 @@ COLUMNS = (
     output.duration("open_ms", "OPEN FOR"),
     output.count("consumers"),
     output.count("gets", "WAITING GETS"),
+    output.count("units"),
     output.count("leased"),
     output.count("streams"),
     output.count("waiting"),
@@ -26,7 +27,7 @@ COLUMNS = (
     output.size("unsent_bytes", "UNSENT"),
     output.name("software"),
 )
-LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "leased")
+LISTED = ("connection", "name", "kind", "address", "open_ms", "consumers", "units", "leased")
 
 
 @command(watched=True)
@@ -45,7 +46,8 @@ def ls(
       name, software, address      as the peer says; where it is
       open_ms                      for how long it is open
       consumers, gets, streams     open; waiting; of numbered puts
-      leased                       messages that it holds
+      units                        units of work that are open
+      leased                       messages that it holds, those of its units too
       waiting, waiting_bytes       arrived, and in no turn yet
       unsent_bytes                 of answers that it has not fetched
 

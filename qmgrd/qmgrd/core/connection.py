@@ -68,7 +68,8 @@ class Connections:
             "open_ms": self._context.now.ms - session.opened_ms,
             "consumers": len(session.consumers) - gets,
             "gets": gets,
-            "leased": sum(len(lessee.leases) for lessee in session.lessees.values()),
+            "units": len(session.units),
+            "leased": sum(len(lessee.leases) for lessee in session.holders()),
             "streams": len(session.streams),
         } | self._facts(session.connection)
 

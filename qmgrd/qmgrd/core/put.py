@@ -332,15 +332,24 @@ def _identify(
     verdict = queue.origins.judge(tx, trailer, bound_for)
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
-        raise RequestError(
-            ErrorCode.DUPLICATE_MESSAGE,
-            f"message {_uid_text(trailer)} is on queue {queue.name} already",
-        )
+        raise _duplicate(queue, tx, trailer, bound_for)
     return trailer, verdict
 
 
 def _uid_text(trailer: bytes) -> str:
     return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
+
+
+def _duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
+    retention_ms = queue.bounds.dedup_retention_ms
+    text = f"message {_uid_text(trailer)} is on queue {queue.name} already"
+    # A look more, only where it may tell something.
+    if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
+        text = (
+            f"message {_uid_text(trailer)} was on queue {queue.name}, whose dedup_retention_ms has "
+            f"it remembered for {retention_ms} ms after it is consumed"
+        )
+    return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
 
 
 def _full(queue: "Queue") -> RequestError:

@@ -1,5 +1,6 @@
 """What the core remembers of a connection. It dies with the connection."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,12 @@ class Session:
             self.lessees_max = 64 + 2 * len(self.lessees)
             self.lessees[key] = found
         return found
+
+    def holders(self) -> Iterator[Lessee]:
+        """Return all who hold messages on this connection: its consumers, gets and open units."""
+        yield from self.lessees.values()
+        for unit in self.units.values():
+            yield from unit.lessees.values()
 
     def settled(self) -> m.Settled | None:
         """Return the answer to this turn's settles, or None, and start anew."""

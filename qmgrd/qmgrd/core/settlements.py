@@ -131,12 +131,13 @@ class Settlements:
 
     def close(self, session: Session) -> None:
         """Let what a connection that is gone had leased come back, in slices."""
-        for lessee in session.lessees.values():
+        for lessee in session.holders():
             if lessee.leases:
                 self._context.event(
                     "consumer lost", len(lessee.leases), queue=lessee.queue.name,
                     client=session.name,
                 )  # fmt: skip
+        for lessee in session.lessees.values():
             self._returns.later(lessee.leases.values(), CONNECTION_LOST)
         self._units.close(session)
 

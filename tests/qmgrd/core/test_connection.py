@@ -5,6 +5,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 NYC_STORE = b"N" * 16
 
@@ -25,7 +26,8 @@ def test_row_tells_what_a_connection_holds(manager: Manager, app: Client) -> Non
     row = rows(app)["worker"]
     assert row == {
         "connection": worker.peer.number, "kind": "client", "name": "worker", "software": "",
-        "open_ms": 1_500, "consumers": 1, "gets": 1, "leased": 2, "streams": 0,
+        "open_ms": 1_500, "consumers": 1, "gets": 1, "units": 0, "leased": 2,
+        "streams": 0,
     }  # fmt: skip
     assert rows(app)["app"]["streams"] == 1
 
@@ -35,6 +37,15 @@ def test_leases_that_outlast_their_consumer_count(manager: Manager, app: Client)
     app.get("Q")
     row = rows(app)["app"]
     assert (row["gets"], row["leased"]) == (0, 1)
+
+
+def test_what_its_units_hold_counts_as_leased(app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    UnitOfWork(app, 1).get("Q", 2)
+    UnitOfWork(app, 2)
+    app.get("Q")
+    row = rows(app)["app"]
+    assert (row["units"], row["leased"]) == (2, 3)
 
 
 def test_kind_tells_who_dialled(manager: Manager, app: Client) -> None:

@@ -198,6 +198,18 @@ def test_duplicate_of_an_older_message_changes_nothing_A10(app: Client) -> None:
     assert DUPLICATE not in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
 
+def test_duplicate_of_what_was_consumed_is_told_as_such(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"dedup_retention_ms": 60_000})
+    app.put("Q", b"x", uid=("A", 2))
+    app.ack(*app.get("Q"))
+    (refused,) = app.put_records("Q", record(b"x", uid=("A", 2)))
+    assert (refused.code, refused.text) == (
+        DUPLICATE,
+        "message A.2 was on queue Q, whose dedup_retention_ms has it remembered for 60000 ms after "
+        "it is consumed",
+    )
+
+
 def test_duplicate_is_told_before_full_A10(app: Client) -> None:
     app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
     assert put(app, "A", 5, "SMALL") is None

@@ -11,6 +11,7 @@ from qmgrd.core.events import EVENTS_PER_TURN
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
+from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 
 def told(app: Client) -> list[dict[str, Any]]:
@@ -35,6 +36,16 @@ def test_event_is_a_message_like_any_other(store: AnyStore, app: Client) -> None
     assert json.loads(fields.body) == expected
     assert fields.envelope[records.HEADERS] == expected
     assert fields.envelope[records.CONTENT_TYPE] == "application/json"
+
+
+def test_client_that_is_lost_within_a_unit_is_told(manager: Manager, app: Client) -> None:
+    app.put("Q", b"1", b"2", b"3")
+    worker = manager.connect("worker")
+    UnitOfWork(worker).get("Q", 2)
+    worker.get("Q")
+    worker.hang_up()
+    manager.rest()
+    assert told(app) == [{"event": "consumer lost", "count": 3, "queue": "Q", "client": "worker"}]
 
 
 def test_full_queue_is_told_once_until_there_is_room(app: Client) -> None:
