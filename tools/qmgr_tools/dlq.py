@@ -60,7 +60,7 @@ def ls(
     """
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
-        found = list(client.browse(queue, limit, where=where))
+        found = list(client.browse(queue, limit, where=where or None))
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:

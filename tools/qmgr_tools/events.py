@@ -69,7 +69,7 @@ def events(
 def _some(client: "Client", where: str, after: "Message | None" = None) -> "list[Message]":
     """Return the events behind *after*, the oldest first."""
     try:
-        return list(client.browse(QUEUE, after=after, where=where))
+        return list(client.browse(QUEUE, after=after, where=where or None))
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise

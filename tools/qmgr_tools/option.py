@@ -136,6 +136,20 @@ def _at_most(time_ms: int, limit_ms: int) -> int:
     return time_ms
 
 
+def given(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """Return the value of an option that selects; one that is given and empty is refused.
+
+    Without it a command is for all messages, and that an unset variable is not to mean.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    source = ctx.get_parameter_source(param.name or "")
+    if not value and source is not None and source.name != "DEFAULT":
+        raise typer.BadParameter("it is empty; leave it out if all messages are meant")
+    return value
+
+
 def headers(said: list[str]) -> dict[str, str]:
     """Return the headers of --header KEY=VALUE ...
 
