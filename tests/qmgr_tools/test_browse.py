@@ -21,6 +21,19 @@ def test_messages_are_selected(qm: Qmctl, queue: str) -> None:
     assert qm("browse", queue, "--uid", "me.7", "--where", "size = 1").code == 2
 
 
+@pytest.mark.parametrize("words", [["x"], ["--lines"]])
+def test_typed_headers_are_selected_as_numbers_and_truths(
+    words: list[str], qm: Qmctl, queue: str
+) -> None:
+    headers = ["--header", "delay:=20", "--header", "late:=true", "--header", "text=20"]
+    assert qm("put", queue, *words, *headers, stdin=b"x\n").code == 0
+    assert bodies(qm, queue, "--where", "delay BETWEEN 15 AND 60 AND late") == ["x"]
+    assert bodies(qm, queue, "--where", "text = 20") == []
+    assert qm("browse", queue, "-o", "json").json["headers"] == {
+        "delay": 20, "late": True, "text": "20",
+    }  # fmt: skip
+
+
 def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "later", "--delay", "1h")
     qm("put", queue, "now")

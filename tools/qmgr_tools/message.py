@@ -71,8 +71,13 @@ CorrelationId = Annotated[
     ),
 ]
 Header = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", show_default=False, help="Repeatable.")
-]
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=TEXT", show_default=False,
+        help="Or KEY:=VALUE, of JSON: delay:=20 is a number to selectors, late:=true a truth. "
+        "Repeatable.",
+    ),
+]  # fmt: skip
 ContentType = Annotated[
     str, typer.Option(metavar="TYPE", show_default=False, help="As in text/plain.")
 ]
@@ -158,7 +163,7 @@ def put(
       uid                           of a single message, else null
 
     Examples:
-      qmctl put ORDERS 'one ton of apples' --header customer=ann
+      qmctl put ORDERS 'one ton of apples' --header customer=ann --header tons:=1
       qmctl put ORDERS --file order.xml --priority 9 --expiry 1h
       qmctl put ORDERS 'good morning' --deliver-at 2030-01-31T06:00
       qmctl put ORDERS --lines --file orders.txt
