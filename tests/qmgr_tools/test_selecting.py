@@ -62,3 +62,11 @@ def test_nothing_given_is_all_messages(qm: Qmctl, queue: str, bad: str) -> None:
     assert len(qm("browse", bad, "-o", "json").lines) == 3
     assert len(qm("dlq", "ls", "--queue", bad, "-o", "json").json) == 3
     assert qm("events").code == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", ["dlq show", "dlq drop", "dlq retry", "browse Q --uid"])
+def test_uid_that_is_none_is_named_as_it_was_said(words: str, qm: Qmctl) -> None:
+    ended = qm(*words.split(), "garbage")
+    assert ended.code == 2
+    assert ended.err.startswith("error: 'garbage' is no UID -- it is not ORIGIN.TIMESTAMP -- ")
