@@ -41,6 +41,18 @@ def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
     assert bodies(qm, queue, "--delayed") == ["later"]
 
 
+def test_time_left_delay_and_persistence_are_shown(qm: Qmctl, queue: str) -> None:
+    words = ("--expiry", "1h", "--delay", "30min", "--non-persistent")
+    qm("put", queue, "x", *words)
+    (row,) = qm("browse", queue, "--delayed", "-o", "json").lines
+    assert 3_500_000 < row["expiry_left_ms"] <= 3_600_000
+    assert (row["delay_ms"], row["persistent"]) == (1_800_000, False)
+    head, line = qm("browse", queue, "--delayed").out.splitlines()
+    cells = dict(zip(head.split("\t"), line.split("\t"), strict=True))
+    assert cells["LEFT"].startswith("59 min") or cells["LEFT"] == "1 h"
+    assert (cells["DELAY"], cells["PERSISTENT"]) == ("30 min", "no")
+
+
 def test_get_takes_what_it_selects(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "--lines", stdin=b"a\nbb\n")
     assert qm("get", queue, "--where", "size = 2", "--body-only").out == "bb"

@@ -42,4 +42,5 @@ def browse(
         for message in found:
             output.line(message_text.as_object(message))
     else:
-        output.table(message_text.COLUMNS, map(message_text.as_row, found))
+        rows = list(map(message_text.as_row, found))
+        output.table(message_text.columns_of(rows, delayed=delayed), rows)
