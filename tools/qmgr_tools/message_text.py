@@ -29,7 +29,7 @@ JSON: one line a message, each an object with
 """
 
 COLUMNS = (
-    output.text("uid"),
+    output.whole("uid"),
     output.count("priority", "PRIO"),
     output.text("age"),
     output.text("redelivered", "AGAIN"),
