@@ -131,12 +131,23 @@ def _title(key: str) -> str:
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print a row for each of *rows*."""
-    cells = [[column.shown(row) for column in columns] for row in rows]
     if not sys.stdout.isatty():
-        for line in ([column.title for column in columns], *cells):
-            print("\t".join(line))
+        titles(columns)
+        for row in rows:
+            tabs(columns, row)
     else:
+        cells = [[column.shown(row) for column in columns] for row in rows]
         _show_table(columns, cells, _console().width)
+
+
+def titles(columns: Sequence[Column]) -> None:
+    """Print the line with which a table begins where no terminal is."""
+    print("\t".join(column.title for column in columns))
+
+
+def tabs(columns: Sequence[Column], row: Row) -> None:
+    """Print a row as a table has it where no terminal is; for one that has no end."""
+    print("\t".join(column.shown(row) for column in columns))
 
 
 def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) -> None:
