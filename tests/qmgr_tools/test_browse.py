@@ -58,3 +58,15 @@ def test_get_takes_what_it_selects(qm: Qmctl, queue: str) -> None:
     assert qm("get", queue, "--where", "size = 2", "--body-only").out == "bb"
     assert qm("get", queue, "--where", "size = 2").code == 7
     assert bodies(qm, queue) == ["a"]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_list_that_is_cut_off_says_so(form: str, qm: Qmctl, queue: str, bad: str) -> None:
+    more = "{} shown, there are more: see --limit\n"
+    qm("put", queue, "--lines", stdin=b"x\n" * 21)
+    ended = qm("browse", queue, "-o", form)
+    assert (ended.code, ended.out.count(queue if form == "json" else "1 B")) == (0, 20)
+    assert ended.err == more.format(20)
+    assert qm("browse", queue, "--limit", "21", "-o", form).err == ""
+    assert qm("dlq", "ls", "--queue", bad, "--limit", "2", "-o", form).err == more.format(2)
+    assert qm("dlq", "ls", "--queue", bad, "--limit", "3", "-o", form).err == ""
