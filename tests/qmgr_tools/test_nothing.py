@@ -29,6 +29,7 @@ def test_open_breaker_is_named_and_for_how_long(qm: Qmctl, queue: str) -> None:
     assert remedy.endswith(f"see: qmctl queue show {queue}")
     qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
     assert why(qm, f"{queue}.ALIAS")[0] == said
+    assert qm("queue", "delete", f"{queue}.ALIAS").code == 0
 
 
 def test_probing_breaker_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None:

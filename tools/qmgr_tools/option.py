@@ -179,15 +179,15 @@ def _typed(said: str, key: str, value: str) -> str | float | bool | None:
         Failure: USAGE.
     """
     try:
-        found = json.loads(value)
+        found: list[Any] | dict[str, Any] | str | float | bool | None = json.loads(value)
     except (ValueError, RecursionError):
         why = f"{shown(value)} is no JSON"
         raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT") from None
     if isinstance(found, list | dict):
         why = "its value is no number, truth, null or text: no selector would know it"
         raise usage(f"--header {said[:80]!r} is no header", why)
-    is_number = isinstance(found, int | float)
-    if is_number and not abs(found) <= (NUMBER_MAX if isinstance(found, int) else FLOAT_MAX):
+    most = NUMBER_MAX if isinstance(found, int) else FLOAT_MAX
+    if isinstance(found, int | float) and not abs(found) <= most:
         why = "it is beyond an integer of 64 bits or a decimal that a number holds"
         raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT")
     return found
