@@ -6,6 +6,7 @@ import typer
 
 from qmgr_tools import completion, dlq_text, dry_run, job_run, option, output, preview, selecting
 from qmgr_tools import filter as filters
+from qmgr_tools.browse import first, tell_cut
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.humane import messages
@@ -60,11 +61,13 @@ def ls(
     """
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
-        found = list(client.browse(queue, limit, where=where))
+        found, is_cut = first(client.browse(queue, limit + 1, where=where or None), limit)
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:
         output.table(shown, map(dlq_text.as_row, found))
+    if is_cut:
+        tell_cut(limit)
 
 
 @command('\b\nJSON: an object as of "qmctl browse", with\n' + dlq_text.JSON_KEYS)
