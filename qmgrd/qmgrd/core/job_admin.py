@@ -69,11 +69,7 @@ class JobAdmin:
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} has numbered its messages: {why}; delete the link with its messages "
-                "instead",
-            )
+            raise numbered(name, why)
         selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue
@@ -82,16 +78,34 @@ class JobAdmin:
         """Refuse what can be no target; one that takes nothing for now is waited for."""
         found = self._catalogue.find(name)
         if isinstance(found, Queue) and found.is_transmission:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
-            )
+            raise is_transmission(name)
         if found is source:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"{name} is the queue {source.name} itself: what is moved there would be moved "
-                "for ever; name another target",
-            )
+            raise is_itself(name, source.name)
+
+
+def numbered(name: str, why: str) -> RequestError:
+    """Return that no job takes messages off the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} has numbered its messages: {why}; delete the link with its messages instead",
+    )
+
+
+def is_transmission(name: str) -> RequestError:
+    """Return that no job brings messages to the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
+    )
+
+
+def is_itself(name: str, source: str) -> RequestError:
+    """Return that a job from *source* has the same queue as its target, by that *name*."""
+    return RequestError(
+        ErrorCode.VALUE_INVALID,
+        f"{name} is the queue {source} itself: what is moved there would be moved for ever; "
+        "name another target",
+    )
 
 
 def _facts(queue: Queue) -> dict[str, Any]:
