@@ -97,6 +97,19 @@ def test_dry_run_of_an_alias_is_about_its_queue(qm: Qmctl, queue: str, target: s
     assert row["messages"] == 3
 
 
+def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: str) -> None:
+    for body in ("later", "later still"):
+        qm("put", queue, body, "--delay", "1h")
+    for verb in ("move", "copy"):
+        assert "so do delayed messages" in qm(verb, "--help").out
+        tried = qm(verb, queue, target, "--dry-run")
+        assert tried.err == "note: 2 messages would stay: delayed, which are not looked at\n"
+    assert qm("move", queue, target, "--dry-run", "-o", "json").json["delayed"] == 2
+    ended = qm("move", queue, target)
+    assert ended.out == f"moved 3 messages from {queue} to {target}; 2 delayed messages stayed\n"
+    assert qm("queue", "show", queue, "-o", "json").json["delayed"] == 2
+
+
 def test_missing_queue_is_looked_for_not_the_other(qm: Qmctl, queue: str) -> None:
     """Whichever of the two is missing, something like it is suggested."""
     for name in ("ORDERS", "SALES", "K.IN"):

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools import completion, dlq_text, dry_run, job_run, option, output, preview, selecting
+from qmgr_tools import (
+    completion,
+    dlq_retry,
+    dlq_text,
+    dry_run,
+    job_run,
+    option,
+    output,
+    preview,
+    selecting,
+)
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, usage
@@ -96,7 +106,8 @@ message had left is what it lives from now on.
 
 \b
 JSON: the job at its end, as "qmctl job ls" gives it
-  with --dry-run: dry_run (true), queue, to, messages, leased, first (UIDs)
+  with --dry-run: dry_run (true), queue, to, waits (why it would, or null),
+  stay (an object: why some would, and how many), messages, leased, first (UIDs)
 """
 )
 def retry(
@@ -125,16 +136,17 @@ def retry(
     """
     selector = _selected("retry", uids or [], where, all_=all_)
     with call.client(f"retry the dead letters of {queue}", queue) as client:
-        if dry:
-            tried = f"({selector}) AND " if selector else ""
-            tried += f"dead_code IS NOT NULL AND dead_retries < {max_retries}"
-            found = preview.preview(client, queue, tried, limit)
-            words = f"send {{messages}} from {queue} to {to or 'where each comes from'}"
-            preview.tell(call, found, {"queue": queue, "to": to or None}, words)
-            return
         _check_there(client, queue, uids or [])
+        if dry:
+            dlq_retry.preview_retry(call, client, queue, to, selector, max_retries, limit)
+            return
         row = client.queue_move(
-            queue, to, where=selector, messages_max=limit, rate=rate, retries_max=max_retries
+            queue,
+            to,
+            where=dlq_retry.dead(selector) if to else selector,
+            messages_max=limit,
+            rate=rate,
+            retries_max=max_retries,
         )
         job_run.run(call, client, row, "sent back", detach=detach)
 

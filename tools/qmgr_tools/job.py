@@ -51,7 +51,7 @@ KEYS = """\
   examined, done          looked at; moved or removed
   skipped, stayed         leased, or there already; could not go
   started, ended          RFC 3339; ended is null while it is not over
-  text                    why it waits, or failed
+  text                    why it waits, failed, or messages stayed
 """
 
 

@@ -1,0 +1,34 @@
+"""What a retry of dead letters would do; how many would stay is in test_dlq.py, too."""
+
+import pytest
+
+from qmgr_tools.dlq_retry import dead
+from tests.qmgr_tools.conftest import Qmctl
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize(
+    ("where", "selector"),
+    [("", "dead_code IS NOT NULL"), ("a OR b", "(a OR b) AND dead_code IS NOT NULL")],
+)
+def test_selector_is_about_dead_letters_only(where: str, selector: str) -> None:
+    assert dead(where) == selector
+
+
+def test_dry_run_of_a_retry_is_refused_as_the_job_would_be(qm: Qmctl, queue: str, bad: str) -> None:
+    words = ["dlq", "retry", "--queue", bad, "--all", "--to"]
+    qm("queue", "create", f"{queue}.ALIAS", "--alias-of", f"{queue}.NONE")
+    for to in (f"{queue}.NONE", f"{queue}.ALIAS", bad):
+        tried, done = qm(*words, to, "--dry-run"), qm(*words, to)
+        assert (tried.code, tried.out, tried.err) == (done.code, "", done.err)
+        assert done.code != 0
+
+
+def test_dry_run_of_a_retry_says_why_it_would_wait(qm: Qmctl, queue: str, bad: str) -> None:
+    qm("queue", "alter", queue, "--put-inhibit")
+    words = ["dlq", "retry", "--queue", bad, "--all", "--dry-run"]
+    note = f"puts are inhibited on {queue}: the job would wait"
+    for more in ([], ["--to", queue]):
+        assert qm(*words, *more).err == f"note: {note}\n"
+        assert qm(*words, *more, "-o", "json").json["waits"] == note
