@@ -131,6 +131,25 @@ def test_which_is_said_in_exactly_one_way(verb: str, qm: Qmctl, bad: str) -> Non
     assert qm("dlq", verb, "QM.1", "--queue", bad, "-o", "json").code == 3
 
 
+def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
+    qm("put", bad, "ordinary")
+    ordinary = uids(qm, bad)[-1]
+    for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
+        tried = qm("dlq", "drop", "--queue", bad, *where, "--dry-run")
+        assert tried.out.startswith(f"would remove {count} message")
+        assert tried.err == "note: 1 message would stay: no dead letters\n"
+    for verb in ("drop", "retry"):
+        ended = qm("dlq", verb, ordinary, "--queue", bad)
+        assert (ended.code, ended.out) == (3, "")
+        assert f"{ordinary} is no dead letter" in ended.err
+    ended = qm("dlq", "drop", "--all", "--queue", bad, "--yes")
+    assert ended.out == f"dropped 3 messages from {bad}\n"
+    assert ended.err == (
+        f"note: 1 message stayed: no dead letters; remove such with: qmctl queue purge {bad}\n"
+    )
+    assert uids(qm, bad) == [ordinary]
+
+
 def test_drop_asks_and_removes_those_named(qm: Qmctl, bad: str) -> None:
     words = ["dlq", "drop", "--queue", bad, "--where", "n = 2"]
     assert qm(*words).code == 2

@@ -196,6 +196,30 @@ def test_empty_queue_is_deleted_unasked(words: list[str], qm: Qmctl, queue: str)
     assert qm("queue", "delete", queue, *words).out == f"deleted queue {queue} and 0 messages\n"
 
 
+def test_purge_of_what_a_selector_says(qm: Qmctl, queue: str) -> None:
+    for body in ("a", "bb", "cc"):
+        qm("put", queue, body)
+    qm("put", queue, "dd", "--delay", "1h")
+    words = ["queue", "purge", queue, "--where", "size = 2"]
+    tried = qm(*words, "--dry-run")
+    assert tried.out.startswith(f"would purge 3 messages from queue {queue}; nothing is changed\n")
+    row = qm(*words, "--dry-run", "-o", "json").json
+    assert (row["dry_run"], row["messages"], len(row["first"])) == (True, 3, 3)
+    asked = qm(*words)
+    assert (asked.code, "3 messages will be lost" in asked.err) == (2, True)
+    assert qm(*words, "--yes").out == f"purged 3 messages from queue {queue}\n"
+    assert [row["body"] for row in qm("browse", queue, "-o", "json").lines] == ["a"]
+    assert qm("queue", "purge", queue, "--where", "size =", "--yes").code == 2
+
+
+def test_purge_counts_delayed_messages_before_it_removes_them(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "a")
+    qm("put", queue, "b", "--delay", "1h")
+    assert "2 messages will be lost" in qm("queue", "purge", queue).err
+    assert qm("queue", "purge", queue, "--dry-run", "-o", "json").json["messages"] == 2
+    assert qm("queue", "purge", queue, "-y", "-o", "json").json["messages"] == 2
+
+
 def test_purge_tells_how_many_went(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "--lines", stdin=b"a\nb\n")
     assert qm("queue", "purge", queue, "-y").out == f"purged 2 messages from queue {queue}\n"

@@ -10,11 +10,21 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message
 
 DEAD = "dead_code IS NOT NULL"
+NOT_DEAD = "dead_code IS NULL"
 
 
 def dead(where: str) -> str:
     """Return a selector of the dead letters that *where* selects; nothing selects all."""
     return f"({where}) AND {DEAD}" if where else DEAD
+
+
+def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:
+    """Return how many messages *where* selects that are no dead letters; by that reason, if any."""
+    from qmgrd.core.retry import NO_DEAD_LETTER  # takes 100 ms
+
+    selector = f"({where}) AND {NOT_DEAD}" if where else NOT_DEAD
+    count = sum(1 for _ in client.browse(queue, where=selector))
+    return {NO_DEAD_LETTER: count} if count else {}
 
 
 def preview_retry(

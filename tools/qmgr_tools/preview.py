@@ -1,6 +1,7 @@
 """How many messages a selector is about, and the first few of them: what --dry-run tells."""
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_tools import message_text, output, progress
@@ -25,11 +26,12 @@ class Preview(NamedTuple):
 
 def preview(
     client: "Client", queue: str, where: str, limit: int = 0,
-    why_stays: "Callable[[Message], str] | None" = None,
+    why_stays: "Callable[[Message], str] | None" = None, *, with_delayed: bool = False,
 ) -> Preview:  # fmt: skip
     """Count what *where* selects on *queue*, up to *limit* (0: all); changes nothing.
 
     Args:
+        with_delayed: whether they are looked at, too, where there is a selector.
         why_stays: tells of a message that is selected why it would not go; nothing: it would.
     """
     if not where and why_stays is None:
@@ -41,7 +43,10 @@ def preview(
     first = []
     stay: dict[str, int] = {}
     with progress.spinner(f"looking at {queue}"):
-        for message in client.browse(queue, where=where):
+        looked_at = client.browse(queue, where=where)
+        if with_delayed:
+            looked_at = chain(looked_at, client.browse(queue, where=where, delayed=True))
+        for message in looked_at:
             if message.leased:
                 leased += 1
             elif why := why_stays(message) if why_stays else "":

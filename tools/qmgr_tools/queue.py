@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, output, queue_attribute, queue_state, watch
+from qmgr_tools import (
+    completion,
+    dry_run,
+    output,
+    preview,
+    queue_attribute,
+    queue_state,
+    selecting,
+    watch,
+)  # fmt: skip
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -309,27 +318,48 @@ def delete(
 
 
 @command()
-def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
+def purge(
+    call: Call, queue: Name, where: selecting.Where = "", yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
     """Remove the messages that are on a queue now and not leased; asks first.
+
+    Delayed messages, too. With --where those that it selects.
 
     \b
     JSON: an object with queue and messages, how many were removed
       with --dry-run also dry_run (true), bytes (null where some are leased:
       these stay, and are counted in bytes_max), bytes_max, leased
+      with --where and --dry-run dry_run, queue, messages, leased, first (UIDs)
 
     Examples:
       qmctl queue purge ORDERS --dry-run
       qmctl queue purge ORDERS
+      qmctl queue purge ORDERS --where "city = 'Paris'" --dry-run
     """
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.queue_show(queue)
-        if dry or row.get("kind") == "alias":  # Whoever purges is to see what of.
+        # Whoever purges is to see what of: no alias does.
+        if row.get("kind") == "alias" or (dry and (not where or row.get("kind") != "local")):
             dry_run.purge_queue(call, row)
             return
-        ready = row.get("ready", 0)
-        confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
-        purged = client.queue_purge(queue)["messages"]
+        if dry:
+            found = preview.preview(client, queue, where, with_delayed=True)
+            preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
+            return
+        _confirm_purge(client, row, where, yes)
+        purged = client.queue_purge(queue, where)["messages"]
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
+
+
+def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool) -> None:
+    """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
+    if yes:
+        return
+    queue, count = row["queue"], dry_run.purgeable(row)
+    if where:
+        count = preview.preview(client, queue, where, with_delayed=True).messages
+    confirm(queue, f"purge queue {queue}", f"{messages(count)} will be lost", yes=yes)
 
 
 def _depth(row: dict[str, Any]) -> int:
