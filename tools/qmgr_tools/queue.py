@@ -6,6 +6,7 @@ import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import (
+    backout,
     completion,
     dry_run,
     output,
@@ -135,6 +136,8 @@ def create(
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
             raise _exists(queue, client.queue_show(queue), given) from error
+        if not call.is_json:
+            backout.note_missing(client, row.get("backout_queue"))
     if call.is_json:
         output.document(row)
     else:
