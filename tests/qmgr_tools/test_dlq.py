@@ -66,7 +66,8 @@ def test_retry_of_all_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
     qm("queue", "create", later)
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", later]
     assert qm(*words, "--dry-run").out.startswith(f"would send 3 messages from {bad} to {later};")
-    assert qm(*words, "-o", "json").json["done"] == 3
+    row = qm(*words, "-o", "json").json
+    assert (row["done"], row["kind"], row["target"]) == (3, "retry", later)
     assert len(qm("browse", later, "-o", "json").lines) == 3
 
 

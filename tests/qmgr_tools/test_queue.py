@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from qmgr_client.blocking import connect
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
@@ -194,6 +195,29 @@ def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
 @pytest.mark.parametrize("words", [[], ["--purge"]])
 def test_empty_queue_is_deleted_unasked(words: list[str], qm: Qmctl, queue: str) -> None:
     assert qm("queue", "delete", queue, *words).out == f"deleted queue {queue} and 0 messages\n"
+
+
+def test_alias_of_a_deleted_queue_is_told_of(qm: Qmctl, queue: str) -> None:
+    alias = f"{queue}.ALIAS"
+    qm("queue", "create", alias, "--alias-of", queue)
+    tail = f"nowhere; see: qmctl queue delete {alias}\n"
+    tried = qm("queue", "delete", queue, "--dry-run")
+    assert tried.err == f"note: its alias {alias} would lead {tail}"
+    assert qm("queue", "delete", queue).err == f"note: its alias {alias} leads {tail}"
+    assert qm("queue", "delete", alias).err == ""
+
+
+def test_open_breaker_is_a_state(qm: Qmctl, daemon: Daemon, queue: str) -> None:
+    qm("queue", "alter", queue, "--breaker-percent", "50", "--breaker-messages-min", "1")
+    qm("queue", "alter", queue, "--breaker-pause", "1h")
+    qm("put", queue, "x")
+    with connect(daemon.unix) as client:
+        message = client.get(queue)
+        assert message is not None
+        client.release(message, failed=True)
+    assert qm("queue", "ls", "--columns", "state", "--where", f"queue={queue}").out == (
+        "STATE\nbreaker\n"
+    )
 
 
 def test_limit_of_the_queue_itself_is_what_is_to_be_raised(qm: Qmctl, queue: str) -> None:

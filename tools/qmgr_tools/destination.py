@@ -60,7 +60,7 @@ def _behind(client: "Client", row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _without_room(row: dict[str, Any], count: int) -> str:
-    room = row["depth_max"] - row["depth"]
+    room = row["depth_max"] - sum(row.get(part, 0) for part in ("depth", "delayed", "held"))
     name = row["queue"]
     if count and (room <= 0 or row["bytes"] >= row["bytes_max"]):
         return f"{name} is full: the job would wait"

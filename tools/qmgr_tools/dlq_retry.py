@@ -1,6 +1,6 @@
 """What a retry of dead letters would do: which would go, and why others would stay."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import destination, preview
 from qmgr_tools.command import Call
@@ -15,7 +15,12 @@ NOT_DEAD = "dead_code IS NULL"
 
 def dead(where: str) -> str:
     """Return a selector of the dead letters that *where* selects; nothing selects all."""
-    return f"({where}) AND {DEAD}" if where else DEAD
+    return f"{DEAD} AND ({where})" if where else DEAD
+
+
+def is_of_dead(row: dict[str, Any]) -> bool:
+    """Return whether a move with that *row* of a job is one of dead letters that go back."""
+    return row.get("retries_max", 0) > 0 and str(row.get("where", "")).startswith(DEAD)
 
 
 def no_dead_letters(client: "Client", queue: str, where: str) -> dict[str, int]:

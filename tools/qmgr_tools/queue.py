@@ -213,7 +213,8 @@ def show(call: Call, queue: AnyName) -> None:
     \b
     JSON: an object with
       queue, kind (local, remote, transmission, alias), queue_id
-      state                           open, full, no puts, no gets, closed (both)
+      state                           open, full, no puts, no gets, closed (both),
+                                      breaker (open, or probing)
       target, manager; alias_of       of a remote one; of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
       expiry_action, dedup_retention_ms, retry_initial_ms, retry_factor,
@@ -308,8 +309,10 @@ def delete(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
+        aliases = [str(one["queue"]) for one in client.queue_list() if one.get("alias_of") == queue]
         if dry:
             dry_run.delete_queue(call, row)
+            _note_aliases(call, aliases, "would lead")
             return
         if depth:
             confirm(
@@ -318,6 +321,13 @@ def delete(
         # What came meanwhile nobody has agreed to lose.
         deleted = client.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
+    _note_aliases(call, aliases, "leads")
+
+
+def _note_aliases(call: Call, aliases: list[str], leads: str) -> None:
+    """Tell of the *aliases* that are left of a queue that is gone."""
+    for alias in aliases if not call.is_json else ():
+        output.note(f"note: its alias {alias} {leads} nowhere; see: qmctl queue delete {alias}")
 
 
 @command()

@@ -27,8 +27,9 @@ class JobAdmin:
         """Remove what is there now and not leased; the answer comes when it is done."""
         queue = self._source(message.queue, message.where, "a purge would leave holes")
         job = self._jobs.start(
-            "purge", **_facts(queue), where=message.where, messages_max=message.messages_max
-        )
+            "purge", **_facts(queue, queue.counters.delayed), where=message.where,
+            messages_max=message.messages_max,
+        )  # fmt: skip
         job.waiting = (session.connection, message.request_id)
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
@@ -108,9 +109,13 @@ def is_itself(name: str, source: str) -> RequestError:
     )
 
 
-def _facts(queue: Queue) -> dict[str, Any]:
-    """Return what every job on *queue* keeps of it; what arrives from now on is not its own."""
+def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
+    """Return what every job on *queue* keeps of it; what arrives from now on is not its own.
+
+    Args:
+        delayed: how many delayed messages it is about, too.
+    """
     return {
         "queue": queue.name, "queue_id": queue.id, "before": queue.counters.next_arrival,
-        "total": queue.counters.depth,
+        "total": queue.counters.depth + delayed,
     }  # fmt: skip
