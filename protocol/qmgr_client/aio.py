@@ -234,8 +234,14 @@ class QueueManager(Admin):
     ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*.
 
-        A *lease_ms* of 0 leaves it to the queue. ``messages_max`` is for :meth:`get_many`.
-        *selection* is one of where, correlation_id, group_id and uid.
+        Args:
+            wait_ms: at most 7 days.
+            lease_ms: how long it is this client's, at most a day; 0 leaves it to the queue.
+            messages_max: for :meth:`get_many`.
+            selection: one of where, correlation_id, group_id and uid.
+
+        Raises:
+            MessageDamaged: it cannot be read.
         """
         found = await self.get_many(queue, messages_max, wait_ms, lease_ms, **selection)
         give_back(self._session, found[1:])
@@ -245,7 +251,7 @@ class QueueManager(Admin):
         self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
-        """Return up to *messages_max* messages, as soon as there is one.
+        """Return up to *messages_max* messages, as soon as there is one; at most 256 at a time.
 
         Raises:
             MessageDamaged: one cannot be read; the others are given back.
@@ -296,11 +302,13 @@ class QueueManager(Admin):
         """Give a message back: it can be had again.
 
         Args:
-            delay_ms: not before so long; None is as the queue has it for what failed, 0 at once.
+            delay_ms: not before so long, at most ten years; None is as the queue has it for what
+                failed, 0 at once.
             failed: whether that counts as a failure: after as many as its queue allows it becomes
                 a dead letter.
             retry_at: the same as *delay_ms* as a time of day, with its time zone.
-            reason, text: why, in a word of at most 64 characters and for people; its note has them.
+            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
+                its note has them.
 
         Raises:
             RequestError: LEASE_LOST, another may have it by now.
@@ -320,7 +328,7 @@ class QueueManager(Admin):
         await self._session.settle(message, m.REJECT, terms)
 
     async def renew(self, message: Message, lease_ms: int = 0) -> None:
-        """Keep a message for *lease_ms* from now on; 0 is as long as it was leased for.
+        """Keep a message for *lease_ms* from now on, at most a day; 0: as long as it was.
 
         Raises:
             RequestError: LEASE_LOST, another may have it by now.

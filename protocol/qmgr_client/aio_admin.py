@@ -13,14 +13,22 @@ class Admin:
     async def queue_create(
         self, queue: str, attributes: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing."""
+        """Define a queue, or QUEUE@MANAGER behind a link; the same again changes nothing.
+
+        With "alias_of" among the *attributes*, an alias. Returns the row.
+
+        Raises:
+            RequestError: QUEUE_EXISTS, with other attributes; VALUE_INVALID; LINK_UNKNOWN;
+                QUEUES_EXHAUSTED.
+        """
         return await self._row(m.QueueCreate, queue, dict(attributes or {}))
 
     async def queue_alter(self, queue: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Change attributes of a queue for good, as ``{"put_inhibit": True, "depth_max": 1_000}``.
 
-        None stands for the queue manager's default. Returns the row, with what is other than before
-        under "changed": attribute to [before, after]; nothing, if it was so already.
+        None stands for what its template has, else the queue manager. Returns the row, with what is
+        other than before under "changed": attribute to [before, after]; nothing, if it was so
+        already.
 
         Raises:
             RequestError: QUEUE_UNKNOWN; VALUE_INVALID: an attribute that this kind of queue has
@@ -29,9 +37,12 @@ class Admin:
         return await self._row(m.QueueAlter, queue, dict(attributes))
 
     async def queue_delete(self, queue: str, *, purge: bool = False) -> dict[str, Any]:
-        """Delete a queue, with *purge* also one that holds messages; tells how many.
+        """Delete a queue, with *purge* also one that holds messages; "messages" says how many.
 
         Where the answer was lost with a connection the number is None.
+
+        Raises:
+            RequestError: QUEUE_NOT_EMPTY, without *purge*; QUEUE_IS_SYSTEM.
         """
         return await self._row(m.QueueDelete, queue, purge)
 
@@ -52,9 +63,13 @@ class Admin:
     async def queue_purge(
         self, queue: str, where: str = "", messages_max: int = 0
     ) -> dict[str, Any]:
-        """Remove what is on a queue now and not leased; tells how many messages that were.
+        """Remove what is on a queue now and not leased; "messages" says how many that were.
 
         Of those that the selector *where* meets, and at most *messages_max*; 0 is any number.
+        Returns when all of it is done, which a job does.
+
+        Raises:
+            RequestError: SELECTOR_INVALID; JOBS_EXHAUSTED; CANCELLED, the job was, half way.
         """
         return await self._row(m.QueuePurge, queue, where, messages_max)
 
@@ -73,6 +88,9 @@ class Admin:
             copy: whether they stay, and copies are put on the target.
             retries_max: dead letters that went back so often already stay. 0 with a target: they
                 stay dead letters there.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, one of the two; SELECTOR_INVALID; JOBS_EXHAUSTED.
         """
         return await self._row(
             m.QueueMove, queue, target, where, messages_max, rate, copy, retries_max
@@ -95,7 +113,7 @@ class Admin:
         """End a job where it stands: what it did stays done. Returns its row.
 
         Raises:
-            RequestError: JOB_UNKNOWN.
+            RequestError: JOB_UNKNOWN; VALUE_INVALID, the queue manager needs it itself.
         """
         return await self._row(m.JobCancel, job)
 

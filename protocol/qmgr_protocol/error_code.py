@@ -240,11 +240,6 @@ class ErrorCode(IntEnum):
         "The selector is not one; the text says where.",
         "Correct it at the column that the text names. docs/SELECTORS.md has the language.",
     )
-    MESSAGE_UNKNOWN = (
-        407, _NEVER, "2034 MQRC_NO_MSG_UNDER_CURSOR",
-        "No such message is on the queue, or no longer.",
-        "Look for it with: qmctl browse. It may have been got, moved or purged, or have expired.",
-    )
     DUPLICATE_UNCOMMITTED = (
         408, _LATER, "", "A unit of work that is open has put one with its UID there.",
         "Put it again once that unit is over: then it is a duplicate, or it is not.",

@@ -5,9 +5,10 @@ What operators say has its home in admin_messages.py, and can be had from here.
 # ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
 
 import struct
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.admin_messages import *  # noqa: F403
+from qmgr_protocol.record import DELAY_MAX_MS as DELAY_MAX_MS
 
 MAGIC = "qmgr"
 VERSION = 1
@@ -22,7 +23,6 @@ REMAINING = struct.Struct(">Q")
 # How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or goes on.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
 DELAY_OF_QUEUE = -1
-DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 REASON_MAX, REASON_TEXT_MAX = 64, 1_000
 SELECTOR_MAX = 4_096
 # What a link says of a record beside the record itself.
@@ -32,7 +32,6 @@ WAIT_MAX_MS = 7 * 24 * 3_600_000
 LEASE_MAX_MS = 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
-Role: TypeAlias = Literal["client", "queue-manager"]
 Binary: TypeAlias = bytes  # beside a field of that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
 
@@ -227,7 +226,7 @@ class UnitBackout(NamedTuple):
 
 
 class Get(NamedTuple):
-    """Leases up to max_messages. Answered by one Deliver, or by OK nil when the wait is over.
+    """Leases up to messages_max. Answered by one Deliver, or by OK nil when the wait is over.
 
     where: a selector. uid: encoded. At most one of the four that select is given.
     """

@@ -35,6 +35,7 @@ VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
 SUMMED_AT = 5  # the first byte that the checksum covers
+CORRELATION_LENGTH_AT = 16
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24

@@ -209,6 +209,17 @@ def test_highest_priority_is_got_first(qm: Qmctl, queue: str) -> None:
     assert depth(qm, queue) == (1, 0)
 
 
+def test_queue_has_the_priority_of_what_says_none(qm: Qmctl, queue: str) -> None:
+    qm("queue", "alter", queue, "--priority-default", "7")
+    qm("put", queue, "one")
+    qm("put", queue, "--lines", stdin=b"of many\n")
+    qm("put", queue, "told", "--priority", "4")
+    found = qm("browse", queue, "-o", "json").lines
+    assert [(row["body"], row["priority"]) for row in found] == [
+        ("one", 7), ("of many", 7), ("told", 4),
+    ]  # fmt: skip
+
+
 def test_released_message_stays_and_counts_as_failed(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "--lines", stdin=b"a\nb\n")
     assert qm("get", queue, "--all", "--release", "--body-only").out == "a\nb\n"

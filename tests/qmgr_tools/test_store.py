@@ -26,7 +26,7 @@ def damaged(sound: Path, tmp_path: Path) -> Path:
 def test_sound_store_is_said_to_be_so(qmctl: Qmctl, sound: Path) -> None:
     ended = qmctl("store", "verify", str(sound))
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.endswith(" rows, 13 messages\n")
+    assert ended.out.endswith(" rows, 14 messages\n")
     assert ended.out.startswith("sound: ")
 
 

@@ -24,8 +24,7 @@ _FAILURES = (
 
 def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed) -> bool:
     """Return whether a lease has ended in a way that anybody could see."""
-    port = node.ports.get(handed.connection)
-    if node.is_stopping or handed.life != view.life or port is None or port.peer.goaway is not None:
+    if handed.life != view.life or _is_gone(node, handed):
         return True
     now_ms, unit = node.now().ms, handed.unit or handed.offered
     if unit is not None and now_ms >= unit.begun_ms + node.config.unit.age_max_ms:
@@ -33,6 +32,12 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
     if handed.unit is not None:
         return handed.unit.ending
     return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
+
+
+def _is_gone(node: Node, handed: Handed) -> bool:
+    """Return whether the connection that a message went over is gone, or going."""
+    port = node.ports.get(handed.connection)
+    return node.is_stopping or port is None or port.peer.goaway is not None
 
 
 def of_removed(
@@ -149,7 +154,6 @@ def wait_ms(
     asked = ledger.releases.get((node.name, *handle, handed.lease), -1)
     if asked < 0:
         return queued
-    port = node.ports.get(handed.connection)
-    if not failed and (port is None or port.peer.goaway is not None):
+    if not failed and _is_gone(node, handed):
         return 0  # Perhaps its connection was lost before the release came.
     return min(asked, queued) if failed and queued < asked else asked

@@ -20,11 +20,11 @@ from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.humane import messages
 from qmgr_tools.queue import Yes
+from qmgrd.core.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 LISTED_MAX = 100
 COLUMNS = dlq_text.COLUMNS
 SELECTORS = """\b

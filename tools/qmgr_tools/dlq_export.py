@@ -1,7 +1,6 @@
 """qmctl dlq export."""
 
 import base64
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,9 +8,10 @@ import typer
 
 from qmgr_tools import completion, dlq_text, output, progress, selecting
 from qmgr_tools.command import Call, command
-from qmgr_tools.dlq import DEAD_LETTERS, SELECTORS, Queue
+from qmgr_tools.dlq import SELECTORS, Queue
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
+from qmgrd.core.system import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message
@@ -58,10 +58,10 @@ def export(
             with file.open("x", encoding="utf-8") as lines:
                 written = 0
                 with progress.counted(queue, depth) as advance:
-                    for message, number in zip(found, count(1), strict=False):
+                    for message in found:
                         lines.write(output.as_line(_kept(message)) + "\n")
                         advance(1)
-                        written = number
+                        written += 1
         except OSError as error:
             why = (
                 "it is there already" if isinstance(error, FileExistsError) else str(error.strerror)

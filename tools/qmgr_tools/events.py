@@ -9,12 +9,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import humane, message_text, output, selecting
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import one_line
+from qmgrd.core.system import EVENTS
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
     from qmgr_client.message import Message
 
-QUEUE = "SYSTEM.EVENTS"
 POLL_S = 0.5
 COLUMNS = (
     output.text("time"),
@@ -69,7 +69,7 @@ def events(
 def _some(client: "Client", where: str, after: "Message | None" = None) -> "list[Message]":
     """Return the events behind *after*, the oldest first."""
     try:
-        return list(client.browse(QUEUE, after=after, where=where))
+        return list(client.browse(EVENTS, after=after, where=where))
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise

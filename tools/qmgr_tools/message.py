@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from qmgr_protocol.errors import RequestError
-from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_DEFAULT, PRIORITY_MAX
+from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_MAX
 from qmgr_tools import completion, humane, message_text, option, output, progress, selecting
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, refused, usage
@@ -58,8 +58,12 @@ Lines = Annotated[
     bool, typer.Option("--lines", help="A message for each line of FILE, or of standard input.")
 ]
 Priority = Annotated[
-    int, typer.Option(metavar="0-9", min=0, max=PRIORITY_MAX, help=f"{PRIORITY_MAX} is got first.")
-]
+    int | None,
+    typer.Option(
+        metavar="0-9", min=0, max=PRIORITY_MAX, show_default="the queue's",
+        help=f"{PRIORITY_MAX} is got first.",
+    ),
+]  # fmt: skip
 CorrelationId = Annotated[
     str,
     typer.Option(
@@ -140,7 +144,7 @@ BodyOnly = Annotated[
 @command()
 def put(
     call: Call, queue: Target, body: Body = None, file: File = None, stdin: Stdin = False,
-    lines: Lines = False, priority: Priority = PRIORITY_DEFAULT, correlation_id: CorrelationId = "",
+    lines: Lines = False, priority: Priority = None, correlation_id: CorrelationId = "",
     header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
     uid: GivenUid = None, expiry: Expiry = 0, delay: Delay = 0, deliver_at: DeliverAt = "",
     non_persistent: NonPersistent = False, report: Report = False,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from qmgr_tools import backout, queue_attribute
 from qmgr_tools.definitions import Definitions
 from qmgr_tools.humane import messages
+from qmgrd.core import system
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-SYSTEM = "SYSTEM."
 _DELETED = {"alias": "queue"}  # as what else it is deleted
 
 
@@ -117,7 +117,7 @@ def _queue(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> I
 
 def _is_given(name: str) -> bool:
     """Return whether the queue manager has the queue by itself, as soon as it is named."""
-    return name.startswith("@") or (name.startswith(SYSTEM) and "@" not in name)
+    return name.startswith("@") or (name.startswith(system.PREFIX) and "@" not in name)
 
 
 def _alias(name: str, after: str, before: str | None) -> Iterator[Step]:

@@ -13,6 +13,7 @@ import typer
 from qmgr_config.units import ms_text
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute
 from qmgr_tools import completion, humane, option, output
+from qmgrd.core.attribute import said as said
 
 # By section of the help and of what is shown: what each attribute means.
 PANELS: dict[str, dict[str, str]] = {
@@ -56,11 +57,6 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "messages": "{:,}".format, "bytes": humane.exact_size, "ms": ms_text, "count": "{:,}".format,
     "percent": "{}".format, "factor": "{:g}".format,
 }  # fmt: skip
-
-
-def said(name: str) -> str:
-    """Return what people call the attribute *name*: its unit is in its values."""
-    return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
 
 
 def option_name(name: str) -> str:

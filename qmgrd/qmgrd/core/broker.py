@@ -332,6 +332,7 @@ class Broker:
             for queue in self.catalogue.by_id.values():
                 self.context.touch(queue)  # What came before the crash may still lie there.
         rows.put(self.context.tx, keys.CLEAN, self.context.boot.to_bytes(8, "big"))
+        self.context.wrote = True  # The clock, too: units that are lost were given timestamps.
 
     def _retention(self) -> None:
         running = {job.row["kind"] for job in self.jobs.running.values()}

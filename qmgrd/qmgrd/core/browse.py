@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys, selection
+from qmgrd.core import index, keys
 from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.selection import is_selected
 from qmgrd.core.selector import Selector
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
@@ -48,9 +49,7 @@ def browse(
             place = priority, arrival
             continue
         record = entries.record(tx, entry)
-        if selector is not None and not selector.matches(
-            selection.value_of(queue, tx, entry, record, priority, arrival)
-        ):
+        if not is_selected(selector, queue, tx, key, entry, record):
             place = priority, arrival
             continue
         size += len(record)

@@ -11,7 +11,7 @@ What a link brought, and no queue here takes, goes there too (undeliverable.py).
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
@@ -20,6 +20,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes, overflow
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.notes import Cause
 from qmgrd.core.put import append, prepare
 from qmgrd.core.queue import Queue
 from qmgrd.core.system import DEAD_LETTERS
@@ -29,18 +30,6 @@ _FAILURES = frozenset({
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
     ErrorCode.MESSAGE_REJECTED,
 })  # fmt: skip
-
-
-class Cause(NamedTuple):
-    """Why a message is a dead letter."""
-
-    code: int
-    reason: str = ""  # the consumer's
-    text: str = ""
-    client: str = ""  # that consumer's name
-    delivered: bool = False  # whether this raises its counts once more
-    failed: bool = False
-    failure: int = 0  # why it failed this last time, for its history
 
 
 class DeadLetters:

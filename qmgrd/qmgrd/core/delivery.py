@@ -198,7 +198,7 @@ class Delivery:
         """Give the consumers of *queue* that want something a share each, in rotation."""
         if queue.ready <= 0:
             queue.sought.clear()  # Whatever comes tells anew for whom it may be.
-        allowed = queue.breaker.lets(queue.bounds, self._context.now.ms, queue.leases)
+        allowed = queue.breaker.lets(self._context.now.ms, queue.leases)
         if allowed == 0 or not _can_hand(queue):
             self._end_waits(queue)
             return

@@ -31,14 +31,12 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") ->
         return
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
-    if not found:
-        return
+    if not found or context.store_full:
+        return  # The log has them; where it is full the queue must not take the last room.
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:
         left_out = len(batch) - EVENTS_PER_TURN
         batch[EVENTS_PER_TURN:] = [_record(context, "events left out", {}, left_out)]
-    if context.store_full:
-        return  # The log has them; the queue must not take the last room.
     queue = catalogue.system(EVENTS)
     overflow.put(context, dead_letters, queue, batch)
     context.touch(queue)

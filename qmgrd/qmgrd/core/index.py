@@ -17,7 +17,7 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
     """Return correlation id, group and number of a record that begins with *front*."""
     if len(front) < records.HEAD_BYTES:
         return b"", None
-    correlation, group_flags = front[16], front[17]
+    correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[17]
     start = records.HEAD_BYTES + correlation
     correlation_id = front[records.HEAD_BYTES : start]
     if not group_flags or len(front) < start + records.GROUP.size:

@@ -128,6 +128,13 @@ def postpone(
         queue.schedule.add(tx, due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key))
 
 
+def hasten(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
+    """Have a message whose time was over while somebody held it be looked at when it was over."""
+    for timed in index.timed_keys(queue.id, entry, key[keys.POSITION_AT], *keys.place(key)):
+        tx.delete(timed)
+    postpone(queue, tx, key, entry, entry.expires_ms)
+
+
 def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
     counters = queue.counters
     if not counters.volatile and not counters.volatile_delayed:

@@ -21,7 +21,7 @@ from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, Job, Step
 from qmgrd.core.job_slice import next_rows
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import selection, value_of
+from qmgrd.core.selection import is_selected, selection
 from qmgrd.core.selector import Selector
 from qmgrd.core.take import is_there
 from qmgrd.core.transfer import Copied, Place, copy, transfer
@@ -120,7 +120,7 @@ class _Move:
 
     def _one(self, key: bytes, value: bytes, target: Place | None) -> bool:
         """Do what is to be done with a message; return whether it went."""
-        job, source, (priority, arrival) = self._job, self._source, keys.place(key)
+        job, source, arrival = self._job, self._source, keys.place(key)[1]
         if arrival >= job.row["before"]:
             return False
         if arrival in source.leases:
@@ -134,8 +134,8 @@ class _Move:
             return False
         if not is_there(source, sound.entry, arrival, self._context.now):
             return False
-        if self._selector is not None and not self._selector.matches(
-            value_of(source, self._context.tx, sound.entry, sound.record, priority, arrival)
+        if not is_selected(
+            self._selector, source, self._context.tx, key, sound.entry, sound.record
         ):
             job.count("examined")
             return False

@@ -17,7 +17,7 @@ does well.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import FrameMalformed, name_of
@@ -31,6 +31,18 @@ NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
 _OWN = ("code", "reason", "text", "queue", "manager", "us", "failed", "delivered", "retries",
         "left_ms")  # fmt: skip
+
+
+class Cause(NamedTuple):
+    """Why a message is a dead letter."""
+
+    code: int
+    reason: str = ""  # the consumer's
+    text: str = ""
+    client: str = ""  # that consumer's name
+    delivered: bool = False  # whether this raises its counts once more
+    failed: bool = False
+    failure: int = 0  # why it failed this last time, for its history
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:

@@ -12,6 +12,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+from qmgrd.core.notes import Cause
 from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
 
@@ -85,8 +86,6 @@ def make_room(
     pushed_out = 0
     for key, value in list(_oldest(queue, context.tx, messages, bytes_)):
         if overflow == "dead-letter-oldest":
-            from qmgrd.core.dead_letters import Cause
-
             if not dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)):
                 break
         else:

@@ -8,7 +8,8 @@ from qmgrd.core.job import DONE, MORE, Job, Step
 from qmgrd.core.job_slice import next_rows
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import Selection, selection, value_of
+from qmgrd.core.selection import is_selected, selection
+from qmgrd.core.selector import Selector
 from qmgrd.core.take import is_there
 
 
@@ -17,7 +18,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    wanted = selection(queue, row["where"], b"", b"")
+    selector = selection(queue, row["where"], b"", b"").selector
     lane_ = row.setdefault("lane", keys.LANE_READY)
     found, last = next_rows(context, job, keys.lane(queue.id, lane_))
     context.touch(queue)
@@ -28,9 +29,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         job.count("examined")
         if arrival in queue.leases:
             job.count("skipped")
-        elif wanted.selector is None or _matches(
-            queue, context.tx, context.now, wanted, key, value
-        ):
+        elif selector is None or _matches(queue, context.tx, context.now, selector, key, value):
             lane.remove(queue, context.tx, key, value)
             queue.counters.purged += 1
             job.count("done")
@@ -43,13 +42,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _matches(
-    queue: Queue, tx: Transaction, now: Now, wanted: Selection, key: bytes, value: bytes
+    queue: Queue, tx: Transaction, now: Now, selector: Selector, key: bytes, value: bytes
 ) -> bool:
     """Return whether the message under *key* is selected; what rotted says nothing, and is not."""
-    sound, (priority, arrival) = entries.open_sound(tx, value), keys.place(key)
-    if sound is None or not is_there(queue, sound.entry, arrival, now):
+    sound = entries.open_sound(tx, value)
+    if sound is None or not is_there(queue, sound.entry, keys.place(key)[1], now):
         return False
-    assert wanted.selector is not None
-    return wanted.selector.matches(
-        value_of(queue, tx, sound.entry, sound.record, priority, arrival)
-    )
+    return is_selected(selector, queue, tx, key, sound.entry, sound.record)

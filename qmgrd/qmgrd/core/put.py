@@ -3,11 +3,12 @@
 Most records are plain: in no group, without a time, not stamped yet, short, and there is room. They
 go through one tight loop, which is what a busy daemon spends its time in. Every other one is
 prepared, then appended, which does the same step by step and says what is wrong; a test holds the
-two to the same bytes. Between the two steps a unit of work may hold it (units.py).
+two to the same bytes. Between the two steps a unit of work may hold it (units.py): then plain ones
+are prepared in the same loop, and appended with the rest in another.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import record as records
@@ -23,13 +24,15 @@ from qmgrd.core.stamp import Stamper
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
+    from qmgrd.core.unit import Held
 
 RUN_MAX_RECORDS = 256  # copied for the tight loop: all that is left each time would be quadratic
 # The head of a record, the four bytes from origin_length to flags in one piece.
 _HEAD = struct.Struct(">I4sQBBHI")
 _PLAIN_MAX_BYTES = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES
 _FRONT = struct.Struct(">IB")
-_CORRELATION_AT = records.HEAD_BYTES
+_REST_CORRELATION_AT = records.HEAD_BYTES - records.SUMMED_AT  # in what the checksum covers
+_NEVER = bytes(8)
 _NO_EXTRAS: Mapping[str, Any] = {}
 _NO_EXTRAS_AT_ALL: Mapping[int, Mapping[str, Any]] = {}
 
@@ -56,6 +59,7 @@ class Prepared(NamedTuple):
     volatile: bool
     target: bytes
     note: bytes = b""
+    head: bytes = b""  # of the entry of a plain one
 
 
 def put(
@@ -72,13 +76,12 @@ def put(
     stamped: list[list[int]] = []
     bound_for = target.encode()
     message_max_bytes = queue.longest(message_max_bytes)
-    is_plain = not extras and not queue.bounds.expiry_max_ms and _room(queue, batch)
-    plain_max = min(_PLAIN_MAX_BYTES, message_max_bytes) if is_plain else 0
+    plain_max = 0 if extras else plain_max_bytes(queue, batch, message_max_bytes)
     stamper.catch_up(now.wall_us)
     index = rows = 0
     while index < len(batch):
         record = batch[index]
-        if plain_max and record[4:5] == b"\0":
+        if plain_max and looks_plain(queue, record):
             run = batch[index : index + RUN_MAX_RECORDS]
             count, used = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
@@ -104,17 +107,49 @@ def _put_plain(
     plain_max: int, bound_for: bytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Append the plain records that *batch* begins with; return their number, and their rows'."""
-    unpack, front, write = _HEAD.unpack_from, _FRONT.pack, tx.put
-    counters, origin, timestamp = queue.counters, stamper.origin, stamper.last_us
+    write, counters = tx.put, queue.counters
     head = entries.encode_head(now.wall_us, bound_for)
-    prefix_of = queue.plain_prefixes.get
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
-    origin_bytes, arrival = len(origin), counters.next_arrival
+    arrival = counters.next_arrival
     size = indexed = 0
+    for prefix, stamp, rest, trailer, correlation in _plain(queue, stamper, batch, plain_max):
+        key = prefix + arrival.to_bytes(8, "big")
+        arrival += 1
+        write(key, b"".join((head, stamp, rest, trailer)))
+        write(index_prefix + trailer, key[position_at:])
+        if correlation:
+            indexed += queue.index_correlation(
+                tx, rest[_REST_CORRELATION_AT : _REST_CORRELATION_AT + correlation], key
+            )
+        size += len(rest)
+    count = arrival - counters.next_arrival
+    if count:
+        stamper.last_us += count
+        queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
+        counters.next_arrival = arrival
+        counters.depth += count
+        counters.bytes += size + count * (records.SUMMED_AT + len(trailer))
+        counters.puts += count
+        counters.fast += count
+    return count, lane.ROWS_OF_A_PUT * count + indexed
+
+
+def _plain(
+    queue: "Queue", stamper: Stamper, batch: list[bytes], plain_max: int
+) -> Iterator[tuple[bytes, bytes, bytes, bytes, int]]:
+    """Yield the plain records that *batch* begins with, each under the next UID.
+
+    Yields:
+        Its key up to the arrival, three pieces of the stamped record (its checksum, what that
+        covers, its UID), and how long its correlation id is.
+    """
+    unpack, front, prefix_of = _HEAD.unpack_from, _FRONT.pack, queue.plain_prefixes.get
+    origin, timestamp = stamper.origin, stamper.last_us
+    origin_bytes = len(origin)
     for record in batch:
         length = len(record)
         if not records.HEAD_BYTES <= length <= plain_max:
-            break
+            return
         checksum, four, expiry_ms, correlation, group, envelope, body = unpack(record)
         rest, prefix = record[records.SUMMED_AT :], prefix_of(four)
         if (
@@ -125,35 +160,43 @@ def _put_plain(
             or expiry_ms
             or crc32(rest) != checksum
         ):
-            break
+            return
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
-        key = prefix + arrival.to_bytes(8, "big")
-        arrival += 1
-        stamp = front(crc32(trailer, checksum), origin_bytes)
-        write(key, b"".join((head, stamp, rest, trailer)))
-        write(index_prefix + trailer, key[position_at:])
-        if correlation:
-            indexed += queue.index_correlation(
-                tx, record[_CORRELATION_AT : _CORRELATION_AT + correlation], key
-            )
-        size += length
-    count = arrival - counters.next_arrival
-    if count:
-        stamper.last_us = timestamp
-        queue.origins.raise_to(tx, origin, timestamp)
-        counters.next_arrival = arrival
-        counters.depth += count
-        counters.bytes += size + count * len(trailer)
-        counters.puts += count
-        counters.fast += count
-    return count, lane.ROWS_OF_A_PUT * count + indexed
+        yield prefix, front(crc32(trailer, checksum), origin_bytes), rest, trailer, correlation
 
 
-def _room(queue: "Queue", batch: list[bytes]) -> bool:
-    """Return whether all of *batch* fits, however long the UIDs that it gets."""
-    size = sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
-    return queue.has_room(len(batch), size)
+def plain_max_bytes(queue: "Queue", batch: list[bytes], message_max_bytes: int) -> int:
+    """Return how long a plain record of *batch* may be; 0 where none is, or not all fits."""
+    if queue.bounds.expiry_max_ms or not queue.has_room(len(batch), bytes_max(batch)):
+        return 0
+    return min(_PLAIN_MAX_BYTES, message_max_bytes)
+
+
+def looks_plain(queue: "Queue", record: bytes) -> bool:
+    """Return whether it is worth to begin a tight loop with *record*, which may be anything."""
+    return record[4:8] in queue.plain_prefixes and record[8:16] == _NEVER and record[17:18] == b"\0"
+
+
+def bytes_max(batch: list[bytes]) -> int:
+    """Return how long all of *batch* is at most, however long the UIDs that it gets."""
+    return sum(map(len, batch)) + records.UID_MAX_BYTES * len(batch)
+
+
+def prepare_plain(
+    queue: "Queue", now: Now, stamper: Stamper, batch: list[bytes], plain_max: int, bound_for: bytes
+) -> list[Prepared]:
+    """Return the plain records that *batch* begins with ready to be appended, one after another."""
+    head = entries.encode_head(now.wall_us, bound_for)
+    found = [
+        Prepared(
+            b"".join((stamp, rest, trailer)), trailer, True, Verdict.FAST,
+            keys.PRIORITY_TOP - prefix[-1], now.wall_us, 0, 0, False, bound_for, b"", head,
+        )
+        for prefix, stamp, rest, trailer, _ in _plain(queue, stamper, batch, plain_max)
+    ]  # fmt: skip
+    stamper.last_us += len(found)
+    return found
 
 
 def prepare(
@@ -222,6 +265,47 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
     counters.fast += prepared.verdict is Verdict.FAST
     counters.slow += prepared.verdict is Verdict.SLOW
     return rows + long + bool(prepared.note)
+
+
+def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
+    """Write what a unit of work *held* of *queue*; return how many rows that took."""
+    counters, write, prefixes = queue.counters, tx.put, queue.prefixes
+    count = size = rows = 0
+    trailer = b""
+    for _, prepared, place, index_key in held:
+        arrival = place or queue.next_arrival()
+        head, record = prepared.head, prepared.record
+        if not head:
+            rows += append(queue, tx, prepared, arrival)
+            continue
+        key = prefixes[prepared.priority] + arrival.to_bytes(8, "big")
+        write(key, head + record)
+        write(index_key, key[keys.POSITION_AT :])
+        if correlation := record[records.CORRELATION_LENGTH_AT]:
+            correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
+            rows += queue.index_correlation(tx, correlation_id, key)
+        trailer = prepared.trailer
+        queue.lower(prepared.priority, arrival)
+        queue.tell_uid(trailer)
+        count += 1
+        size += len(record)
+    if count:
+        queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
+        counters.depth += count
+        counters.bytes += size
+        counters.puts += count
+        counters.fast += count
+    return rows + lane.ROWS_OF_A_PUT * count
+
+
+def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) -> None:
+    """Add to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
+    if runs:
+        run = runs[-1]
+        if run[0] + run[2] == first and run[1] + run[2] == timestamp:
+            run[2] += count
+            return
+    runs.append([first, timestamp, count])
 
 
 def _identify(

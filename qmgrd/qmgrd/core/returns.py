@@ -21,8 +21,9 @@ from qmgrd.core import notes, settle
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import State
 from qmgrd.core.context import Context
-from qmgrd.core.dead_letters import Cause, DeadLetters
+from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.lease import Lease
+from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
 
 STUCK_MS = 10_000  # until what should be a dead letter, and has no place, is handed out again

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane, selection
+from qmgrd.core import keys, lane
 from qmgrd.core.browse import indexed
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.selection import is_selected
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
 if TYPE_CHECKING:
@@ -70,17 +71,14 @@ def _wanted(
     damaged: list[tuple[bytes, bytes]],
 ) -> entries.Sound | None:  # fmt: skip
     """Return the message under *key* if it can be had, and is selected."""
-    priority, arrival = keys.place(key)
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
         return None
-    if not is_there(queue, sound.entry, arrival, now):
+    if not is_there(queue, sound.entry, keys.place(key)[1], now):
         return None
-    if consumer.selector is None:
-        return sound
-    value_of = selection.value_of(queue, tx, sound.entry, sound.record, priority, arrival)
-    return sound if consumer.selector.matches(value_of) else None
+    wanted = is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
+    return sound if wanted else None
 
 
 def _lease(

@@ -2,9 +2,8 @@
 a cost that does not depend on depth; or by a selector, which looks at each message once.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
@@ -62,11 +61,16 @@ def _compiled(where: str) -> Selector:
     return compile_selector(where)
 
 
-def value_of(
-    queue: "Queue", tx: Transaction, entry: entries.Entry, record: bytes, priority: int,
-    arrival: int,
-) -> Callable[[str], Any]:  # fmt: skip
-    """Return what a selector may ask of a message."""
+def is_selected(
+    selector: Selector | None, queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry,
+    record: bytes,
+) -> bool:  # fmt: skip
+    """Return whether the message under *key* is one that *selector* matches; None matches all."""
+    if selector is None:
+        return True
+    priority, arrival = keys.place(key)
     extra = notes.facts_of(notes.read(tx, queue.id, arrival)) if entry.noted else {}
-    found = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
-    return found.value_of
+    facts = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
+    if queue.is_transmission:
+        facts.priority = facts.head().priority  # Where it lies they are in the order of ids.
+    return selector.matches(facts.value_of)

@@ -16,11 +16,9 @@ from qmgrd.core.selector_value import ValueOf
 class Selector:
     """A condition that messages are held to."""
 
-    __slots__ = ("_condition", "names", "text")
+    __slots__ = ("_condition",)
 
-    def __init__(self, text: str, names: frozenset[str], condition: Condition) -> None:
-        self.text = text
-        self.names = names  # What it may ask a message for; names in double quotes with these.
+    def __init__(self, condition: Condition) -> None:
         self._condition = condition
 
     def matches(self, value_of: ValueOf) -> bool:
@@ -37,4 +35,4 @@ def compile_selector(text: str) -> Selector:
     Raises:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
     """
-    return Selector(text, *parse(text))
+    return Selector(parse(text))

@@ -50,8 +50,8 @@ class Part(NamedTuple):
         return str(self.token)
 
 
-def parse(text: str) -> tuple[frozenset[str], Condition]:
-    """Return the names in *text*, and its condition.
+def parse(text: str) -> Condition:
+    """Return the condition that *text* is.
 
     Raises:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
@@ -62,7 +62,7 @@ def parse(text: str) -> tuple[frozenset[str], Condition]:
         raise invalid(parser.next.column, "')' closes no '('")
     if parser.next.kind != END:
         raise parser.unexpected("AND, OR or the end")
-    return frozenset(parser.names), condition
+    return condition
 
 
 def _condition(part: Part) -> Condition:
@@ -83,7 +83,6 @@ class _Parser:
     """Where the reading of a selector stands. The last token is END, and is never passed."""
 
     def __init__(self, tokens: list[Token]) -> None:
-        self.names: set[str] = set()
         self._tokens = tokens
         self._at = 0
         self._depth = 0
@@ -273,9 +272,7 @@ class _Parser:
             raise self.unexpected("a value" if self._at else "a condition")
         self._count(token)
         if token.kind == NAME:
-            name = str(token.value)
-            self.names.add(name)
-            return Part(NAME, token, values.fact(name))
+            return Part(NAME, token, values.fact(str(token.value)))
         if token.kind in ("TRUE", "FALSE"):
             return Part(BOOLEAN, token, values.literal(token.kind == "TRUE"))
         return Part(token.kind, token, values.literal(token.value))

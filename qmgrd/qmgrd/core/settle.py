@@ -112,7 +112,10 @@ def come_back(
         delayed = changed._replace(due_ms=ready_ms)
         lane.add(queue, tx, delayed, front, trailer, lease.priority, lease.arrival)
     else:
-        tx.put(lease.key, entries.encode(changed))
+        if changed.due_ms == changed.expires_ms:
+            tx.put(lease.key, entries.encode(changed))
+        else:
+            lane.hasten(queue, tx, lease.key, changed)
         queue.lower(lease.priority, lease.arrival)
         queue.tell_all(front, trailer, lease.priority, lease.arrival)
     if note:

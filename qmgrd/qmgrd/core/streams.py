@@ -12,6 +12,7 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.window import Inbox
 from qmgrd.core import keys, link_inbox, overflow, producer
+from qmgrd.core import put as puts
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -219,10 +220,10 @@ class Streams:
         context.touch(queue)
         for index, timestamp, count in done.stamped:
             if ids[index + count - 1] == ids[index] + count - 1:
-                _add_stamps(answers.stamped, ids[index], timestamp, count)
+                puts.add_stamps(answers.stamped, ids[index], timestamp, count)
                 continue
             for offset in range(count):  # The ids have holes, the stamps have none.
-                _add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
+                puts.add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
 
     def _tell_full(self, queue: Queue, refused: list[tuple[int, RequestError]], count: int) -> None:
@@ -326,13 +327,3 @@ class Streams:
             for stream in found[:rows_max]
         ]
         return rows, len(found)
-
-
-def _add_stamps(runs: list[list[int]], first_id: int, timestamp: int, count: int) -> None:
-    """Add to *runs* that *count* ids from *first_id* on have timestamps from *timestamp* on."""
-    if runs:
-        run = runs[-1]
-        if run[0] + run[2] == first_id and run[1] + run[2] == timestamp:
-            run[2] += count
-            return
-    runs.append([first_id, timestamp, count])

@@ -12,7 +12,8 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.dead_letters import Cause, DeadLetters
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
 
 SLICE_ROWS = 500

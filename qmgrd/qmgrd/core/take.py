@@ -67,10 +67,9 @@ def _scan(
     Returns the bytes of all items and the priority to seek next, -1 where there is no more.
     """
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
-    own, deadline_ms = lessee.leases, now.ms + consumer.lease_ms
+    own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
-    number = queue.ids.leases(count) - 1
     for key, value in tx.scan(queue.key(priority, heads[priority]), queue.lane_end):
         rank, arrival = place(key)
         if (found := keys.PRIORITY_TOP - rank) != priority:
@@ -84,11 +83,9 @@ def _scan(
         (flags, target, delivered, failed, put_us, expires, due_ms, checksum, origin, correlation,
          group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
         more, tail = 0, b""
-        if (
-            flags or target or group or expires
-            or length != _LEAST_BYTES + correlation + envelope + body + origin
-            or crc32(value[_SUMMED_AT:]) != checksum
-        ):  # fmt: skip
+        if (flags or target or group or expires
+                or length != _LEAST_BYTES + correlation + envelope + body + origin
+                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
             if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
             (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
@@ -100,8 +97,6 @@ def _scan(
         if items and size + length > DELIVER_MAX_BYTES:
             heads[found] = arrival  # It is the first of the next frame.
             return size, -1
-        size += length
-        number += 1
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
         lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
                  is_plain)  # fmt: skip
@@ -109,6 +104,7 @@ def _scan(
         state = state_of(delivered, arrival, maybe_before) | more
         head = _pack_item(found, arrival, handle, delivered, failed, state, put_us)
         items.append(head + record + tail)
+        size, number = size + length, number + 1
         if len(items) == count or size >= consumer.credit_bytes:
             return size, found
     return size, -1

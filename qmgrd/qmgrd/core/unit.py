@@ -51,15 +51,18 @@ class Unit:
             found = self.lessees[queue.id] = Lessee(queue, client, is_unit=True)
         return found
 
-    def hold(self, held: Held, rows: int) -> None:
-        """Add a put."""
-        queue, size = held.queue, len(held.prepared.record)
-        queue.held[held.index_key] = None
-        queue.held_messages += 1
+    def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
+        """Add puts to *queue*, whose commit writes so many *rows*; return their bytes."""
+        size = 0
+        for held in puts:
+            queue.held[held.index_key] = None
+            size += len(held.prepared.record)
+        queue.held_messages += len(puts)
         queue.held_bytes += size
-        self.puts.append(held)
+        self.puts += puts
         self.bytes += size
         self.rows += rows
+        return size
 
     def let_go(self) -> list[Held]:
         """Return the puts, which no longer wait."""

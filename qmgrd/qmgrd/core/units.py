@@ -1,8 +1,11 @@
 """Units of work of all connections: begun, filled, committed or backed out."""
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import lane, overflow, settle
@@ -69,18 +72,28 @@ class Units:
         """Hold puts for the commit."""
         unit = self._find(session, message.unit)
         queue, target = self._destination(message)
+        batch, bound_for = message.records, target.encode()
+        plain_max = self._plain_max_bytes(unit, queue, batch)
+        self._context.stamper.catch_up(self._context.now.wall_us)
         refused: list[list[Any]] = []
         stamped: list[list[int]] = []
-        for index, record in enumerate(message.records):
+        index = 0
+        while index < len(batch):
+            run = batch[index : index + puts.RUN_MAX_RECORDS]
             try:
-                prepared = self._hold(unit, queue, record, target.encode())
+                found = self._hold_plain(unit, queue, run, bound_for, plain_max) or self._hold(
+                    unit, queue, run[0], bound_for
+                )
             except RequestError as error:
                 queue.counters.refused += error.code != ErrorCode.DUPLICATE_MESSAGE
                 self._context.dirty_queues[queue.id] = queue
                 refused.append([index, int(error.code), error.text])
+                index += 1
                 continue
-            if prepared.is_new:
-                _add_stamp(stamped, index, int.from_bytes(prepared.trailer[-8:], "big"))
+            if found[0].is_new:
+                timestamp = int.from_bytes(found[0].trailer[-8:], "big")
+                puts.add_stamps(stamped, index, timestamp, len(found))
+            index += len(found)
         self._context.send(session.connection, m.Ok(message.request_id, [refused, stamped]))
 
     def _destination(self, message: m.UnitPut) -> tuple[Queue, str]:
@@ -93,7 +106,32 @@ class Units:
                 self._context.dirty_queues[keeper.id] = keeper
             raise
 
-    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
+    def _plain_max_bytes(self, unit: Unit, queue: Queue, batch: list[bytes]) -> int:
+        """Return how long a plain record of *batch* may be; 0 where some may have no room."""
+        size = puts.bytes_max(batch)
+        rows = (ROWS_OF_A_GET + 1) * len(batch) + size // entries.VALUE_MAX_BYTES
+        try:
+            self._check_room(unit, len(batch), size, rows)
+        except RequestError:
+            return 0
+        if self._context.store_full:
+            return 0
+        return puts.plain_max_bytes(queue, batch, self._longest(queue))
+
+    def _hold_plain(
+        self, unit: Unit, queue: Queue, batch: list[bytes], bound_for: bytes, plain_max: int
+    ) -> list[Prepared]:
+        """Add the plain puts to *unit* that *batch*, which has room, begins with; return them."""
+        if not plain_max or not puts.looks_plain(queue, batch[0]):
+            return []
+        context = self._context
+        found = puts.prepare_plain(queue, context.now, context.stamper, batch, plain_max, bound_for)
+        if found:
+            indexed = sum(x.record[records.CORRELATION_LENGTH_AT] > 0 for x in found)
+            self._keep(unit, queue, found, bound_for, lane.ROWS_OF_A_PUT * len(found) + indexed)
+        return found
+
+    def _hold(self, unit: Unit, queue: Queue, record: bytes, bound_for: bytes) -> list[Prepared]:
         """Add a put to *unit*.
 
         Raises:
@@ -116,12 +154,20 @@ class Units:
             prepared = self._prepare(queue, record, bound_for)
         rows += _more_rows(prepared)
         self._check_room(unit, 1, len(record), rows)
-        arrival = 0 if queue.is_transmission else queue.next_arrival()
-        index_key = queue.origins.index_key(prepared.trailer, bound_for)
-        unit.hold(Held(queue, prepared, arrival, index_key), rows)
-        self._held_bytes += len(prepared.record)
-        context.rows += 1
-        return prepared
+        self._keep(unit, queue, [prepared], bound_for, rows)
+        return [prepared]
+
+    def _keep(
+        self, unit: Unit, queue: Queue, found: list[Prepared], bound_for: bytes, rows: int
+    ) -> None:
+        """Have *unit* hold what was *found* good, each in its place."""
+        index_prefix, has_place = queue.origins.index_prefix(bound_for), not queue.is_transmission
+        held = [
+            Held(queue, x, queue.next_arrival() if has_place else 0, index_prefix + x.trailer)
+            for x in found
+        ]
+        self._held_bytes += unit.hold(queue, held, rows)
+        self._context.rows += len(held)
 
     def _let_go(self, unit: Unit) -> list[Held]:
         """Return the puts of *unit*, which no longer wait."""
@@ -131,10 +177,13 @@ class Units:
 
     def _prepare(self, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
         context = self._context
-        limit = queue.longest(context.config.limits.message_max_bytes)
+        limit = self._longest(queue)
         return puts.prepare(
             queue, context.tx, context.now, context.stamper, record, limit, bound_for
         )
+
+    def _longest(self, queue: Queue) -> int:
+        return queue.longest(self._context.config.limits.message_max_bytes)
 
     def _check_room(self, unit: Unit, messages: int, bytes_: int, rows: int) -> None:
         limits = self._context.config.unit
@@ -196,10 +245,8 @@ class Units:
         if unit.puts:  # Gets make room.
             context.reserve([held.prepared.record for held in unit.puts])
         self._close(session, unit)
-        for queue, prepared, arrival, _ in self._let_go(unit):
-            context.rows += puts.append(
-                queue, context.tx, prepared, arrival or queue.next_arrival()
-            )
+        for queue, held in groupby(self._let_go(unit), itemgetter(0)):
+            context.rows += puts.append_held(queue, context.tx, held)
             context.touch(queue)
         for lessee in unit.lessees.values():
             queue, leases = lessee.queue, list(lessee.leases.values())
@@ -273,13 +320,3 @@ def _more_rows(prepared: Prepared) -> int:
     correlation_id, group = selected_by(prepared.record)
     is_timed = prepared.expires_ms or prepared.ready_ms
     return bool(correlation_id) + (group is not None) + bool(is_timed)
-
-
-def _add_stamp(runs: list[list[int]], index: int, timestamp: int) -> None:
-    """Add to *runs* that the put of that *index* has that *timestamp*."""
-    if runs:
-        run = runs[-1]
-        if run[0] + run[2] == index and run[1] + run[2] == timestamp:
-            run[2] += 1
-            return
-    runs.append([index, timestamp, 1])

@@ -109,3 +109,14 @@ def test_delayed_ones_are_browsed_in_pages_too(app: Client, count: int) -> None:
     app.put("Q", *[b"%d" % i for i in range(4)], delay_ms=1_000)
     assert browsed(app, count=count, delayed=True) == [b"0", b"1", b"2", b"3"]
     assert browsed(app, count=count) == [b"now"]
+
+
+def test_selector_knows_the_priority_of_what_waits_for_a_link(app: Client) -> None:
+    """Where it lies there, all are in the order of their ids."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    for priority in (2, 8):
+        app.put("F@NYC", b"%d" % priority, priority=priority)
+    request = m.Browse(0, "@NYC", None, 10, 1 << 20, where="priority = 2")
+    (item,) = app.ask(m.Browse, *request[1:])["items"]
+    assert delivery(0, item).body == b"2"

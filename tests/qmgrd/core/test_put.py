@@ -22,44 +22,12 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.any_record import PLAIN_MAX, any_record
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.harness import record as harness_record
 
 NOW = Now(1, 1_700_000_000_000_000)
-PLAIN_MAX = entries.INLINE_MAX_BYTES - records.UID_MAX_BYTES - records.HEAD_BYTES
-
-
-def flipped(record: bytes, at: int) -> bytes:
-    at %= len(record)
-    return record[:at] + bytes([record[at] ^ 0x10]) + record[at + 1 :]
-
-
-fields = st.builds(
-    Fields,
-    body=st.one_of(
-        st.binary(max_size=40), st.integers(PLAIN_MAX - 2, PLAIN_MAX + 80).map(bytes),
-        st.just(bytes(9_000)),
-    ),
-    priority=st.integers(0, 9),
-    correlation_id=st.binary(max_size=3),
-    envelope=st.sampled_from([{}, {"h": 1}]),
-    uid=st.one_of(
-        st.none(),
-        st.builds(Uid, st.sampled_from(["QM1", "B"]), st.sampled_from([5, NOW.wall_us + 1])),
-    ),
-    group=st.one_of(st.none(), st.just((b"g" * 24, 1, False))),
-    expiry_ms=st.sampled_from([0, 0, 1]),
-    flags=st.sampled_from([0, 1, 2, 3, 4]),
-    delay_ms=st.sampled_from([0, 0, 5]),
-)  # fmt: skip
-record = st.builds(
-    lambda fields, at: (
-        records.encode(fields) if at is None else flipped(records.encode(fields), at)
-    ),
-    fields,
-    st.one_of(st.none(), st.none(), st.none(), st.integers(0, 100)),
-)
 
 
 def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
@@ -76,7 +44,7 @@ def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
 
 
 @given(
-    st.lists(st.lists(record, max_size=8), max_size=3),
+    st.lists(st.lists(any_record, max_size=8), max_size=3),
     st.sampled_from(["", "F"]),
     st.sampled_from([(10**6, 10**9), (3, 10**9), (10**6, 1_000)]),
 )

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import facts, selection
 from qmgrd.core import seek as seeks
-from qmgrd.core import selection
 from qmgrd.core.seek import LOOKED_AT_MAX
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, record
@@ -205,13 +205,13 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        kept = selection.value_of
+        kept = facts.Facts
 
         def counting(*args: Any) -> Any:
             self.count += 1
             return kept(*args)
 
-        monkeypatch.setattr(selection, "value_of", counting)
+        monkeypatch.setattr(selection, "Facts", counting)
 
 
 def test_selector_looks_at_each_message_once(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import Uid, encode_uid
+from qmgrd.core import put as puts
 from qmgrd.core.returns import RETURNS_PER_TURN
 from qmgrd.core.units import ROWS_OF_A_GET, SMALL_TURNS
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.any_record import any_record, plain_record
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, record
@@ -146,6 +151,126 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
     lengths = [[len(body) for body in app.bodies(queue)] for queue in ("Q", "OUT")]
     assert lengths == ([[3, 9_000], []] if when == "before" else [[], [3, 10_000]])
     assert [x.failed for x in app.get("Q", 9)] == ([0, 0] if when == "before" else [])
+
+
+# -- plain puts, which are held and appended many at a time
+
+Step = tuple[str, str, list[bytes]]
+LIMITS: list[dict[str, int]] = [
+    {}, {}, {}, {}, {"messages_max": 5}, {"bytes_max": 5_000}, {"rows_max": 12},
+    {"held_bytes_max": 6_000},
+]  # fmt: skip
+BOUNDS: list[dict[str, Any]] = [
+    {}, {}, {"priority_default": 7}, {"depth_max": 4}, {"bytes_max": 6_000},
+    {"depth_max": 4, "overflow": "discard-oldest"}, {"message_max_bytes": 3_000},
+    {"expiry_max_ms": 60_000},
+]  # fmt: skip
+
+
+def outcome(steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str) -> Any:
+    """Return what is said, counted and stored of puts within a unit and beside it."""
+    app = limited(**limits)
+    manager = app.manager
+    app.ask(m.QueueAlter, "Q", bounds or {"depth_max": 10**6})
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    unit = UnitOfWork(app)
+    said: list[Any] = []
+    for who, name, batch in steps:
+        if who == "other":
+            said.append([app.put_records(name, *batch)] if batch else [])
+            continue
+        refused, stamped = app.ask(m.UnitPut, unit.number, name, batch)
+        said.append((refused, stamped))
+        unit.puts += len(batch) - len(refused)
+    audit(manager)
+    held = manager.turns.broker.sessions[app.peer.number].units[unit.number]
+    places = [(x.queue.name, x.arrival, x.prepared.record, x.index_key) for x in held.puts]
+    said.append((held.bytes, held.rows, places))
+    said.append(getattr(unit, end)())
+    audit(manager)
+    context = manager.turns.broker.context
+    return said, context.stamper.last_us, context.rows, dict(manager.scan(b""))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["unit", "unit", "other"]), st.sampled_from(["Q", "Q", "F@NYC"]),
+            st.lists(st.one_of(plain_record, plain_record, any_record), max_size=8),
+        ),
+        max_size=4,
+    ),
+    st.sampled_from(LIMITS), st.sampled_from(BOUNDS), st.sampled_from(["commit", "backout"]),
+)  # fmt: skip
+def test_plain_puts_are_held_and_committed_as_all_others_G20(
+    steps: list[Step], limits: dict[str, int], bounds: dict[str, Any], end: str
+) -> None:
+    fast = outcome(steps, limits, bounds, end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(puts, "_PLAIN_MAX_BYTES", 0)
+        slow = outcome(steps, limits, bounds, end)
+    assert fast == slow
+
+
+@pytest.mark.parametrize("name", ["Q", "F@NYC"])
+def test_plain_puts_take_the_tight_loops(
+    app: Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Else the test above would compare the slow ones with themselves."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    unit = UnitOfWork(app)
+    with monkeypatch.context() as patch:
+        patch.setattr(puts, "prepare", None)
+        patch.setattr(puts, "append", None)
+        unit.put(name, *[b"%d" % number for number in range(300)], correlation_id=b"c")
+        assert unit.commit() == []
+    found = app.browse("Q" if name == "Q" else "@NYC")
+    assert [int(x.body) for x in found] == list(range(300))
+
+
+def test_stamps_of_what_a_unit_takes_are_told_in_runs(app: Client) -> None:
+    UnitOfWork(app)
+    batch = [record(b"plain"), record(b"plain"), record(b"timed", expiry_ms=9_000), b"rotten"]
+    batch += [record(b"stamped", uid=("B", 1)), record(b"plain")]
+    refused, stamped = app.ask(m.UnitPut, 1, "Q", batch)
+    first = stamped[0][1]
+    assert [index for index, _, _ in refused] == [3]
+    assert stamped == [[0, first, 3], [5, first + 3, 1]]
+
+
+def test_own_uid_of_a_plain_put_that_is_held_is_a_duplicate_A12(app: Client) -> None:
+    """Its producer knows it from the answer, and may send it elsewhere."""
+    UnitOfWork(app)
+    _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")] * 3)
+    again = record(b"x", uid=("QM1", timestamp + 2))
+    assert [x.code for x in app.put_records("Q", again)] == [ErrorCode.DUPLICATE_UNCOMMITTED]
+
+
+@pytest.mark.parametrize("sought", ["uid", "correlation_id", "where"])
+def test_who_seeks_has_what_a_commit_puts_before_what_it_has_seen_G20(
+    app: Client, sought: str
+) -> None:
+    other = app.manager.connect("other")
+    UnitOfWork(app)
+    batch = [
+        record(b"%d" % priority, priority=priority, correlation_id=b"c") for priority in (3, 4)
+    ]
+    _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", batch)
+    app.put("Q", b"passed", priority=3)
+    select: dict[str, dict[str, Any]] = {
+        "uid": {"uid": encode_uid(Uid("QM1", timestamp))},
+        "correlation_id": {"correlation_id": b"c"},
+        "where": {"where": "priority = 3 AND correlation_id = 'c'"},
+    }
+    other.say(m.Get(900, "Q", 2, 60_000, **select[sought]))
+    assert other.delivered() == []
+    producer = app.producer()
+    app.say(m.UnitCommit(producer.stream, producer.next_id, 0, 1, 2, 0))
+    wanted = [b"4", b"3"] if sought == "correlation_id" else [b"3"]
+    assert bodies(other.delivered()) == wanted
 
 
 # -- G23, D11
@@ -512,6 +637,15 @@ def test_rows_by_which_a_message_is_found_count() -> None:
     unit.backout()
     unit = UnitOfWork(app)
     assert unit.take(*found[2:]) == []
+    audit(app.manager)
+
+
+def test_rows_of_plain_puts_that_come_together_are_bounded() -> None:
+    app = limited(rows_max=10)
+    unit = UnitOfWork(app)
+    batch = [record(b"x", correlation_id=b"c")] * 4  # 3 rows each
+    assert unit.put_records("Q", *batch) == [ErrorCode.UNIT_TOO_LARGE]
+    assert unit.commit() == []
     audit(app.manager)
 
 

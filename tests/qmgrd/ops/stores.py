@@ -62,6 +62,9 @@ def filled(directory: Path) -> Path:
     with managed(directory) as manager:
         fill(manager)
         manager.restart()
+        client = manager.connect()
+        client.put("LATE", b"living", correlation_id=b"v", flags=records.FLAG_NOT_PERSISTENT)
+        manager.rest()
     return directory
 
 

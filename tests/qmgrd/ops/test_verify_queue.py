@@ -47,6 +47,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("depth", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(depth=1, puts=1, fast=1)),
     ("depth", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, delayed=1, depth=-1)),
     ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(volatile=1)),
+    ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, volatile_from=1)),
     ("sums", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, lost=1)),
     ("bytes", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(bytes=1)),
     ("sums", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(fast=1)),

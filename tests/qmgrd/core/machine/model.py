@@ -179,6 +179,7 @@ class Model:
             message.note = self._with_attempt(message.note or {}, how)
         if most:
             message.ready_ms = self.now_ms + least, self.now_ms + most
+        if most or message.is_expired(self.now_ms):  # Not when it would be looked at again.
             self._look_anew(message)
 
     def _end_of(self, bounds: dict[str, Any], message: Message, how: How) -> int:

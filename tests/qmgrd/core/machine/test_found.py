@@ -145,3 +145,17 @@ def test_delayed_messages_are_in_no_index(app: Client) -> None:
     for selected in ((b"k", b"", b""), (b"", b"", uid)):
         code = app.code_of(m.Browse, "Q", None, 9, 1 << 20, "", *selected, True)
         assert code == ErrorCode.VALUE_INVALID
+
+
+def test_timestamps_that_a_lost_unit_was_given_are_not_given_again_A3(
+    manager: Manager, app: Client
+) -> None:
+    """Nothing of it was ever written: the stop in good order has to (seed 2006)."""
+    stamps = []
+    for _ in range(2):
+        app.ask(m.UnitBegin, 1)
+        _, ((_, timestamp, _),) = app.ask(m.UnitPut, 1, "Q", [record(b"x")])
+        stamps.append(timestamp)
+        manager.restart()
+        app = manager.connect()
+    assert stamps[0] < stamps[1]
