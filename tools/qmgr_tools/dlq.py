@@ -107,7 +107,8 @@ message had left is what it lives from now on.
 \b
 JSON: the job at its end, as "qmctl job ls" gives it
   with --dry-run: dry_run (true), queue, to, waits (why it would, or null),
-  stay (an object: why some would, and how many), messages, leased, first (UIDs)
+  stay (an object: why some would, and how many), messages, leased,
+  first (UIDs)
 """
 )
 def retry(
