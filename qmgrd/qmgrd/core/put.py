@@ -214,7 +214,7 @@ def prepare(
     """
     found = records.check(record)
     if len(record) > message_max_bytes:
-        raise _too_large(len(record), message_max_bytes)
+        raise _too_large(queue, len(record), message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
     makes_room = is_held and queue.bounds.overflow != "refuse"
     has_room = queue.has_room_for_held if makes_room else queue.has_room
@@ -376,5 +376,11 @@ def _bytes_full(queue: "Queue", size: int) -> RequestError:
     )
 
 
-def _too_large(size: int, limit: int) -> RequestError:
-    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, f"message of {size} bytes, at most {limit}")
+def _too_large(queue: "Queue", size: int, limit: int) -> RequestError:
+    text = f"message of {size} bytes, at most {limit}"
+    if queue.bounds.message_max_bytes == limit:
+        text += (
+            f" on queue {queue.name}; split it, or raise that with: "
+            f"qmctl queue alter {queue.name} --message-max SIZE"
+        )
+    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
