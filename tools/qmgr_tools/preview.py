@@ -43,9 +43,9 @@ def preview(
     first = []
     stay: dict[str, int] = {}
     with progress.spinner(f"looking at {queue}"):
-        looked_at = client.browse(queue, where=where)
+        looked_at = client.browse(queue, where=where or None)
         if with_delayed:
-            looked_at = chain(looked_at, client.browse(queue, where=where, delayed=True))
+            looked_at = chain(looked_at, client.browse(queue, where=where or None, delayed=True))
         for message in looked_at:
             if message.leased:
                 leased += 1
