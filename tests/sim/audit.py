@@ -143,7 +143,10 @@ def within_budget(node: Node) -> None:
             f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
-        require(queue.messages <= queue.bounds.depth_max, "within_budget", fact)
+        others = queue.messages if queue.bounds.overflow == "refuse" else queue.held_messages
+        require(others <= queue.bounds.depth_max, "within_budget", fact)
+        depth = queue.messages - queue.held_messages  # What is held has it make room later.
+        require(depth <= queue.bounds.depth_max, "within_budget", fact)
     for link in broker.catalogue.links.values():
         _link_within_budget(node, link)
     for session in broker.sessions.values():

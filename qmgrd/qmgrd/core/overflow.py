@@ -115,17 +115,17 @@ def make_room(
 
 
 def make_room_for_all(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes]
+    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes], *, is_put: bool
 ) -> None:
     """As :func:`make_room`, for a commit, which is not refused any more.
 
-    Where nothing can leave, the queue is above its limits until something is consumed.
+    Where all else is leased, the oldest of *batch* itself goes once it *is_put*.
     """
     if queue.bounds.overflow == "refuse":
         return
-    size = bytes_of(context, batch)
+    messages, size = (0, 0) if is_put else (len(batch), bytes_of(context, batch))
     for _ in range(0, len(batch), PUSHED_OUT_MAX):
-        make_room(context, dead_letters, queue, len(batch), size)
+        make_room(context, dead_letters, queue, messages, size)
 
 
 def _oldest(

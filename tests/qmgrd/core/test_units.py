@@ -564,6 +564,16 @@ def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None
     assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # What it got made room, too.
 
 
+def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"depth_max": 2, "overflow": "discard-oldest"})
+    app.put("Q", b"1", b"2")
+    unit = UnitOfWork(app.manager.connect("other"))
+    unit.put("Q", b"3", b"4")
+    assert bodies(app.get("Q")) == [b"1"]
+    assert unit.commit() == []
+    assert bodies(app.browse("Q")) == [b"1", b"4"]
+
+
 def test_message_that_another_connection_holds_is_not_taken_into_a_unit(app: Client) -> None:
     other = app.manager.connect("other")
     app.put("Q", b"1")

@@ -315,6 +315,7 @@ class Model:
             for message in unit.puts:
                 if message.queue == queue:
                     self.append(message)
+            self.make_room(queue, 0)  # Where all else is leased, the oldest of it goes itself.
 
     def back_out(self, key: tuple[int, int], how: How | None = None) -> None:
         """Have nothing of a unit happen."""
