@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
 from qmgrd.core.facts import Facts
@@ -15,6 +16,7 @@ from qmgrd.core.selector import Selector, compile_selector
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
+ROW_STEPS = 10_000  # the time that a row of the store takes, all in all, in steps of a selector
 UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
 
 
@@ -54,6 +56,18 @@ def selection(
     if correlation_id:
         return Selection(prefix=keys.correlation(queue.id, correlation_id))
     return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
+
+
+def weight(selector: Selector | None, value: bytes) -> int:
+    """Return for how many rows of the store a look at the message of an entry counts.
+
+    What is to be looked at in one go is bounded by rows, as is a turn. So where a look takes long,
+    as with many LIKE on long texts, there are fewer of them.
+    """
+    if selector is None:
+        return 1
+    message_bytes = entries.record_bytes(entries.decode(value)) + REASON_TEXT_MAX
+    return 1 + selector.steps(message_bytes) // ROW_STEPS
 
 
 @lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.

@@ -9,7 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
-from qmgrd.core.selection import ALL, selection
+from qmgrd.core.selection import ALL, selection, weight
+from qmgrd.core.selector import Selector, compile_selector
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import (
@@ -214,3 +215,24 @@ def test_uid_in_two_places_is_one_message(app: Client) -> None:
         assert app.put_records(queue, record(queue.encode(), uid=("O", 7))) == []
     assert [x.body for x in got(app, "R", uid=UID)] == [b"R"]
     assert [x.body for x in got(app, "Q", uid=UID)] == [b"Q"]
+
+
+def weigh(manager: Manager, selector: Selector | None) -> list[int]:
+    found = manager.scan(keys.lane(manager.queue("Q").id, keys.LANE_READY))
+    return [weight(selector, value) for _, value in found]
+
+
+SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
+
+
+def test_look_weighs_what_it_takes(app: Client) -> None:
+    app.put("Q", b"x", bytes(1_000), bytes(1_000_000))
+    assert weigh(app.manager, None) == [1, 1, 1]
+    assert weigh(app.manager, compile_selector("priority = 4 AND a LIKE 'b%'")) == [1, 1, 101]
+    light, heavy, heaviest = weigh(app.manager, compile_selector(SLOW))
+    assert 300 < light < 600
+    assert 600 < heavy < heaviest < 1_800
+
+
+def test_entry_that_rotted_weighs_little(app: Client) -> None:
+    assert weight(compile_selector("priority = 4"), b"rotted") == 1
