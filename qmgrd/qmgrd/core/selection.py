@@ -58,6 +58,11 @@ def selection(
     return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
 
 
+def compile_weight(where: str) -> int:
+    """Return for how many rows of the store compiling *where* counts, at worst."""
+    return len(where) // 8
+
+
 def weight(selector: Selector | None, value: bytes) -> int:
     """Return for how many rows of the store a look at the message of an entry counts.
 
