@@ -55,7 +55,7 @@ def steps(pattern: str, escape: str = "") -> int:
     """
     middle = _pieces(pattern, escape)[1:-1]
     longest = max(map(len, middle), default=0)
-    search = 20 + longest if _has_signs(middle) else longest // 2
+    search = 20 + 2 * longest if _has_signs(middle) else longest // 2
     return 1 + search + min(len(middle), _PIECE_NS)
 
 

@@ -9,7 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
-from qmgrd.core.selection import ALL, selection, weight
+from qmgrd.core.selection import ALL, compile_weight, selection, weight
 from qmgrd.core.selector import Selector, compile_selector
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
@@ -230,8 +230,15 @@ def test_look_weighs_what_it_takes(app: Client) -> None:
     assert weigh(app.manager, None) == [1, 1, 1]
     assert weigh(app.manager, compile_selector("priority = 4 AND a LIKE 'b%'")) == [1, 1, 101]
     light, heavy, heaviest = weigh(app.manager, compile_selector(SLOW))
-    assert 300 < light < 600
-    assert 600 < heavy < heaviest < 1_800
+    assert 600 < light < 1_000
+    assert 1_300 < heavy < heaviest < 3_500
+
+
+def test_compiling_weighs_what_it_takes() -> None:
+    assert compile_weight("") == 0
+    assert compile_weight("carrier LIKE 'U%' AND priority = 4") < 10
+    assert 600 < compile_weight("a" * 4_000) < 700
+    assert compile_weight("h LIKE '" + "%_a" * 1_300 + "'") > 3_000
 
 
 def test_entry_that_rotted_weighs_little(app: Client) -> None:
