@@ -44,7 +44,7 @@ def browse(
         entry = entries.decode(value)
         if looked_at - len(items) >= LOOKED_AT_MAX:
             return Page(items, place, looked_at)
-        looked_at += weight(selector, value)
+        looked_at += weight(selector, tx, value)
         if not is_there(queue, entry, arrival, now):
             place = priority, arrival
             continue

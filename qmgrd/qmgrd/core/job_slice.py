@@ -36,7 +36,7 @@ def next_rows(
             last = False
             break
         found.append((key, value))
-        rows += weight(selector, value)
+        rows += weight(selector, context.tx, value)
         if key.startswith(keys.SPACE_MESSAGE):
             rows += entries.body_rows(entries.decode(value))
     context.rows += 2 * rows

@@ -44,7 +44,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
             at_end = False
             break
-        looked_at += weight(consumer.selector, value)
+        looked_at += weight(consumer.selector, tx, value)
         priority, arrival = keys.place(key)
         if arrival not in queue.leases:
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)

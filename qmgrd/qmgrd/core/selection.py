@@ -5,8 +5,8 @@ a cost that does not depend on depth; or by a selector, which looks at each mess
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
 from qmgrd.core.facts import Facts
@@ -63,7 +63,7 @@ def compile_weight(where: str) -> int:
     return len(where) // 6 + 2 * where.count("%")  # which may begin pieces to search
 
 
-def weight(selector: Selector | None, value: bytes) -> int:
+def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
     """Return for how many rows of the store a look at the message of an entry counts.
 
     What is to be looked at in one go is bounded by rows, as is a turn. So where a look takes long,
@@ -71,8 +71,9 @@ def weight(selector: Selector | None, value: bytes) -> int:
     """
     if selector is None:
         return 1
-    message_bytes = entries.record_bytes(entries.decode(value)) + REASON_TEXT_MAX
-    return 1 + selector.steps(message_bytes) // ROW_STEPS
+    entry = entries.decode(value)
+    envelope_bytes = records.envelope_bytes(entries.front(tx, entry))
+    return 1 + selector.steps(entries.record_bytes(entry), envelope_bytes) // ROW_STEPS
 
 
 @lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.

@@ -7,12 +7,14 @@ what the language is. Whatever the text, compiling ends, with a condition or an 
 message, matching does, in bounded time.
 """
 
+from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core.selector_parser import Parsed, parse
 from qmgrd.core.selector_pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector_value import Value as Value
 from qmgrd.core.selector_value import ValueOf
 
 TERM_STEPS = 250  # for a name or a value, with what is made of it
+ENVELOPE_STEPS = 20  # for a byte of the envelope, where all it has are short headers
 
 
 class Selector:
@@ -25,10 +27,11 @@ class Selector:
         self._term_steps = parsed.terms * TERM_STEPS
         self._like_steps = parsed.like_steps
 
-    def steps(self, message_bytes: int) -> int:
+    def steps(self, record_bytes: int, envelope_bytes: int) -> int:
         """Return how long a message of that size takes at worst: about as many nanoseconds."""
-        text = min(message_bytes, LIKE_TEXT_MAX)
-        return message_bytes + self._term_steps + text * self._like_steps
+        text = min(envelope_bytes + REASON_TEXT_MAX, LIKE_TEXT_MAX)
+        looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
+        return looked_up + self._term_steps + text * self._like_steps
 
     def matches(self, value_of: ValueOf) -> bool:
         """Return whether the condition is TRUE where names stand for what *value_of* returns.

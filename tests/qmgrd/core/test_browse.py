@@ -100,7 +100,7 @@ def test_page_is_shorter_where_the_selector_takes_long(
     app: Client, wanted: str, count: int
 ) -> None:
     """It goes on all the same: at least one message is looked at, however long that takes."""
-    app.put("Q", *(bytes(3_000) + b"%d" % n for n in range(12)))
+    app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     sizes, cursor = [], None
     for _ in range(99):
         found, cursor = page(app, cursor, 100, where=f"{HEAVY} OR {wanted}")
@@ -111,7 +111,7 @@ def test_page_is_shorter_where_the_selector_takes_long(
 
 
 def test_turn_has_few_pages_where_the_selector_takes_long(app: Client) -> None:
-    app.put("Q", *[bytes(3_000)] * 12)
+    app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
     for _ in range(12):
         app.send(m.Browse(app.next_id(), "Q", None, 1, 1 << 20, HEAVY))
     app.manager.turn()

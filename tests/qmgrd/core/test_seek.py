@@ -246,7 +246,7 @@ def test_get_that_does_not_wait_looks_at_all_there_is_in_slices(
 
 def test_slices_are_smaller_where_the_selector_takes_long(manager: Manager, app: Client) -> None:
     """Each look counts for as many rows as it takes time, for the slice and for the turn."""
-    app.put("Q", *[bytes(3_000)] * 24)
+    app.put("Q", *[b"x"] * 24, envelope={"headers": {"g": "a" * 4_000}})
     request = app.next_id()
     where = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
     app.send(m.Get(request, "Q", 1, 0, 0, 1 << 20, where))
