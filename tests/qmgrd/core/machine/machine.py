@@ -57,12 +57,15 @@ class Machine(Units, Operators):
         ]  # fmt: skip
 
     @precondition(lambda self: self._mortal())
-    @rule(number=NUMBERS, seat=SEAT_NUMBERS)
-    def what_is_held_expires(self, number: int, seat: int) -> None:
-        """G12: it comes back when its life is over, and nobody gets it."""
+    @rule(number=NUMBERS, seat=SEAT_NUMBERS, crashes=st.booleans())
+    def what_is_held_expires(self, number: int, seat: int, crashes: bool) -> None:
+        """G12: it comes back when its life is over, or lies there unswept, and nobody gets it."""
         handle = self._mortal()[number % len(self._mortal())]
         self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
-        self._settle(self._seat(seat), m.RETURN, handle)
+        if crashes:
+            self.crash(0)
+        else:
+            self._settle(self._seat(seat), m.RETURN, handle)
         self._get(self._seat(seat), handle.message.queue, 5, 0, 500, Selection())
 
     @rule(years=st.sampled_from([-20, -1, 1, 10]))
