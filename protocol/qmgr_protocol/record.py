@@ -244,6 +244,13 @@ def size_of(record: bytes) -> int:
     return size + (GROUP.size if group else 0) + (DELAY.size if flags & FLAG_DELAYED else 0)
 
 
+def envelope_bytes(record: bytes) -> int:
+    """Return the size of the envelope that the head of *record* says; 0 where it is cut off."""
+    if len(record) < HEAD_BYTES:
+        return 0
+    return Head._make(HEAD.unpack_from(record)).envelope_length
+
+
 def _fault(head: Head, expected: int, found: int) -> RequestError:
     """Return what is wrong with a head that :func:`check` found unsound."""
     if head.version != VERSION:

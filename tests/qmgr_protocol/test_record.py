@@ -158,6 +158,13 @@ def test_size_of_a_record_is_known_whatever_follows(fields: Fields, behind: byte
     assert record.size_of(data[: record.HEAD_BYTES - 1]) == 0
 
 
+def test_size_of_an_envelope_is_known_from_the_head() -> None:
+    data = record.encode(Fields(b"body", envelope={"headers": {"a": 1}}))
+    assert record.envelope_bytes(data[: record.HEAD_BYTES]) == len(data) - record.HEAD_BYTES - 4
+    assert record.envelope_bytes(record.encode(Fields(b"body"))) == 0
+    assert record.envelope_bytes(data[: record.HEAD_BYTES - 1]) == 0
+
+
 @given(RECORD_FIELDS)
 def test_delay_is_read_without_decoding(fields: Fields) -> None:
     data = record.encode(fields)

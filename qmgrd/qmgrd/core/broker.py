@@ -34,6 +34,7 @@ from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
+from qmgrd.core.selection import compile_weight
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
@@ -246,6 +247,9 @@ class Broker:
             return
         if not allowed(kind):
             raise NotAuthorized(kind.__name__)
+        where = getattr(message, "where", "")
+        if where:  # It is compiled, unless it was of late.
+            self.context.count_read(compile_weight(where), 0)
         self._handlers[kind](session, message)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:

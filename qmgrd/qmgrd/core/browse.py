@@ -11,14 +11,14 @@ from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core.kv import Now, Transaction
-from qmgrd.core.selection import is_selected
+from qmgrd.core.selection import is_selected, weight
 from qmgrd.core.selector import Selector
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
-LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page
+LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
 
 Place = tuple[int, int]
 
@@ -28,7 +28,7 @@ class Page(NamedTuple):
 
     items: list[bytes]  # as in a delivery, without a lease
     next: Place | None  # where to go on, None at the end
-    looked_at: int
+    looked_at: int  # in rows: what weighs more counts more
 
 
 def browse(
@@ -42,9 +42,9 @@ def browse(
     for key, value in found:
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
-        looked_at += 1
-        if looked_at - len(items) > LOOKED_AT_MAX:
+        if looked_at - len(items) >= LOOKED_AT_MAX:
             return Page(items, place, looked_at)
+        looked_at += weight(selector, tx, value)
         if not is_there(queue, entry, arrival, now):
             place = priority, arrival
             continue

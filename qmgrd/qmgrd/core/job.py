@@ -8,7 +8,10 @@
 A stored row with a cursor. What a slice does is durable together with its new cursor.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from qmgrd.core.selection import Selection
 
 SLICE_ROWS = 500
 SHOWN_IN_LIST = 200  # characters of a selector, and of what is told
@@ -44,6 +47,7 @@ class Job:
         self.row = row
         self.stored = stored  # the row as it is stored
         self.waiting: tuple[int, int] | None = None  # connection and request to answer at its end
+        self.wanted: Selection | None = None  # what it selects, compiled, while it runs
         self.paced_ms = 0.0  # store clock from which on its rate allows more
 
     @property

@@ -8,7 +8,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import selection
+from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
 
 
@@ -25,16 +25,17 @@ class JobAdmin:
 
     def queue_purge(self, session: Session, message: m.QueuePurge) -> None:
         """Remove what is there now and not leased; the answer comes when it is done."""
-        queue = self._source(message.queue, message.where, "a purge would leave holes")
+        queue, wanted = self._source(message.queue, message.where, "a purge would leave holes")
         job = self._jobs.start(
             "purge", **_facts(queue, queue.counters.delayed), where=message.where,
             messages_max=message.messages_max,
         )  # fmt: skip
+        job.wanted = wanted
         job.waiting = (session.connection, message.request_id)
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
         """Begin to move or copy what is there now and not leased."""
-        queue = self._source(message.queue, message.where, "a move would leave holes")
+        queue, wanted = self._source(message.queue, message.where, "a move would leave holes")
         kind = "copy" if message.copy else "move" if message.target else "retry"
         if message.copy and not message.target:
             raise RequestError(
@@ -46,6 +47,7 @@ class JobAdmin:
             kind, **_facts(queue), target=message.target, where=message.where,
             messages_max=message.messages_max, rate=message.rate, retries_max=message.retries_max,
         )  # fmt: skip
+        job.wanted = wanted
         self._ok(session, message.request_id, job.describe())
 
     def job_list(self, session: Session, message: m.JobList) -> None:
@@ -62,8 +64,8 @@ class JobAdmin:
         """End a job where it stands."""
         self._ok(session, message.request_id, self._jobs.cancel(message.job).describe())
 
-    def _source(self, name: str, where: str, why: str) -> Queue:
-        """Return the queue whose messages are to go.
+    def _source(self, name: str, where: str, why: str) -> tuple[Queue, Selection]:
+        """Return the queue whose messages are to go, and which of them.
 
         Raises:
             RequestError: also JOBS_EXHAUSTED, SELECTOR_INVALID.
@@ -71,9 +73,9 @@ class JobAdmin:
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
             raise numbered(name, why)
-        selection(queue, where, b"", b"")
+        wanted = selection(queue, where, b"", b"")
         self._jobs.check_room()
-        return queue
+        return queue, wanted
 
     def _check_target(self, source: Queue, name: str) -> None:
         """Refuse what can be no target; one that takes nothing for now is waited for."""

@@ -18,6 +18,7 @@ from qmgrd.core.context import Context
 from qmgrd.core.job import CANCELLABLE, MOVES, Job, Step, new_row
 
 RUNNING_MAX = 1_000
+SLICE_COST_ROWS = 10  # what a slice takes of a turn, whatever it finds
 ENDED_MAX = 100
 ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
@@ -123,6 +124,7 @@ class Jobs:
         for count, job in enumerate(list(self._ready.values())):
             if count and self._context.rows > budget:
                 return
+            self._context.rows += SLICE_COST_ROWS
             self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
             self._settle(job, self._work(job))
 
@@ -158,6 +160,7 @@ class Jobs:
         del self.running[job.id]
         self._ready.pop(job.id, None)
         self.ended[job.id] = job
+        job.wanted = None
         while len(self.ended) > ENDED_MAX:
             self._forget(next(iter(self.ended)))
         if job.waiting is not None:

@@ -19,10 +19,9 @@ from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, Job, Step
-from qmgrd.core.job_slice import next_rows
+from qmgrd.core.job_slice import next_rows, selector_of
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import is_selected, selection
-from qmgrd.core.selector import Selector
+from qmgrd.core.selection import is_selected
 from qmgrd.core.take import is_there
 from qmgrd.core.transfer import Copied, Place, copy, transfer
 
@@ -42,6 +41,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     before = job.row["done"]
     try:
         found = move.run()
+        if found is MORE and job.row["state"] == "waiting":
+            job.row["state"] = "running"  # What it waited with went.
+            found = move.run()
     except RequestError as error:
         if error.error_class is not ErrorClass.RETRY_LATER:
             return Step("failed", error.text)
@@ -72,7 +74,7 @@ class _Move:
         self._catalogue = catalogue
         self._job = job
         self._source = source
-        self._selector: Selector | None = selection(source, job.row["where"], b"", b"").selector
+        self._selector = selector_of(context, job, source)
         self._is_copy = job.row["kind"] == "copy"
 
     def run(self) -> Step:
@@ -84,7 +86,7 @@ class _Move:
         row, place = self._job.row, self._target()
         left = self._quota()
         found, last = next_rows(
-            self._context, self._job, keys.lane(self._source.id, keys.LANE_READY)
+            self._context, self._job, keys.lane(self._source.id, keys.LANE_READY), self._selector
         )
         end = row["cursor"]
         for key, value in found:

@@ -5,10 +5,10 @@ from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, Job, Step
-from qmgrd.core.job_slice import next_rows
+from qmgrd.core.job_slice import next_rows, selector_of
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import is_selected, selection
+from qmgrd.core.selection import is_selected
 from qmgrd.core.selector import Selector
 from qmgrd.core.take import is_there
 
@@ -18,9 +18,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     row, queue = job.row, catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
-    selector = selection(queue, row["where"], b"", b"").selector
+    selector = selector_of(context, job, queue)
     lane_ = row.setdefault("lane", keys.LANE_READY)
-    found, last = next_rows(context, job, keys.lane(queue.id, lane_))
+    found, last = next_rows(context, job, keys.lane(queue.id, lane_), selector)
     context.touch(queue)
     for key, value in found:
         arrival = keys.place(key)[1]

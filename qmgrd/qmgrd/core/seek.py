@@ -16,20 +16,20 @@ from qmgrd.core.browse import indexed
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
-from qmgrd.core.selection import is_selected
+from qmgrd.core.selection import is_selected, weight
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
-LOOKED_AT_MAX = 500  # messages in one go
+LOOKED_AT_MAX = 500  # messages in one go; fewer of weight
 
 
 class Found(NamedTuple):
     """What there was for who selects."""
 
     items: list[bytes]  # of a delivery
-    looked_at: int
+    looked_at: int  # in rows: what weighs more counts more
     at_end: bool  # nothing more can be had for now
 
 
@@ -44,7 +44,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
             at_end = False
             break
-        looked_at += 1
+        looked_at += weight(consumer.selector, tx, value)
         priority, arrival = keys.place(key)
         if arrival not in queue.leases:
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)

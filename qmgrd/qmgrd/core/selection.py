@@ -5,6 +5,7 @@ a cost that does not depend on depth; or by a selector, which looks at each mess
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
@@ -15,6 +16,7 @@ from qmgrd.core.selector import Selector, compile_selector
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
+ROW_STEPS = 10_000  # the time that a row of the store takes, all in all, in steps of a selector
 UID_LEAST_BYTES = 9  # an origin of one letter, and the timestamp
 
 
@@ -54,6 +56,24 @@ def selection(
     if correlation_id:
         return Selection(prefix=keys.correlation(queue.id, correlation_id))
     return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
+
+
+def compile_weight(where: str) -> int:
+    """Return for how many rows of the store compiling *where* counts, at worst."""
+    return len(where) // 6 + 2 * where.count("%")  # which may begin pieces to search
+
+
+def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
+    """Return for how many rows of the store a look at the message of an entry counts.
+
+    What is to be looked at in one go is bounded by rows, as is a turn. So where a look takes long,
+    as with many LIKE on long texts, there are fewer of them.
+    """
+    if selector is None:
+        return 1
+    entry = entries.decode(value)
+    envelope_bytes = records.envelope_bytes(entries.front(tx, entry))
+    return 1 + selector.steps(entries.record_bytes(entry), envelope_bytes) // ROW_STEPS
 
 
 @lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.

@@ -25,7 +25,7 @@ from qmgrd.core import selector_condition as conditions
 from qmgrd.core import selector_value as values
 from qmgrd.core.selector_condition import Condition
 from qmgrd.core.selector_lexer import END, NAME, NUMBER, TEXT, Token, invalid, tokenize
-from qmgrd.core.selector_pattern import PatternInvalid, like
+from qmgrd.core.selector_pattern import PatternInvalid, like, steps
 from qmgrd.core.selector_value import Expression
 
 DEPTH_MAX = 32  # parentheses, NOT and signs, one inside the other
@@ -50,7 +50,15 @@ class Part(NamedTuple):
         return str(self.token)
 
 
-def parse(text: str) -> Condition:
+class Parsed(NamedTuple):
+    """A condition, and what asking it takes."""
+
+    condition: Condition
+    terms: int  # names and values, but for those behind IN
+    like_steps: int  # of all LIKE, for each character of the texts
+
+
+def parse(text: str) -> Parsed:
     """Return the condition that *text* is.
 
     Raises:
@@ -62,7 +70,7 @@ def parse(text: str) -> Condition:
         raise invalid(parser.next.column, "')' closes no '('")
     if parser.next.kind != END:
         raise parser.unexpected("AND, OR or the end")
-    return condition
+    return Parsed(condition, parser.terms, parser.like_steps)
 
 
 def _condition(part: Part) -> Condition:
@@ -86,7 +94,8 @@ class _Parser:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
-        self._terms = 0
+        self.terms = 0
+        self.like_steps = 0
 
     @property
     def next(self) -> Token:
@@ -233,6 +242,7 @@ class _Parser:
             if len(escape) != 1:
                 raise invalid(token.column, f"ESCAPE takes one character, found {token}")
         try:
+            self.like_steps += steps(str(pattern.value), escape)
             return like(value, str(pattern.value), escape)
         except PatternInvalid as error:
             raise invalid(pattern.column, str(error)) from None
@@ -278,6 +288,6 @@ class _Parser:
         return Part(token.kind, token, values.literal(token.value))
 
     def _count(self, token: Token) -> None:
-        self._terms += 1
-        if self._terms > TERMS_MAX:
+        self.terms += 1
+        if self.terms > TERMS_MAX:
             raise invalid(token.column, f"over {TERMS_MAX} names and values")

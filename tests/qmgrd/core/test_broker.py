@@ -212,3 +212,14 @@ def test_store_clock_never_goes_back_over_a_restart(store: AnyStore, app: Client
 def test_limits_come_from_the_configuration() -> None:
     config = Config()
     assert Manager().turns.broker.context.config.limits == config.limits
+
+
+def test_turn_compiles_few_long_selectors(app: Client) -> None:
+    """Each is another one, so each is compiled: for as many rows as that takes time."""
+    requests = 100
+    for number in range(requests):
+        where = f"priority = {number} OR h IN ({','.join(map(str, range(250)))})"
+        app.send(m.Browse(app.next_id(), "Q", None, 1, 1 << 20, where))
+    app.manager.turn()
+    assert 1 <= len(app.hear()) < requests // 2
+    app.manager.rest()

@@ -92,6 +92,32 @@ def test_page_that_selects_is_bounded_in_what_it_looks_at(app: Client) -> None:
     assert sizes == [0, 0, 1]
 
 
+HEAVY = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("1 = 1", 12), ("1 = 2", 0)])
+def test_page_is_shorter_where_the_selector_takes_long(
+    app: Client, wanted: str, count: int
+) -> None:
+    """It goes on all the same: at least one message is looked at, however long that takes."""
+    app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
+    sizes, cursor = [], None
+    for _ in range(99):
+        found, cursor = page(app, cursor, 100, where=f"{HEAVY} OR {wanted}")
+        sizes.append(len(found))
+        if cursor is None:
+            break
+    assert (len(sizes), sum(sizes)) == (12, count)
+
+
+def test_turn_has_few_pages_where_the_selector_takes_long(app: Client) -> None:
+    app.put("Q", *[b"x"] * 12, envelope={"headers": {"g": "a" * 4_000}})
+    for _ in range(12):
+        app.send(m.Browse(app.next_id(), "Q", None, 1, 1 << 20, HEAVY))
+    app.manager.turn()
+    assert 1 <= len(app.hear()) <= app.manager.config.limits.turn_rows // 1_000 + 1
+
+
 def test_expired_ones_count_as_looked_at(app: Client) -> None:
     app.put("Q", *[b"x"] * (LOOKED_AT_MAX + 1), expiry_ms=10)
     app.put("Q", b"1")

@@ -4,8 +4,9 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from qmgrd.core import jobs, keys
+from qmgrd.core import jobs, keys, selection
 from qmgrd.core.job import CANCELLABLE, KINDS
+from qmgrd.core.jobs import SLICE_COST_ROWS
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
@@ -110,6 +111,50 @@ def test_deletion_is_listed_too(app: Client) -> None:
 @pytest.mark.parametrize("kind", [m.JobShow, m.JobCancel])
 def test_job_that_is_not_there_is_unknown(app: Client, kind: type) -> None:
     assert app.code_of(kind, 12_345) is ErrorCode.JOB_UNKNOWN
+
+
+def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) -> None:
+    """However many they are, and however long the queue: each second, and over several turns."""
+    app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
+    app.put("FULL", b"x")
+    app.put("Q", *[b"x"] * 900)
+    context = app.manager.turns.broker.context
+    count = selection._compiled.cache_info().maxsize or 0
+    for number in range(count + 100):
+        app.ask(m.QueueMove, "Q", "FULL", f"priority >= 0 OR {number} > {'0' * 3_000}")
+    app.manager.rest()
+    compiled = selection._compiled.cache_info()
+    before = [job.row["cursor"] for job in app.manager.turns.broker.jobs.running.values()]
+    rows, turns = 0, 0
+    app.manager.advance(1_000)
+    while app.manager.turns.wanted or not turns:
+        app.manager.turn()
+        assert context.rows < context.turn_rows + 100
+        rows, turns = rows + context.rows, turns + 1
+    assert selection._compiled.cache_info() == compiled
+    assert (count + 100) * SLICE_COST_ROWS < rows < (count + 100) * (SLICE_COST_ROWS + 5)
+    assert [job.row["cursor"] for job in app.manager.turns.broker.jobs.running.values()] == before
+
+
+def test_turn_looks_at_no_more_jobs_than_it_has_rows_for(store: AnyStore) -> None:
+    app = Manager(store, limits={"turn_rows": 5 * SLICE_COST_ROWS}).connect()
+    app.ask(m.QueueCreate, "Q")
+    app.ask(m.QueueCreate, "FULL", {"put_inhibit": True})
+    app.put("Q", b"x")
+    for _ in range(20):
+        app.ask(m.QueueMove, "Q", "FULL")
+    app.manager.rest()
+    app.manager.advance(1_000)
+    app.manager.turn()
+    assert app.manager.turns.wanted
+    assert app.manager.rest() >= 2
+
+
+def test_job_that_ended_keeps_no_selector(app: Client) -> None:
+    app.put("Q", b"x")
+    app.ask(m.QueuePurge, "Q", "priority = 3")
+    (job,) = app.manager.turns.broker.jobs.all()
+    assert (job.row["state"], job.wanted) == ("done", None)
 
 
 def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:

@@ -244,6 +244,20 @@ def test_get_that_does_not_wait_looks_at_all_there_is_in_slices(
     assert 5_000 / LOOKED_AT_MAX / 2 <= turns <= 5_000 / LOOKED_AT_MAX + 2
 
 
+def test_slices_are_smaller_where_the_selector_takes_long(manager: Manager, app: Client) -> None:
+    """Each look counts for as many rows as it takes time, for the slice and for the turn."""
+    app.put("Q", *[b"x"] * 24, envelope={"headers": {"g": "a" * 4_000}})
+    request = app.next_id()
+    where = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
+    app.send(m.Get(request, "Q", 1, 0, 0, 1 << 20, where))
+    turns = 0
+    while not (heard := app.hear()):
+        manager.turn()
+        turns += 1
+    assert heard == [m.Ok(request)]
+    assert turns >= 24 / (manager.config.limits.turn_rows // 1_000)
+
+
 def test_last_of_many_is_found_by_a_get_that_does_not_wait(app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     app.put("Q", b"wanted", priority=1)

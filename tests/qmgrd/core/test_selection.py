@@ -9,7 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
-from qmgrd.core.selection import ALL, selection
+from qmgrd.core.selection import ALL, compile_weight, selection, weight
+from qmgrd.core.selector import Selector, compile_selector
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import (
@@ -214,3 +215,41 @@ def test_uid_in_two_places_is_one_message(app: Client) -> None:
         assert app.put_records(queue, record(queue.encode(), uid=("O", 7))) == []
     assert [x.body for x in got(app, "R", uid=UID)] == [b"R"]
     assert [x.body for x in got(app, "Q", uid=UID)] == [b"Q"]
+
+
+def weigh(manager: Manager, selector: Selector | None) -> list[int]:
+    found = manager.scan(keys.lane(manager.queue("Q").id, keys.LANE_READY))
+    tx = manager.store.begin()
+    weights = [weight(selector, tx, value) for _, value in found]
+    manager.store.abort()
+    return weights
+
+
+SLOW = " OR ".join(["h LIKE '%" + "_" * 250 + "b%'"] * 14)
+
+
+def test_look_weighs_what_it_takes(app: Client) -> None:
+    """A long body is read only; a long envelope is unpacked, and may be what LIKE is asked of."""
+    app.put("Q", b"x", bytes(1_000_000))
+    app.put("Q", b"x", envelope={"headers": {"h": "a" * 4_096}})
+    app.put("Q", b"x", envelope={"headers": {f"h{n}": n for n in range(3_000)}})
+    assert weigh(app.manager, None) == [1, 1, 1, 1]
+    plain = weigh(app.manager, compile_selector("priority = 4 AND a LIKE 'b%'"))
+    assert plain[:2] == [1, 101]
+    assert plain[2] < 12 < 50 < plain[3] < 60
+    slow = weigh(app.manager, compile_selector(SLOW))
+    assert 600 < slow[0] < slow[1] < 1_000
+    assert 2_500 < slow[2] < slow[3] < 3_500
+
+
+def test_compiling_weighs_what_it_takes() -> None:
+    assert compile_weight("") == 0
+    assert compile_weight("carrier LIKE 'U%' AND priority = 4") < 10
+    assert 600 < compile_weight("a" * 4_000) < 700
+    assert compile_weight("h LIKE '" + "%_a" * 1_300 + "'") > 3_000
+
+
+def test_entry_that_rotted_weighs_little(manager: Manager) -> None:
+    tx = manager.store.begin()
+    assert weight(compile_selector("priority = 4"), tx, b"rotted") == 1
+    manager.store.abort()

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core import selector_parser
 from qmgrd.core.facts import BUILT_IN
-from qmgrd.core.selector import Value, compile_selector
+from qmgrd.core.selector import ENVELOPE_STEPS, TERM_STEPS, Value, compile_selector
 from qmgrd.core.selector_lexer import TEXT_MAX
 from qmgrd.core.selector_parser import DEPTH_MAX, IN_MAX, TERMS_MAX
-from qmgrd.core.selector_pattern import LIKE_TEXT_MAX
+from qmgrd.core.selector_pattern import LIKE_TEXT_MAX, steps
 
 FACTS: dict[str, Value] = {
     "priority": 7, "carrier": "UA", "origin": "EWR", "delay": 12.5, "late": True, "JMSPriority": 7,
@@ -72,6 +73,17 @@ def test_only_what_is_true_matches(true: str, false: str, unknown: str) -> None:
     assert matches(f"NOT ({false})")
     assert not matches(unknown)
     assert not matches(f"NOT ({unknown})")
+
+
+def test_steps_grow_with_the_terms_the_like_and_the_message() -> None:
+    few, many = compile_selector("a = 1"), compile_selector("a = 1 OR " * 20 + "a = 1")
+    assert few.steps(100, 0) == 100 + 2 * TERM_STEPS
+    assert many.steps(100, 0) == 100 + 42 * TERM_STEPS
+    assert few.steps(1 << 20, 100) == (1 << 20) + 2 * TERM_STEPS + 100 * ENVELOPE_STEPS
+    like = compile_selector("a LIKE '%_bc%' OR a LIKE '%_bc%' ESCAPE '!'")
+    texts = [REASON_TEXT_MAX, REASON_TEXT_MAX + 50, LIKE_TEXT_MAX, LIKE_TEXT_MAX]
+    found = [like.steps(0, size) - size * ENVELOPE_STEPS for size in (0, 50, 4_096, 60_000)]
+    assert found == [4 * TERM_STEPS + 2 * text * steps("%_bc%") for text in texts]
 
 
 def test_name_is_asked_only_where_it_matters() -> None:

@@ -12,7 +12,7 @@ FACTS: dict[str, Any] = {"a": 7, "b": 2, "c": "x", "t": True, "f": False, '"b"':
 
 
 def truth(text: str) -> object:
-    return parse(text)(FACTS.get)
+    return parse(text).condition(FACTS.get)
 
 
 def complaint(text: str) -> str:
@@ -178,7 +178,7 @@ def test_condition(text: str, expected: bool | None) -> None:
 def test_names_are_asked_as_they_stand_quoted_ones_with_their_quotes() -> None:
     text = """a.b > 5 AND "a b" = 'c' OR NOT d AND d BETWEEN e AND -f AND "g""h" IS NULL"""
     asked: set[str] = set()
-    assert parse(text)(asked.add) is None
+    assert parse(text).condition(asked.add) is None
     assert asked == {"a.b", '"a b"', "d", "e", "f", '"g"h"'}
 
 
@@ -243,7 +243,7 @@ WORDS = [*sorted(KEYWORDS), *"()=,+-*/'\"", "<>", "<=", "a", "t", "'x'", '"b"', 
 def test_any_text_is_a_condition_or_refused_with_its_column(text: str) -> None:
     refused: RequestError | None = None
     try:
-        condition = parse(text)
+        condition = parse(text).condition
     except RequestError as error:
         refused = error
     if refused is None:

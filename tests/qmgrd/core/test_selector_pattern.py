@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgrd.core.selector_condition import Truth
-from qmgrd.core.selector_pattern import LIKE_TEXT_MAX, PatternInvalid, like
+from qmgrd.core.selector_pattern import LIKE_TEXT_MAX, PatternInvalid, like, steps
 from qmgrd.core.selector_value import Value, fact
 
 
@@ -79,6 +79,30 @@ def test_long_text_is_unknown() -> None:
 @given(st.text("ab_", max_size=12), st.text("ab%_", max_size=10))
 def test_like_is_what_the_definition_says(text: str, pattern: str) -> None:
     assert ask(text, pattern) is plain(text, pattern)
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=3), min_size=2), st.text("ab", max_size=40))
+def test_pieces_are_found_one_behind_the_other(pieces: list[str], text: str) -> None:
+    for pattern in ("%".join(pieces), f"%{'%'.join(pieces)}%", "_%".join(pieces)):
+        assert ask(text, pattern) is plain(text, pattern)
+        assert ask("".join(pieces), pattern) is plain("".join(pieces), pattern)
+
+
+@given(st.text("a%_!", max_size=8), st.text("a%_!", max_size=8))
+def test_escaped_signs_stand_for_themselves(text: str, other: str) -> None:
+    escaped = re.sub("([%_!])", r"!\1", text)
+    assert ask(text, escaped, "!") is True
+    assert ask(other, escaped, "!") is (other == text)
+    assert ask(f"x{text}y{other}", f"x%{escaped}%y_%", "!") is ("y" in f"y{other}"[:-1])
+
+
+def test_long_pieces_take_few_steps_and_those_with_signs_one_for_each_character() -> None:
+    assert steps("foo%bar") == steps("%") == steps("_" * 1_000) == 1
+    assert steps("%foo%") < 4
+    assert steps("%" + "a" * 250 + "%") < 130
+    assert 2_000 < steps("%" + "_a" * 500 + "%") < 2_100
+    assert steps("%" + "!_a" * 500 + "%", "!") < 520
+    assert 50 < steps("%a" * 2_000 + "%") < 100
 
 
 @pytest.mark.timeout(10)
