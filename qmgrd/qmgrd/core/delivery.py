@@ -132,6 +132,7 @@ class Delivery:
             seeking.pop(consumer, None)
             if not seeking:
                 del queue.seeking[consumer.prefix]
+                queue.reached.pop(consumer.prefix, None)
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
 
@@ -233,11 +234,20 @@ class Delivery:
             if self._context.rows > self._rows_max and prefix is not first:
                 return True  # The others are looked after in the next turn.
             del queue.sought[prefix]
-            for consumer in list(queue.seeking.get(prefix, ())):
-                if consumer.wants and queue.ready > 0:
-                    moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
-                if moved and allowed:
-                    break
+            moved |= self._pump_sought(queue, prefix, allowed)
+        return moved
+
+    def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
+        """Hand out in rotation to those who seek *prefix*; return whether there was something."""
+        moved = False
+        seeking = queue.seeking.get(prefix, OrderedDict())
+        for consumer in list(seeking):
+            if moved and (allowed or self._context.rows > self._rows_max):
+                queue.sought[prefix] = None  # The others have their share in the next turn.
+                break
+            if consumer.wants and queue.ready > 0:
+                seeking.move_to_end(consumer)
+                moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
