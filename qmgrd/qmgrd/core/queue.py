@@ -54,6 +54,7 @@ class Queue:
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
+        self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
         self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation

@@ -343,6 +343,79 @@ def test_last_of_many_is_found_by_a_get_that_does_not_wait(app: Client) -> None:
     assert [x.body for x in got(app, where="priority = 1")] == [b"wanted"]
 
 
+@pytest.fixture
+def small() -> Client:
+    """Return who talks to a queue manager of small turns."""
+    app = Manager(limits={"turn_rows": 500}).connect()
+    app.ask(m.QueueCreate, "Q")
+    return app
+
+
+def test_many_who_find_nothing_share_the_rows_of_many_turns(
+    small: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody wants is looked at by all, and a turn stays as short as it is."""
+    looks, messages, consumers = Looks(monkeypatch), 100, 50
+    for number in range(consumers):
+        small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * messages))
+    most = 0
+    while small.manager.turns.wanted:
+        before = looks.count
+        small.manager.turn()
+        most = max(most, looks.count - before)
+    assert looks.count == messages * consumers
+    assert most <= 500 + messages
+
+
+def test_nobody_starves_where_many_look_in_vain(small: Client) -> None:
+    for number in range(50):
+        small.ask(
+            m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"priority = 9 AND n = {number}")[1:]
+        )
+    last = small.manager.connect("last")
+    last.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
+    for number in range(60):  # Each turn brings something, so that none comes to an end.
+        small.send(
+            m.Put(producer.stream, 201 + number, 0, "Q", [record(b"%d" % number, priority=8)])
+        )
+        small.manager.turn()
+    found = [x.body for x in last.delivered()]
+    assert found == [b"%d" % number for number in range(9)]
+    small.manager.rest()
+
+
+def test_new_one_is_found_by_who_looked_before_it_came(small: Client) -> None:
+    first = small.manager.connect("first")
+    first.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
+    for number in range(50):
+        small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
+    small.manager.turn()
+    assert small.manager.queue("Q").unasked > 0
+    small.send(m.Put(producer.stream, 201, 0, "Q", [record(b"new", priority=8)]))
+    small.manager.rest()
+    assert [x.body for x in first.delivered()] == [b"new"]
+
+
+def test_waits_of_many_that_are_over_at_once_end_after_one_look_each(
+    small: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, messages, count = Looks(monkeypatch), 100, 50
+    small.put("Q", *[b"x"] * messages)
+    gets = [
+        m.Get(small.next_id(), "Q", 1, 0, 0, 1 << 20, "priority = 8") for _ in range(count)
+    ]  # fmt: skip
+    small.send(*gets)
+    small.manager.rest()
+    assert small.hear() == [m.Ok(get.request_id) for get in gets]
+    assert looks.count == messages * count
+
+
 def test_get_is_cancelled_while_it_looks(manager: Manager, app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     request = app.next_id()
