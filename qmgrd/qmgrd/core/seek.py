@@ -42,7 +42,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
-    size = looked_at = 0
+    size = frame_bytes = looked_at = 0
     at_end = True
     for key, value, behind in _candidates(queue, tx, consumer):
         if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
@@ -54,7 +54,8 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
                 more, tail = tail_of(queue, tx, now, sound.entry, arrival)
-                if items and size + len(sound.record) > DELIVER_MAX_BYTES:
+                frame_bytes += DELIVERY.size + len(sound.record) + len(tail)
+                if items and frame_bytes > DELIVER_MAX_BYTES:
                     at_end = False
                     break
                 items.append(_lease(queue, now, consumer, key, sound, more) + tail)
