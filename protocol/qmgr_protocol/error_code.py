@@ -217,7 +217,8 @@ class ErrorCode(IntEnum):
     )
     MESSAGE_TOO_LARGE = (
         402, _NEVER, "2031 MQRC_MSG_TOO_BIG_FOR_Q_MGR", "The message is over message_max_bytes.",
-        "Split it, or raise limits.message_max_bytes in qmgrd.toml.",
+        "Split it, or raise limits.message_max_bytes in qmgrd.toml. Where the queue itself takes "
+        "less: qmctl queue alter QUEUE --message-max SIZE.",
     )
     DUPLICATE_MESSAGE = (
         403, _NEVER, "", "A message with its UID is on the queue, or was and is remembered.",

@@ -8,6 +8,7 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.kv import Now, StoreFailed, Transaction
 from qmgrd.core.lease import Lease
 from qmgrd.core.queue import Queue
+from qmgrd.core.returns import BACKED_OUT, How
 from qmgrd.core.session import Session
 from qmgrd.core.turn import Turns
 from qmgrd.core.unit import Unit
@@ -49,11 +50,11 @@ def keep() -> None:
     """A unit that is backed out has been put all the same."""
     undo = Units.undo
 
-    def putting(self: Units, session: Session, unit: Unit) -> None:
+    def putting(self: Units, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
         for queue, prepared, arrival, _ in unit.puts:
             put.append(queue, self._context.tx, prepared, arrival)
             self._context.touch(queue)
-        undo(self, session, unit)
+        undo(self, session, unit, how)
 
     Units.undo = putting  # type: ignore[method-assign]
 

@@ -17,6 +17,7 @@ UID = Uid("QM1", 7)
         ({"correlation_id": b"c"}, ("", b"c", b"", b"")),
         ({"group_id": b"g" * 24}, ("", b"", b"g" * 24, b"")),
         ({"uid": UID}, ("", b"", b"", encode_uid(UID))),
+        ({"where": None}, ("", b"", b"", b"")),
         ({"where": "a = 1", "uid": None}, ("a = 1", b"", b"", b"")),
     ],
 )
@@ -39,3 +40,9 @@ def test_what_selects_nothing_or_twice_is_refused(selection: SelectionOrUid, why
     with pytest.raises(RequestError, match=why) as caught:
         chosen(**selection)
     assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+def test_empty_selector_is_refused_and_not_any_message() -> None:
+    with pytest.raises(RequestError, match="leave where out") as caught:
+        chosen(where="")
+    assert caught.value.code == ErrorCode.SELECTOR_INVALID

@@ -1,7 +1,9 @@
+import re
 from pathlib import Path
 
 import pytest
 
+from qmgr_tools import definitions
 from tests.qmgr_tools.conftest import Daemon, Qmctl
 
 pytestmark = pytest.mark.process
@@ -30,8 +32,17 @@ def test_example_is_applied_once(own: Qmctl) -> None:
     assert (row["depth_max"], row["expiry_action"], row["lease_ms"], row["template"]) == (
         1_000_000, "dead-letter", 120_000, "APP.*",
     )  # fmt: skip
-    assert own("queue", "show", "ORDERS", "-o", "json").json["alias_of"] == "APP.ORDERS"
+    assert own("queue", "show", "SALES", "-o", "json").json["alias_of"] == "APP.ORDERS"
     assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 7 as they are\n"
+
+
+def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
+    """Whoever has applied it can go through the README's session, which makes queues, too."""
+    session = (EXAMPLE.parents[2] / "README.md").read_text()
+    made = set(re.findall(r"^\$ qmctl .*queue create (\S+)", session, re.MULTILINE))
+    found = definitions.read(EXAMPLE)
+    assert "ORDERS" in made
+    assert made.isdisjoint(found.queues.keys() | found.aliases.keys())
 
 
 def test_dump_is_what_apply_leaves_as_it_is(own: Qmctl, tmp_path: Path) -> None:
@@ -46,7 +57,7 @@ def test_dump_is_what_apply_leaves_as_it_is(own: Qmctl, tmp_path: Path) -> None:
     again = own("apply", "-f", str(path), "--prune", "-o", "json").json
     assert (again["changed"], again["steps"], again["unchanged"]) == (False, [], 9)
     assert own("dump").out == dumped.out
-    assert own("dump", "-o", "json").json["aliases"] == {"ORDERS": "APP.ORDERS"}
+    assert own("dump", "-o", "json").json["aliases"] == {"SALES": "APP.ORDERS"}
     assert own("queue", "show", "APP.PRICES", "-o", "json").json["put_inhibit"] is True
 
 

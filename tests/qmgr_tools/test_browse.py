@@ -21,6 +21,19 @@ def test_messages_are_selected(qm: Qmctl, queue: str) -> None:
     assert qm("browse", queue, "--uid", "me.7", "--where", "size = 1").code == 2
 
 
+@pytest.mark.parametrize("words", [["x"], ["--lines"]])
+def test_typed_headers_are_selected_as_numbers_and_truths(
+    words: list[str], qm: Qmctl, queue: str
+) -> None:
+    headers = ["--header", "delay:=20", "--header", "late:=true", "--header", "text=20"]
+    assert qm("put", queue, *words, *headers, stdin=b"x\n").code == 0
+    assert bodies(qm, queue, "--where", "delay BETWEEN 15 AND 60 AND late") == ["x"]
+    assert bodies(qm, queue, "--where", "text = 20") == []
+    assert qm("browse", queue, "-o", "json").json["headers"] == {
+        "delay": 20, "late": True, "text": "20",
+    }  # fmt: skip
+
+
 def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "later", "--delay", "1h")
     qm("put", queue, "now")
@@ -28,8 +41,32 @@ def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
     assert bodies(qm, queue, "--delayed") == ["later"]
 
 
+def test_time_left_delay_and_persistence_are_shown(qm: Qmctl, queue: str) -> None:
+    words = ("--expiry", "1h", "--delay", "30min", "--non-persistent")
+    qm("put", queue, "x", *words)
+    (row,) = qm("browse", queue, "--delayed", "-o", "json").lines
+    assert 3_500_000 < row["expiry_left_ms"] <= 3_600_000
+    assert (row["delay_ms"], row["persistent"]) == (1_800_000, False)
+    head, line = qm("browse", queue, "--delayed").out.splitlines()
+    cells = dict(zip(head.split("\t"), line.split("\t"), strict=True))
+    assert cells["LEFT"].startswith("59 min") or cells["LEFT"] == "1 h"
+    assert (cells["DELAY"], cells["PERSISTENT"]) == ("30 min", "no")
+
+
 def test_get_takes_what_it_selects(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "--lines", stdin=b"a\nbb\n")
     assert qm("get", queue, "--where", "size = 2", "--body-only").out == "bb"
     assert qm("get", queue, "--where", "size = 2").code == 7
     assert bodies(qm, queue) == ["a"]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_list_that_is_cut_off_says_so(form: str, qm: Qmctl, queue: str, bad: str) -> None:
+    more = "{} shown, there are more: see --limit\n"
+    qm("put", queue, "--lines", stdin=b"x\n" * 21)
+    ended = qm("browse", queue, "-o", form)
+    assert (ended.code, ended.out.count(queue if form == "json" else "1 B")) == (0, 20)
+    assert ended.err == more.format(20)
+    assert qm("browse", queue, "--limit", "21", "-o", form).err == ""
+    assert qm("dlq", "ls", "--queue", bad, "--limit", "2", "-o", form).err == more.format(2)
+    assert qm("dlq", "ls", "--queue", bad, "--limit", "3", "-o", form).err == ""

@@ -66,7 +66,8 @@ def test_retry_of_all_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
     qm("queue", "create", later)
     words = ["dlq", "retry", "--queue", bad, "--all", "--to", later]
     assert qm(*words, "--dry-run").out.startswith(f"would send 3 messages from {bad} to {later};")
-    assert qm(*words, "-o", "json").json["done"] == 3
+    row = qm(*words, "-o", "json").json
+    assert (row["done"], row["kind"], row["target"]) == (3, "retry", later)
     assert len(qm("browse", later, "-o", "json").lines) == 3
 
 
@@ -78,9 +79,48 @@ def test_what_went_back_often_enough_stays(qm: Qmctl, daemon: Daemon, queue: str
             message = client.get(queue)
             assert message is not None
             client.reject(message)
-    assert "; 3 stayed: they could not go" in qm(*words).out
+    ended = qm(*words)
+    why = "3 stayed: went back 1 time already (--max-retries)"
+    assert (ended.code, ended.out) == (6, "")
+    assert ended.err == f"error: nothing was sent back from {bad} -- {why}\n"
+    ended = qm(*words, "-o", "json")
+    assert (ended.code, ended.json["stayed"], ended.json["text"]) == (6, 3, why)
     assert [row["dead"]["retries"] for row in rows(qm, bad)] == [1, 1, 1]  # type: ignore[index]
-    assert qm(*words, "--dry-run", "-o", "json").json["messages"] == 0
+    found = qm(*words, "--dry-run", "-o", "json").json
+    assert (found["messages"], found["stay"]) == (
+        0, {"went back 1 time already (--max-retries)": 3},
+    )  # fmt: skip
+
+
+def test_those_whose_queue_is_gone_stay_and_are_told_of_before_and_after(
+    qm: Qmctl, queue: str, bad: str
+) -> None:
+    words = ["dlq", "retry", "--queue", bad, "--all"]
+    qm("put", bad, "no dead letter")
+    assert qm("queue", "delete", queue).code == 0
+    gone = f"queue {queue} does not exist here"
+    tried = qm(*words, "--dry-run")
+    assert tried.out.startswith(f"would send 0 messages from {bad} to where each comes from;")
+    assert tried.err == (
+        f"note: 3 messages would stay: {gone}\nnote: 1 message would stay: no dead letters\n"
+    )
+    done = qm(*words)
+    assert (done.code, done.out) == (6, "")
+    assert done.err.endswith(f" -- 3 stayed: {gone}; 1 stayed: no dead letters\n")
+    qm("queue", "create", queue, "--alias-of", f"{queue}.NONE")
+    for dry in ([], ["--dry-run"]):
+        assert f"{queue} is an alias of queue {queue}.NONE, which does not" in qm(*words, *dry).err
+    qm("queue", "delete", queue)
+    qm("queue", "create", queue)
+    assert qm(*words).out == f"sent back 3 messages from {bad}; 1 stayed: no dead letters\n"
+
+
+def test_only_dead_letters_go_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
+    qm("put", bad, "no dead letter")
+    words = ["dlq", "retry", "--queue", bad, "--all", "--to", queue]
+    assert qm(*words, "--dry-run").out.startswith("would send 3 messages ")
+    assert qm(*words).out == f"sent back 3 messages from {bad} to {queue}\n"
+    assert [row["body"] for row in rows(qm, bad)] == ["no dead letter"]
 
 
 @pytest.mark.parametrize("verb", ["retry", "drop"])
@@ -90,6 +130,25 @@ def test_which_is_said_in_exactly_one_way(verb: str, qm: Qmctl, bad: str) -> Non
         assert (ended.code, ended.out) == (2, "")
     assert qm("dlq", verb, "no-uid", "--queue", bad).code == 2
     assert qm("dlq", verb, "QM.1", "--queue", bad, "-o", "json").code == 3
+
+
+def test_drop_leaves_what_is_no_dead_letter(qm: Qmctl, bad: str) -> None:
+    qm("put", bad, "ordinary")
+    ordinary = uids(qm, bad)[-1]
+    for where, count in ((["--where", "size > 1"], 1), (["--all"], 3)):
+        tried = qm("dlq", "drop", "--queue", bad, *where, "--dry-run")
+        assert tried.out.startswith(f"would remove {count} message")
+        assert tried.err == "note: 1 message would stay: no dead letters\n"
+    for verb in ("drop", "retry"):
+        ended = qm("dlq", verb, ordinary, "--queue", bad)
+        assert (ended.code, ended.out) == (3, "")
+        assert f"{ordinary} is no dead letter" in ended.err
+    ended = qm("dlq", "drop", "--all", "--queue", bad, "--yes")
+    assert ended.out == f"dropped 3 messages from {bad}\n"
+    assert ended.err == (
+        f"note: 1 message stayed: no dead letters; remove such with: qmctl queue purge {bad}\n"
+    )
+    assert uids(qm, bad) == [ordinary]
 
 
 def test_drop_asks_and_removes_those_named(qm: Qmctl, bad: str) -> None:

@@ -1,5 +1,7 @@
 """A dead letter as text, whatever its note says."""
 
+import re
+
 import pytest
 
 from qmgr_client.message import Message
@@ -7,6 +9,7 @@ from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
 from qmgr_tools import dlq_text
+from tests.qmgr_tools.conftest import OnTerminal, Qmctl
 
 REJECTED = int(ErrorCode.MESSAGE_REJECTED)
 
@@ -48,3 +51,14 @@ def test_what_is_no_dead_letter_is_shown_as_that(
     assert dlq_text.as_row(message(note))["uid"] == "QM1.7"
     dlq_text.show(message(note))
     assert capsys.readouterr().out.startswith("no dead letter: it was put here\n")
+
+
+@pytest.mark.process
+def test_list_keeps_uids_whole_on_a_narrow_terminal(
+    qm: Qmctl, bad: str, on_terminal: OnTerminal
+) -> None:
+    rows = qm("dlq", "ls", "--queue", bad, "-o", "json").json
+    shown = on_terminal("dlq", "ls", "--queue", bad, COLUMNS="80").out
+    assert [row["uid"] in shown for row in rows] == [True] * 3
+    assert shown.count("MESSAGE_REJECTED") == 3
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines())) <= 80

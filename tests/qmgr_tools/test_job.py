@@ -19,6 +19,23 @@ def test_purge_is_listed_with_what_it_did(qm: Qmctl, queue: str) -> None:
     assert [key for key in (*row, *KINDS) if key not in help_] == []
 
 
+def test_listing_says_what_each_number_is_of(qm: Qmctl, queue: str) -> None:
+    """A selector is for fewer than are on the queue; delayed messages are purged, and counted."""
+    qm("queue", "create", f"{queue}.TO")
+    qm("put", queue, "--lines", stdin=b"a\nbb\n")
+    qm("put", queue, "c", "--delay", "1h")
+    qm("copy", queue, f"{queue}.TO", "--where", "size = 1")
+    qm("copy", queue, f"{queue}.TO", "--where", "size = 1")
+    qm("queue", "purge", queue, "--yes")
+    head, *lines = qm("job", "ls", "--where", f"queue={queue}").out.splitlines()
+    assert head.split("\t")[5:] == ["DONE", "SKIPPED", "STAYED", "ON QUEUE", "TEXT"]
+    assert [line.split("\t")[5:9] for line in lines] == [
+        ["1", "0", "0", "2"], ["0", "1", "0", "2"], ["3", "0", "0", "3"],
+    ]  # fmt: skip
+    purge = qm("job", "ls", "-o", "json", "--where", f"queue={queue}").json[-1]
+    assert purge["examined"] == purge["total"] == 3
+
+
 def test_listing_is_filtered_by_columns(qm: Qmctl, queue: str) -> None:
     qm("queue", "purge", queue, "-y")
     words = ["job", "ls", "--columns", "kind,state", "--where", f"queue={queue}"]

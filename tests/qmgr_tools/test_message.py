@@ -35,7 +35,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "delivered": 0, "failed": 0, "redelivered": "no", "leased": False,
         "correlation_id": "4711", "reply_to": "ANSWERS", "content_type": "text/plain",
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
-        "damage": "",
+        "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 

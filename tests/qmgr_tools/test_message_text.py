@@ -3,8 +3,15 @@ from typing import Any
 import pytest
 
 from qmgr_client.message import Message
-from qmgr_protocol.record import Uid
-from qmgr_tools.message_text import PREVIEW_CHARACTERS, as_object, as_row, text_of
+from qmgr_protocol.record import FLAG_NOT_PERSISTENT, Uid
+from qmgr_tools.message_text import (
+    COLUMNS,
+    PREVIEW_CHARACTERS,
+    as_object,
+    as_row,
+    columns_of,
+    text_of,
+)
 
 
 def message(body: bytes, **changed: Any) -> Message:
@@ -36,6 +43,23 @@ def test_whatever_headers_hold_becomes_json() -> None:
 
 def test_binary_correlation_id_is_escaped() -> None:
     assert as_object(message(b"", correlation_id=b"a\xff"))["correlation_id"] == "a\\xff"
+
+
+def test_what_is_seldom_has_a_column_where_it_stands() -> None:
+    rows = [as_row(message(b"")), as_row(message(b"", delay_ms=5_000))]
+    usual = columns_of(rows, delayed=False)
+    assert tuple(usual) == COLUMNS
+    titles = [column.title for column in columns_of(rows, delayed=True)]
+    assert titles[-3:] == ["DELAY", "SIZE", "BODY"]
+    rows.append(as_row(message(b"", expiry_left_ms=61_000, flags=FLAG_NOT_PERSISTENT)))
+    left, persistent = columns_of(rows, delayed=False)[-4:-2]
+    assert [left.cell(row) for row in rows] == ["", "", "1 min 1 s"]
+    assert [persistent.cell(row) for row in rows] == ["", "", "no"]
+
+
+def test_object_has_each_key_of_what_is_seldom() -> None:
+    found = as_object(message(b""))
+    assert (found["expiry_left_ms"], found["delay_ms"], found["persistent"]) == (None, 0, True)
 
 
 def test_damaged_message_says_so() -> None:

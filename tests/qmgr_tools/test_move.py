@@ -54,6 +54,75 @@ def test_dry_run_counts_and_shows_the_first(qm: Qmctl, queue: str, target: str) 
     assert qm("move", queue, f"{queue}.NONE", "--dry-run").code == 3
 
 
+@pytest.mark.parametrize("verb", ["move", "copy"])
+def test_dry_run_is_refused_as_the_job_would_be(verb: str, qm: Qmctl, queue: str, way: str) -> None:
+    """What is promised is what happens: the target is looked at, too."""
+    qm("queue", "create", f"{queue}.GONE", "--alias-of", f"{queue}.NONE")
+    qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
+    for source, target in (
+        (queue, f"{queue}.NONE"), (queue, f"{queue}.GONE"), (queue, f"@{way}"), (queue, queue),
+        (queue, f"{queue}.ALIAS"), (f"{queue}.ALIAS", queue), (f"@{way}", queue),
+        (f"{queue}.GONE", queue), (queue, "no name"),
+    ):  # fmt: skip
+        tried, done = (qm(verb, source, target, *dry) for dry in (["--dry-run"], []))
+        assert (tried.code, tried.out, tried.err) == (done.code, "", done.err), (source, target)
+        assert done.code != 0
+
+
+def test_dry_run_says_why_it_would_wait(qm: Qmctl, queue: str, target: str, way: str) -> None:
+    def waits(to: str) -> str:
+        ended = qm("move", queue, to, "--dry-run")
+        assert ended.code == 0
+        assert qm("move", queue, to, "--dry-run", "-o", "json").json["waits"] == (
+            ended.err.removeprefix("note: ").rstrip() or None
+        )
+        return ended.err
+
+    qm("queue", "create", f"{target}.ALIAS", "--alias-of", target)
+    assert waits(target) == waits(f"{queue}@{way}") == ""
+    qm("queue", "alter", target, "--depth-max", "2")
+    rest = f"note: {target} has room for 2 messages more: the job would wait with the rest\n"
+    assert waits(target) == waits(f"{target}.ALIAS") == rest
+    qm("put", target, "--lines", stdin=b"a\nb\n")
+    assert waits(target) == f"note: {target} is full: the job would wait\n"
+    for shut, to in ((target, target), (f"{queue}@{way}",) * 2, (f"@{way}", f"{queue}@{way}")):
+        qm("queue", "alter", shut, "--put-inhibit")
+        assert waits(to) == f"note: puts are inhibited on {shut}: the job would wait\n"
+        qm("queue", "alter", shut, "--no-put-inhibit")
+
+
+def test_dry_run_of_an_alias_is_about_its_queue(qm: Qmctl, queue: str, target: str) -> None:
+    qm("queue", "create", f"{queue}.ALIAS", "--alias-of", queue)
+    row = qm("move", f"{queue}.ALIAS", target, "--dry-run", "-o", "json").json
+    assert row["messages"] == 3
+
+
+def test_delayed_messages_stay_and_are_told_of(qm: Qmctl, queue: str, target: str) -> None:
+    for body in ("later", "later still"):
+        qm("put", queue, body, "--delay", "1h")
+    for verb in ("move", "copy"):
+        assert "so do delayed messages" in qm(verb, "--help").out
+        tried = qm(verb, queue, target, "--dry-run")
+        assert tried.err == "note: 2 messages would stay: delayed, which are not looked at\n"
+    assert qm("move", queue, target, "--dry-run", "-o", "json").json["delayed"] == 2
+    ended = qm("move", queue, target)
+    assert ended.out == f"moved 3 messages from {queue} to {target}; 2 delayed messages stayed\n"
+    assert qm("queue", "show", queue, "-o", "json").json["delayed"] == 2
+
+
+def test_missing_queue_is_looked_for_not_the_other(qm: Qmctl, queue: str) -> None:
+    """Whichever of the two is missing, something like it is suggested."""
+    for name in ("ORDERS", "SALES", "K.IN"):
+        qm("queue", "create", f"{queue}.{name}")
+    for source, wrong, meant in (("SALES", "ORDRES", "ORDERS"), ("SALES", "K.INN", "K.IN")):
+        for words in ((source, wrong), (wrong, source)):
+            ended = qm("copy", *(f"{queue}.{word}" for word in words))
+            assert (ended.code, ended.out) == (3, "")
+            assert f"did you mean {queue}.{meant}? " in ended.err
+    ended = qm("move", f"{queue}.SALES", f"{queue}.SOMETHING.ELSE")
+    assert f"create it with: qmctl queue create {queue}.SOMETHING.ELSE" in ended.err
+
+
 def test_copy_leaves_them_and_is_told_of_those_there_already(
     qm: Qmctl, queue: str, target: str
 ) -> None:
@@ -69,7 +138,10 @@ def test_move_that_is_left_to_itself_is_looked_at_and_cancelled(
     ended = qm("move", queue, target, "--detach", "-o", "json")
     job = str(ended.json["job"])
     assert qm("job", "show", job, "-o", "json").json["state"] in ("running", "waiting")
-    assert qm("job", "cancel", job).out == f"job {job} is cancelled; it did 0 of 3\n"
+    assert (
+        qm("job", "cancel", job).out
+        == f"job {job} is cancelled; it did 0 messages of a queue with 3\n"
+    )
     assert len(bodies(qm, queue)) == 3
 
 

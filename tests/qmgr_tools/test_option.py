@@ -58,7 +58,25 @@ def test_headers_are_keys_and_values() -> None:
     assert option.headers(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
 
 
-@pytest.mark.parametrize("said", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_header_has_the_type_that_json_gives_it() -> None:
+    said = ["i:=20", "d:=-2.5", "t:=true", "n:=null", 's:="20"', "e:=1e3", "text=:=5", "u=a:=1"]
+    found = option.headers(said)
+    assert found == {
+        "i": 20, "d": -2.5, "t": True, "n": None, "s": "20", "e": 1000.0, "text": ":=5",
+        "u": "a:=1",
+    }  # fmt: skip
+    assert type(found["i"]) is int
+    assert option.headers([f"most:={2**63 - 1}"]) == {"most": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["a"], ["=1"], ["a=1", "a=2"], ["a=1", "a:=2"], [":=1"], ["a:="], ["a:=red"], ["a:=[1]"],
+        ["a:={}"], ["a:=NaN"], ["a:=-Infinity"], ["a:=1e999"], [f"a:={2**63}"],
+        ["a:=" + "9" * 5_000], ["a:=" + "[" * 100_000],
+    ],
+)  # fmt: skip
 def test_header_that_is_none_is_refused(said: list[str]) -> None:
     with pytest.raises(Failure, match="--header") as refusal:
         option.headers(said)

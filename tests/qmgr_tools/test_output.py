@@ -80,6 +80,18 @@ def test_text_is_folded_to_the_terminal_and_numbers_are_not(terminal: Terminal) 
     ]
 
 
+def test_what_is_copied_stays_on_one_line(terminal: Terminal) -> None:
+    columns = (output.whole("uid"), output.text("queue"), output.text("kind"))
+    uid = "WAREHOUSE.1795265697240073"
+    with redirect_stdout(terminal):
+        output.table(columns, [{"uid": uid, "queue": "Q" * 40, "kind": "local"}])
+    assert terminal.lines == [
+        "UID" + " " * 25 + "QUEUE" + " " * 22 + "KIND",
+        f"{uid}  {'Q' * 25}  local",
+        " " * 28 + "Q" * 15,
+    ]
+
+
 def test_empty_table_has_its_titles(terminal: Terminal) -> None:
     with redirect_stdout(terminal):
         output.table(COLUMNS, [])

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from qmgr_client.blocking import connect
 from tests.qmgr_tools.conftest import Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
@@ -194,6 +195,60 @@ def test_without_a_terminal_nothing_is_lost_unless_yes_is_said(
 @pytest.mark.parametrize("words", [[], ["--purge"]])
 def test_empty_queue_is_deleted_unasked(words: list[str], qm: Qmctl, queue: str) -> None:
     assert qm("queue", "delete", queue, *words).out == f"deleted queue {queue} and 0 messages\n"
+
+
+def test_alias_of_a_deleted_queue_is_told_of(qm: Qmctl, queue: str) -> None:
+    alias = f"{queue}.ALIAS"
+    qm("queue", "create", alias, "--alias-of", queue)
+    tail = f"nowhere; see: qmctl queue delete {alias}\n"
+    tried = qm("queue", "delete", queue, "--dry-run")
+    assert tried.err == f"note: its alias {alias} would lead {tail}"
+    assert qm("queue", "delete", queue).err == f"note: its alias {alias} leads {tail}"
+    assert qm("queue", "delete", alias).err == ""
+
+
+def test_open_breaker_is_a_state(qm: Qmctl, daemon: Daemon, queue: str) -> None:
+    qm("queue", "alter", queue, "--breaker-percent", "50", "--breaker-messages-min", "1")
+    qm("queue", "alter", queue, "--breaker-pause", "1h")
+    qm("put", queue, "x")
+    with connect(daemon.unix) as client:
+        message = client.get(queue)
+        assert message is not None
+        client.release(message, failed=True)
+    assert qm("queue", "ls", "--columns", "state", "--where", f"queue={queue}").out == (
+        "STATE\nbreaker\n"
+    )
+
+
+def test_limit_of_the_queue_itself_is_what_is_to_be_raised(qm: Qmctl, queue: str) -> None:
+    qm("queue", "alter", queue, "--message-max", "1KiB")
+    ended = qm("put", queue, "--stdin", stdin=b"x" * 2_000)
+    assert ended.code == 6
+    assert f" -- split it, or raise that with: qmctl queue alter {queue} --mess" in ended.err
+
+
+def test_purge_of_what_a_selector_says(qm: Qmctl, queue: str) -> None:
+    for body in ("a", "bb", "cc"):
+        qm("put", queue, body)
+    qm("put", queue, "dd", "--delay", "1h")
+    words = ["queue", "purge", queue, "--where", "size = 2"]
+    tried = qm(*words, "--dry-run")
+    assert tried.out.startswith(f"would purge 3 messages from queue {queue}; nothing is changed\n")
+    row = qm(*words, "--dry-run", "-o", "json").json
+    assert (row["dry_run"], row["messages"], len(row["first"])) == (True, 3, 3)
+    asked = qm(*words)
+    assert (asked.code, "3 messages will be lost" in asked.err) == (2, True)
+    assert qm(*words, "--yes").out == f"purged 3 messages from queue {queue}\n"
+    assert [row["body"] for row in qm("browse", queue, "-o", "json").lines] == ["a"]
+    assert qm("queue", "purge", queue, "--where", "size =", "--yes").code == 2
+
+
+def test_purge_counts_delayed_messages_before_it_removes_them(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "a")
+    qm("put", queue, "b", "--delay", "1h")
+    assert "2 messages will be lost" in qm("queue", "purge", queue).err
+    assert qm("queue", "purge", queue, "--dry-run", "-o", "json").json["messages"] == 2
+    assert qm("queue", "purge", queue, "-y", "-o", "json").json["messages"] == 2
 
 
 def test_purge_tells_how_many_went(qm: Qmctl, queue: str) -> None:

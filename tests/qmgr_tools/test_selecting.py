@@ -5,6 +5,7 @@ import pytest
 from qmgr_protocol.record import Uid
 from qmgr_tools import selecting
 from qmgr_tools.failure import Exit, Failure
+from tests.qmgr_tools.conftest import Qmctl
 
 
 def test_each_way_to_select_is_passed_on() -> None:
@@ -31,3 +32,41 @@ def test_uids_become_a_selector() -> None:
     assert selecting.of_uids(["QM1.7", "a.b.8"]) == "uid IN ('QM1.7', 'a.b.8')"
     with pytest.raises(Failure):
         selecting.of_uids(["QM1.7' OR 'a' = 'a"])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("option", ["--where", "--correlation-id", "--group-id"])
+def test_get_of_what_is_empty_is_not_of_all_messages(option: str, qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "x")
+    ended = qm("get", queue, "--all", option, "")
+    assert (ended.code, ended.out) == (2, "")
+    assert option in ended.err
+    assert "it is empty; leave it out if all messages are meant" in ended.err
+    assert qm("queue", "show", queue, "-o", "json").json["depth"] == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "words",
+    ["browse Q", "move Q X", "copy Q X", "events", "dlq ls", "dlq retry --all", "dlq export F",
+     "dlq drop --all --yes"],
+)  # fmt: skip
+def test_empty_selector_is_refused_by_each_command(words: str, qm: Qmctl) -> None:
+    ended = qm(*words.split(), "--where", "")
+    assert (ended.code, ended.out) == (2, "")
+    assert "it is empty" in ended.err
+
+
+@pytest.mark.process
+def test_nothing_given_is_all_messages(qm: Qmctl, queue: str, bad: str) -> None:
+    assert len(qm("browse", bad, "-o", "json").lines) == 3
+    assert len(qm("dlq", "ls", "--queue", bad, "-o", "json").json) == 3
+    assert qm("events").code == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", ["dlq show", "dlq drop", "dlq retry", "browse Q --uid"])
+def test_uid_that_is_none_is_named_as_it_was_said(words: str, qm: Qmctl) -> None:
+    ended = qm(*words.split(), "garbage")
+    assert ended.code == 2
+    assert ended.err.startswith("error: 'garbage' is no UID -- it is not ORIGIN.TIMESTAMP -- ")

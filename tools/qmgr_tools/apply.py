@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from qmgr_tools import completion, definitions, dry_run, output, plan
+from qmgr_tools import backout, completion, definitions, dry_run, output, plan
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import counted
@@ -69,6 +69,8 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
         head = {"changed": bool(steps), "dry_run": dry, "steps": rows}
         output.document({**head, "unchanged": unchanged, "kept": kept})
         return
+    for name in plan.backout_queues_missing(wanted, there, steps):
+        output.note(f"note: {backout.words(name)}")
     for why in kept:
         output.note(f"note: kept: {why}")
     done = "would be changed" if dry else "changed"

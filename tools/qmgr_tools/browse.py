@@ -1,11 +1,16 @@
 """qmctl browse."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qmgr_tools import completion, message_text, output, selecting
 from qmgr_tools.command import Call, command
+
+if TYPE_CHECKING:
+    from qmgr_client.message import Message
 
 BROWSED = 20
 
@@ -37,9 +42,24 @@ def browse(
     """
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
     with call.client(f"browse {queue}", queue) as client:
-        found = list(client.browse(queue, limit, delayed=delayed, **chosen))
+        found, is_cut = first(client.browse(queue, limit + 1, delayed=delayed, **chosen), limit)
     if call.is_json:
         for message in found:
             output.line(message_text.as_object(message))
     else:
-        output.table(message_text.COLUMNS, map(message_text.as_row, found))
+        rows = list(map(message_text.as_row, found))
+        output.table(message_text.columns_of(rows, delayed=delayed), rows)
+    if is_cut:
+        tell_cut(limit)
+
+
+def first(found: "Iterable[Message]", limit: int) -> "tuple[list[Message], bool]":
+    """Return at most *limit* of what was *found*, and whether there are more."""
+    shown = list(islice(found, limit + 1))
+    return shown[:limit], len(shown) > limit
+
+
+def tell_cut(limit: int) -> None:
+    """Say that a list ended at its limit."""
+    output.flush()  # On a terminal it is to be read below the list.
+    output.note(f"{limit:,} shown, there are more: see --limit")

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -64,6 +65,7 @@ Version = Annotated[
 ]
 
 WHERE = {"connect", "data_dir", "context"}
+MISSING = re.compile(r"queue (\S+) does not exist here")
 ASK_AGAIN_S = 0.1  # of a daemon that is starting
 GIVE_UP_MS = 5_000  # on a connection that is lost: what is under way is sent again until then
 
@@ -119,7 +121,7 @@ class Call:
 
         Args:
             doing: what is done, as in "get from ORDERS".
-            known: a queue that is taken to be there; where it is not, ones like it are looked for.
+            known: a queue that is taken to be there. Where one is not, ones like it are looked for.
             give_up_ms: for how long a connection that is lost is tried again.
         """
         found = self.target()
@@ -142,8 +144,7 @@ class Call:
             try:
                 yield client
             except RequestError as error:
-                is_missed = known and error.code == ErrorCode.QUEUE_UNKNOWN
-                better = look_for(known, _queues(client)) if is_missed else ""
+                better = _meant(client, known, error) if known else ""
                 raise refused(doing, error, better) from error
 
     def check(self, doing: str, wait_ms: int = 0) -> None:
@@ -161,6 +162,19 @@ class Call:
                 if failure.exit_code is not Exit.UNAVAILABLE or left_s <= 0:
                     raise
                 time.sleep(min(left_s, ASK_AGAIN_S))
+
+
+def _meant(client: "Client", known: str, error: RequestError) -> str:
+    """Return what to try where *error* says that a queue is missing: *known*, or another one."""
+    missing = MISSING.match(error.text)
+    if error.code != ErrorCode.QUEUE_UNKNOWN or missing is None:
+        return ""
+    name = missing[1]
+    if name == known:
+        return look_for(name, _queues(client))
+    # The one that is there is not meant twice; and what is to be filled may be made first.
+    better = look_for(name, (queue for queue in _queues(client) if queue != known))
+    return better if "did you mean" in better else ""
 
 
 def _queues(client: "Client") -> list[str]:

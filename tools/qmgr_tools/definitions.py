@@ -18,7 +18,7 @@ What is a state is no definition: inhibits, and whether a link is stopped.
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from qmgr_tools.failure import Exit, Failure, one_line, usage
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+DOTS_MAX = 32  # in a name that is told to be in want of quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "templates", "queues", "aliases")
 _PARSED = {"ms": parse_ms, "bytes": parse_bytes}
@@ -104,7 +105,28 @@ def _table(document: dict[str, Any], table: str) -> list[tuple[str, Any]]:
     found = document.get(table, {})
     if type(found) is not dict:
         raise _Fault(table, "it is no table")
+    for name, given in found.items():
+        whole = ".".join(_dotted(name, given, is_value=table == "aliases"))
+        if whole != name:
+            line = f'"{whole}" = ' if table == "aliases" else f'[{table}."{whole}"]'
+            why = f"a name with a dot is written in quotes: {line}"
+            raise _Fault(f"{table}.{_key(name)}", why)
     return list(found.items())
+
+
+def _dotted(name: str, given: Any, *, is_value: bool) -> Iterator[str]:
+    """Yield the parts of a name that TOML took for tables in each other, as it had no quotes.
+
+    Args:
+        is_value: whether what has that name is no table itself.
+    """
+    yield name
+    for _ in range(DOTS_MAX):
+        inner = given.items() if type(given) is dict else ()
+        part, given = next((x for x in inner if is_value or type(x[1]) is dict), ("", None))
+        if not part:
+            return
+        yield part
 
 
 def _key(text: str) -> str:
@@ -170,14 +192,22 @@ def _values(path: str, given: dict[str, Any], known: tuple[str, ...]) -> dict[st
     found = {}
     for key, value in given.items():
         if key not in known:
-            why = f"not known; known are: {', '.join(known) or 'none'}"
-            raise _Fault(f"{path}.{_key(key)}", why)
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, known))
         parse = _PARSED.get(QUEUE_ATTRIBUTES[key].quantity)
         try:
             found[key] = parse(value) if parse and isinstance(value, str) else value
         except ValueError as error:
             raise _Fault(f"{path}.{key}", str(error)) from None
     return found
+
+
+def _unknown(key: str, known: tuple[str, ...]) -> str:
+    """Return that *key* is not *known*, and what may be meant."""
+    from difflib import get_close_matches  # not for --help
+
+    meant = get_close_matches(key.lower(), known, n=1)
+    near = f", did you mean {meant[0]}?" if meant else ""
+    return f"not known{near or '; known are: ' + (', '.join(known) or 'none')}"
 
 
 def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:

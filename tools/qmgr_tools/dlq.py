@@ -4,8 +4,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools import completion, dlq_text, dry_run, job_run, option, output, preview, selecting
+from qmgr_tools import (
+    completion,
+    dlq_retry,
+    dlq_text,
+    dry_run,
+    job_run,
+    option,
+    output,
+    preview,
+    selecting,
+)
 from qmgr_tools import filter as filters
+from qmgr_tools.browse import first, tell_cut
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.humane import messages
@@ -60,11 +71,13 @@ def ls(
     """
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
-        found = list(client.browse(queue, limit, where=where))
+        found, is_cut = first(client.browse(queue, limit + 1, where=where or None), limit)
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:
         output.table(shown, map(dlq_text.as_row, found))
+    if is_cut:
+        tell_cut(limit)
 
 
 @command('\b\nJSON: an object as of "qmctl browse", with\n' + dlq_text.JSON_KEYS)
@@ -96,7 +109,9 @@ message had left is what it lives from now on.
 
 \b
 JSON: the job at its end, as "qmctl job ls" gives it
-  with --dry-run: dry_run (true), queue, to, messages, leased, first (UIDs)
+  with --dry-run: dry_run (true), queue, to, waits (why it would, or null),
+  stay (an object: why some would, and how many), messages, leased,
+  first (UIDs)
 """
 )
 def retry(
@@ -125,16 +140,17 @@ def retry(
     """
     selector = _selected("retry", uids or [], where, all_=all_)
     with call.client(f"retry the dead letters of {queue}", queue) as client:
-        if dry:
-            tried = f"({selector}) AND " if selector else ""
-            tried += f"dead_code IS NOT NULL AND dead_retries < {max_retries}"
-            found = preview.preview(client, queue, tried, limit)
-            words = f"send {{messages}} from {queue} to {to or 'where each comes from'}"
-            preview.tell(call, found, {"queue": queue, "to": to or None}, words)
-            return
         _check_there(client, queue, uids or [])
+        if dry:
+            dlq_retry.preview_retry(call, client, queue, to, selector, max_retries, limit)
+            return
         row = client.queue_move(
-            queue, to, where=selector, messages_max=limit, rate=rate, retries_max=max_retries
+            queue,
+            to,
+            where=dlq_retry.dead(selector) if to else selector,
+            messages_max=limit,
+            rate=rate,
+            retries_max=max_retries,
         )
         job_run.run(call, client, row, "sent back", detach=detach)
 
@@ -151,17 +167,19 @@ def drop(
     call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
     all_: All = False, yes: Yes = False, dry: dry_run.DryRun = False,
 ) -> None:  # fmt: skip
-    """Remove dead letters for good; asks first.
+    """Remove dead letters for good; asks first. Other messages of the queue stay.
 
     Examples:
       qmctl dlq drop QM1.1700000000000001
       qmctl dlq drop --where "dead_code = 'MESSAGE_EXPIRED'" --dry-run
     """
-    selector = _selected("drop", uids or [], where, all_=all_)
+    selected = _selected("drop", uids or [], where, all_=all_)
+    selector = dlq_retry.dead(selected)
     with call.client(f"drop dead letters of {queue}", queue) as client:
         _check_there(client, queue, uids or [])
+        others = dlq_retry.no_dead_letters(client, queue, selected)
         if dry or not yes:
-            found = preview.preview(client, queue, selector)
+            found = preview.preview(client, queue, selector)._replace(stay=others)
             if dry:
                 words = f"remove {{messages}} from {queue}"
                 preview.tell(call, found, {"queue": queue}, words)
@@ -175,6 +193,9 @@ def drop(
         output.document({"queue": queue, "messages": count})
     else:
         output.say(f"dropped {messages(count)} from {queue}")
+        for why, stayed in others.items():
+            remedy = f"remove such with: qmctl queue purge {queue}"
+            output.note(f"note: {messages(stayed)} stayed: {why}; {remedy}")
 
 
 def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
@@ -190,10 +211,11 @@ def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
 
 
 def _check_there(client: "Client", queue: str, uids: list[str]) -> None:
-    """Raise a Failure where one of *uids* is not on *queue*: nothing is done to the others then."""
+    """Raise a Failure where one of *uids* is no dead letter on *queue*: nothing is done to any."""
     for uid in uids:
-        if not list(client.browse(queue, 1, uid=option.uid(uid))):
-            why = f"{uid} is not there"
+        found = next(iter(client.browse(queue, 1, uid=option.uid(uid))), None)
+        if found is None or found.dead is None:
+            why = f"{uid} is not there" if found is None else f"{uid} is no dead letter"
             raise Failure(
                 Exit.NOT_FOUND, f"did nothing to the dead letters of {queue}", why,
                 "see: qmctl dlq ls",

@@ -53,7 +53,7 @@ def export(
     """
     with call.client(f"export the dead letters of {queue}", queue) as client:
         depth = int(client.queue_show(queue).get("depth", 0))
-        found = client.browse(queue, where=where)
+        found = client.browse(queue, where=where or None)
         try:
             with file.open("x", encoding="utf-8") as lines:
                 written = 0

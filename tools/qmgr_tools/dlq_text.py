@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message
 
 COLUMNS = (
-    output.text("uid"),
+    output.whole("uid"),
     output.text("origin_queue", "FROM"),
-    output.text("code"),
-    output.name("reason"),
+    output.long_text("code"),
+    output.name("reason", is_long=True),
     output.count("failed"),
     output.count("delivered"),
     output.count("retries"),

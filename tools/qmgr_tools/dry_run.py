@@ -72,14 +72,19 @@ def purge_queue(call: Call, row: dict[str, Any]) -> None:
     if kind == "alias":
         why = f"it is an alias: its messages are on {row.get('alias_of')}"
         raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why)
-    ready, leased, on_it = (int(row.get(key, 0)) for key in ("ready", "leased", "bytes"))
-    bytes_max = on_it if ready else 0
-    exact = None if ready and leased else bytes_max
-    words = f"purge {messages(ready)} from queue {queue}, "
+    leased, on_it, count = int(row.get("leased", 0)), int(row.get("bytes", 0)), purgeable(row)
+    bytes_max = on_it if count else 0
+    exact = None if count and leased else bytes_max
+    words = f"purge {messages(count)} from queue {queue}, "
     words += size(bytes_max) if exact is not None else f"at most {size(bytes_max)}"
     words += f"; {leased} leased would stay" if leased else ""
-    counts = {"messages": ready, "bytes": exact, "bytes_max": bytes_max, "leased": leased}
+    counts = {"messages": count, "bytes": exact, "bytes_max": bytes_max, "leased": leased}
     tell(call, {"queue": queue, **counts}, words)
+
+
+def purgeable(row: dict[str, Any]) -> int:
+    """Return how many messages a purge would remove from the queue of *row*: delayed ones, too."""
+    return int(row.get("ready", 0)) + int(row.get("delayed", 0))
 
 
 def _of_link(doing: str, queue: str) -> Failure:

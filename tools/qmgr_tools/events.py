@@ -1,5 +1,6 @@
 """qmctl events."""
 
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +56,9 @@ def events(
         if not follow:
             _show(call, rows)
             return
+        if not call.is_json and not sys.stdout.isatty():
+            output.titles(COLUMNS)
+            output.flush()
         for row in rows:
             _say(call, row)
         last = found[-1] if found else None
@@ -69,7 +73,7 @@ def events(
 def _some(client: "Client", where: str, after: "Message | None" = None) -> "list[Message]":
     """Return the events behind *after*, the oldest first."""
     try:
-        return list(client.browse(EVENTS, after=after, where=where))
+        return list(client.browse(EVENTS, after=after, where=where or None))
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise
@@ -90,17 +94,23 @@ def _show(call: Call, rows: list[dict[str, Any]]) -> None:
     if call.is_json:
         output.document(rows)
     else:
-        output.table(COLUMNS, ({**row, "facts": _words(row["facts"])} for row in rows))
+        output.table(COLUMNS, map(_cells, rows))
 
 
 def _say(call: Call, row: dict[str, Any]) -> None:
     """Print an event as it comes."""
     if call.is_json:
         output.line(row)
+    elif not sys.stdout.isatty():
+        output.tabs(COLUMNS, _cells(row))
     else:
         count = f" ({row['count']} times)" if row["count"] not in (None, 1) else ""
         output.say(f"{row['time']}  {row['event']}{count}  {_words(row['facts'])}".rstrip())
     output.flush()
+
+
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "facts": _words(row["facts"])}
 
 
 def _words(facts: dict[str, Any]) -> str:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, output, watch
+from qmgr_tools import completion, dlq_retry, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command
-from qmgr_tools.humane import rfc3339
+from qmgr_tools.humane import messages, rfc3339
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -26,10 +26,10 @@ COLUMNS = (
     output.text("queue"),
     output.text("target"),
     output.count("done"),
-    output.count("total"),
-    output.count("examined"),
     output.count("skipped"),
     output.count("stayed"),
+    output.count("examined"),
+    output.count("total", "ON QUEUE"),
     output.count("messages_max"),
     output.count("rate"),
     output.count("retries_max"),
@@ -38,7 +38,7 @@ COLUMNS = (
     output.long_text("where"),
     output.long_text("text"),
 )
-LISTED = ("job", "kind", "state", "queue", "target", "done", "total", "text")
+LISTED = ("job", "kind", "state", "queue", "target", "done", "skipped", "stayed", "total", "text")
 KEYS = """\
   job                     its number
   kind                    move, copy, retry, purge; the daemon's own: drop,
@@ -47,11 +47,12 @@ KEYS = """\
   queue, target, where    what it works on, as it was asked for
   messages_max, rate      its limits: in all, in a second; 0 = none
   retries_max             dead letters that went back so often stay
-  total                   messages on the queue when it began
+  total                   messages on the queue when it began (ON QUEUE):
+                          with a "where" not all of them are meant
   examined, done          looked at; moved or removed
   skipped, stayed         leased, or there already; could not go
   started, ended          RFC 3339; ended is null while it is not over
-  text                    why it waits, or failed
+  text                    why it waits, failed, or messages stayed
 """
 
 
@@ -59,6 +60,8 @@ def with_times(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job as the help describes it."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     ended_us = row.get("ended_us")
+    if shown.get("kind") == "move" and dlq_retry.is_of_dead(shown):
+        shown["kind"] = "retry"
     return shown | {
         "started": rfc3339(int(row.get("started_us", 0))),
         "ended": rfc3339(int(ended_us)) if ended_us else None,
@@ -112,4 +115,5 @@ def cancel(call: Call, job: Job) -> None:
     if call.is_json:
         output.document(row)
     else:
-        output.say(f"job {job} is {row['state']}; it did {row['done']} of {row['total']}")
+        told = f"it did {messages(row['done'])} of a queue with {row['total']:,}"
+        output.say(f"job {job} is {row['state']}; {told}")

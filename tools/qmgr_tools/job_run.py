@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qmgr_protocol.errors import RequestError
 from qmgr_tools import output, progress
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure
-from qmgr_tools.humane import messages
+from qmgr_tools.humane import counted, messages
 from qmgr_tools.job import with_times
 
 if TYPE_CHECKING:
@@ -26,21 +27,33 @@ def run(call: Call, client: "Client", row: dict[str, Any], done: str, *, detach:
     """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
 
     Raises:
-        Failure: it failed, or somebody cancelled it.
+        Failure: it failed, or somebody cancelled it; REFUSED, all that it was about had to stay.
     """
     job = row["job"]
     if not detach:
         row = _watched(client, row)
+    delayed = 0 if detach else _delayed(client, row)
     row = with_times(row)
     if call.is_json:
         output.document(row)
     elif detach:
         output.say(f"job {job} has begun; see: qmctl job show {job}")
-    elif row["state"] == "done":
-        output.say(_told(row, done))
+    elif row["state"] == "done" and not _all_stayed(row):
+        stay = f"; {counted(delayed, 'delayed message')} stayed" if delayed else ""
+        output.say(_told(row, done) + stay)
     if row["state"] in ("failed", "cancelled"):
         why = row["text"] or "it was cancelled"
         raise Failure(Exit.FAILED, f"job {job} {done} {messages(row['done'])}, then ended", why)
+    if row["state"] == "done" and _all_stayed(row):
+        raise Failure(Exit.REFUSED, f"nothing was {done} from {row['queue']}", row["text"])
+
+
+def _delayed(client: "Client", row: dict[str, Any]) -> int:
+    """Return how many delayed messages are on the queue that a job took from: it leaves them."""
+    try:
+        return int(client.queue_show(row["queue"]).get("delayed", 0))
+    except RequestError:
+        return 0  # It was deleted meanwhile.
 
 
 def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
@@ -68,11 +81,15 @@ def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def _all_stayed(row: dict[str, Any]) -> bool:
+    return not row["done"] and bool(row["stayed"])
+
+
 def _told(row: dict[str, Any], done: str) -> str:
     to = f" to {row['target']}" if row["target"] else ""
     words = f"{done} {messages(row['done'])} from {row['queue']}{to}"
     if row["skipped"]:
         words += f"; {row['skipped']:,} skipped: leased, or there already"
     if row["stayed"]:
-        words += f"; {row['stayed']:,} stayed: they could not go"
+        words += f"; {row['text']}"
     return words

@@ -12,7 +12,16 @@ import typer
 
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_MAX
-from qmgr_tools import completion, humane, message_text, option, output, progress, selecting
+from qmgr_tools import (
+    completion,
+    humane,
+    message_text,
+    nothing,
+    option,
+    output,
+    progress,
+    selecting,
+)
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, refused, usage
 from qmgr_tools.humane import messages
@@ -71,8 +80,13 @@ CorrelationId = Annotated[
     ),
 ]
 Header = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", show_default=False, help="Repeatable.")
-]
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=TEXT", show_default=False,
+        help="Or KEY:=VALUE, of JSON: delay:=20 is a number to selectors, late:=true a truth. "
+        "Repeatable.",
+    ),
+]  # fmt: skip
 ContentType = Annotated[
     str, typer.Option(metavar="TYPE", show_default=False, help="As in text/plain.")
 ]
@@ -158,7 +172,7 @@ def put(
       uid                           of a single message, else null
 
     Examples:
-      qmctl put ORDERS 'one ton of apples' --header customer=ann
+      qmctl put ORDERS 'one ton of apples' --header customer=ann --header tons:=1
       qmctl put ORDERS --file order.xml --priority 9 --expiry 1h
       qmctl put ORDERS 'good morning' --deliver-at 2030-01-31T06:00
       qmctl put ORDERS --lines --file orders.txt
@@ -323,12 +337,8 @@ def get(
                     raise refused(f"acknowledge {messages(len(lost))} from {queue}", lost[0])
                 held.clear()
         _give_back(client, held)
-    if not got and not all_:
-        within = f"within {humane.duration(wait)}" if wait else "right now"
-        raise Failure(
-            Exit.EMPTY, f"got nothing from {queue}", f"no message was ready {within}",
-            f"wait longer with --wait; see: qmctl queue show {queue}",
-        )  # fmt: skip
+        if not got and not all_:
+            raise nothing.failure(client, queue, wait, selects=bool(chosen))
 
 
 def _give_back(client: "Client", held: Sequence["Message"]) -> None:

@@ -3,9 +3,11 @@
 import base64
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import humane, output
+from qmgr_tools.output import Column, Row
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message
@@ -19,13 +21,15 @@ JSON: one line a message, each an object with
   delivered, failed              how often handed out; how often that failed
   redelivered, leased            "no", "maybe", "yes"; whether somebody has it
   correlation_id, reply_to, content_type, headers
+  expiry_left_ms, delay_ms       left, null: for ever; as its put has it
+  persistent                     whether it outlives a restart of the daemon
   body_bytes, body               text, or null where it is none; then
   body_base64                    has it, else null
   damage                         why the body is an unreadable record, or ""
 """
 
 COLUMNS = (
-    output.text("uid"),
+    output.whole("uid"),
     output.count("priority", "PRIO"),
     output.text("age"),
     output.text("redelivered", "AGAIN"),
@@ -34,6 +38,11 @@ COLUMNS = (
     output.size("body_bytes", "SIZE"),
     output.long_text("preview", "BODY"),
 )
+SELDOM = (
+    output.duration("expiry_left_ms", "LEFT"),
+    output.Column("persistent", "PERSISTENT", output.flag),
+)
+DELAY = output.duration("delay_ms", "DELAY")
 FACTS = (
     output.text("uid"),
     output.count("priority"),
@@ -43,6 +52,9 @@ FACTS = (
     output.count("failed"),
     output.text("correlation_id", "correlation id"),
     output.text("reply_to", "reply to"),
+    output.duration("expiry_left_ms", "time left"),
+    output.duration("delay_ms", "delay"),
+    output.Column("persistent", "persistent", output.flag),
     output.text("content_type", "content type"),
     output.text("headers"),
     output.size("body_bytes", "size"),
@@ -68,6 +80,9 @@ def as_object(message: "Message") -> dict[str, Any]:
         "reply_to": message.reply_to,
         "content_type": message.content_type,
         "headers": {key: _simple(value) for key, value in message.headers.items()},
+        "expiry_left_ms": message.expiry_left_ms,
+        "delay_ms": message.delay_ms,
+        "persistent": message.persistent,
         "body_bytes": len(message.body),
         "body": body,
         "body_base64": base64.b64encode(message.body).decode() if body is None else None,
@@ -83,14 +98,33 @@ def as_row(message: "Message") -> dict[str, Any]:
     if len(preview) > PREVIEW_CHARACTERS:
         preview = preview[: PREVIEW_CHARACTERS - 1] + "…"
     now_us = time.time_ns() // 1000
-    return as_object(message) | {"age": humane.age(message.put_us, now_us), "preview": preview}
+    age = humane.age(message.put_us, now_us)
+    return as_object(message) | _unusual(message) | {"age": age, "preview": preview}
+
+
+def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
+    """Return COLUMNS, and those of what is seldom in which something stands.
+
+    When a message is due is not told: after a failure it waits for a delay that is not its own.
+    """
+    seldom = (*SELDOM, DELAY) if delayed else SELDOM
+    more = [column for column in seldom if any(column.cell(row) for row in rows)]
+    return [*COLUMNS[:-2], *more, *COLUMNS[-2:]]
+
+
+def _unusual(message: "Message") -> dict[str, Any]:
+    """Return what people are told only where it is so."""
+    return {
+        "delay_ms": message.delay_ms or None,
+        "persistent": None if message.persistent else False,
+    }
 
 
 def show(message: "Message") -> None:
     """Print *message* for people: what is known of it, then its body."""
     known = as_object(message)
     age = humane.age(message.put_us, time.time_ns() // 1000)
-    known |= {
+    known |= _unusual(message) | {
         "put": f"{known['put_time']} ({age})",
         "headers": ", ".join(f"{key}={value}" for key, value in known["headers"].items()),
         "delivered": message.delivered or None,

@@ -1,11 +1,14 @@
 """qmctl move, copy."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools import completion, dry_run, job_run, preview, selecting
+from qmgr_tools import completion, destination, dry_run, job_run, preview, selecting
 from qmgr_tools.command import Call, command
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
 
 Source = Annotated[
     str,
@@ -25,11 +28,12 @@ MORE_HELP = (
     selecting.HELP
     + """
 The queue manager does it, as a job: it goes on when this command ends, and after a restart. Where
-the other queue is full it waits. What is leased stays.
+the other queue is full it waits. What is leased stays, and so do delayed messages.
 
 \b
 JSON: the job at its end, as "qmctl job ls" gives it
-  with --dry-run: dry_run (true), from, to, messages, leased, first (UIDs)
+  with --dry-run: dry_run (true), from, to, waits (why it would, or null),
+  delayed (that would stay), messages, leased, first (UIDs)
 """
 )
 
@@ -72,12 +76,23 @@ def _start(
     verb, done = ("copy", "copied") if is_copy else ("move", "moved")
     with call.client(f"{verb} from {source} to {target}", source) as client:
         if dry:
-            found = preview.preview(client, source, where, limit)
-            client.queue_show(target)  # which says if it is not there
-            words = f"{verb} {{messages}} from {source} to {target}"
-            preview.tell(call, found, {"from": source, "to": target}, words)
+            _preview(call, client, verb, source, target, where, limit)
             return
         row = client.queue_move(
             source, target, where=where, messages_max=limit, rate=rate, copy=is_copy, retries_max=0
         )
         job_run.run(call, client, row, done, detach=detach)
+
+
+def _preview(
+    call: Call, client: "Client", verb: str, source: str, target: str, where: str, limit: int
+) -> None:
+    """Tell what would go; what the job would be refused is refused here, too."""
+    local = destination.source(client, source)
+    destination.waits(client, local, target, 0)  # Before much is read for nothing.
+    found = preview.preview(client, local, where, limit)
+    waits = destination.waits(client, local, target, found.messages)
+    delayed = int(client.queue_show(local).get("delayed", 0))
+    facts = {"from": source, "to": target, "waits": waits or None, "delayed": delayed}
+    found = found._replace(stay={"delayed, which are not looked at": delayed} if delayed else {})
+    preview.tell(call, found, facts, f"{verb} {{messages}} from {source} to {target}", waits)

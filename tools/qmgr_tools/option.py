@@ -4,7 +4,9 @@ A time has a unit: --wait 5 meant 5 ms here and 5 s in the head of whoever said 
 one is in bytes, as in qmgrd.toml.
 """
 
+import json
 import re
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -18,6 +20,7 @@ from qmgr_protocol.record import TIMESTAMP_MAX, Uid
 from qmgr_tools.failure import usage
 
 NUMBER_MAX = 2**63 - 1  # that the protocol has
+FLOAT_MAX = sys.float_info.max
 DEFAULT = "default"  # an option that takes a value back
 LEASE_MAX = f"at most {ms_text(LEASE_MAX_MS)}"
 WAITS = f"at most {ms_text(WAIT_MAX_MS)}"
@@ -136,25 +139,62 @@ def _at_most(time_ms: int, limit_ms: int) -> int:
     return time_ms
 
 
-def headers(said: list[str]) -> dict[str, str]:
-    """Return the headers of --header KEY=VALUE ...
+def given(ctx: typer.Context, param: typer.CallbackParam, value: str) -> str:
+    """Return the value of an option that selects; one that is given and empty is refused.
+
+    Without it a command is for all messages, and that an unset variable is not to mean.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    source = ctx.get_parameter_source(param.name or "")
+    if not value and source is not None and source.name != "DEFAULT":
+        raise typer.BadParameter("it is empty; leave it out if all messages are meant")
+    return value
+
+
+def headers(said: list[str]) -> dict[str, Any]:
+    """Return the headers of --header KEY=TEXT ..., or KEY:=VALUE with a value of JSON.
 
     Raises:
         Failure: USAGE.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for text in said:
         key, equals, value = text.partition("=")
+        is_typed = key.endswith(":")
+        key = key[:-1] if is_typed else key
         if not key or not equals:
-            raise usage(f"--header {text!r} is no header", "it is not KEY=VALUE")
+            raise usage(f"--header {text!r} is no header", "it is neither KEY=TEXT nor KEY:=VALUE")
         if key in found:
             raise usage(f"--header {text!r} is one too many", f"{key} has a value already")
-        found[key] = value
+        found[key] = _typed(text, key, value) if is_typed else value
+    return found
+
+
+def _typed(said: str, key: str, value: str) -> str | float | bool | None:
+    """Return the *value* of a header KEY:=VALUE: an int, where it is one that selectors know.
+
+    Raises:
+        Failure: USAGE.
+    """
+    try:
+        found: list[Any] | dict[str, Any] | str | float | bool | None = json.loads(value)
+    except (ValueError, RecursionError):
+        why = f"{shown(value)} is no JSON"
+        raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT") from None
+    if isinstance(found, list | dict):
+        why = "its value is no number, truth, null or text: no selector would know it"
+        raise usage(f"--header {said[:80]!r} is no header", why)
+    most = NUMBER_MAX if isinstance(found, int) else FLOAT_MAX
+    if isinstance(found, int | float) and not abs(found) <= most:
+        why = "it is beyond an integer of 64 bits or a decimal that a number holds"
+        raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT")
     return found
 
 
 def uid(text: str) -> Uid:
-    """Return the UID of --uid ORIGIN.TIMESTAMP.
+    """Return the UID ORIGIN.TIMESTAMP, of an option or an argument.
 
     Raises:
         Failure: USAGE.
@@ -165,6 +205,6 @@ def uid(text: str) -> Uid:
         if timestamp <= TIMESTAMP_MAX:
             return Uid(origin, timestamp)
     raise usage(
-        f"--uid {text[:80]!r} is no UID", "it is not ORIGIN.TIMESTAMP",
+        f"{text[:80]!r} is no UID", "it is not ORIGIN.TIMESTAMP",
         f"the origin is 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, the timestamp 0 to {TIMESTAMP_MAX}",
     )  # fmt: skip

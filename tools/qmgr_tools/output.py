@@ -1,7 +1,8 @@
 """What commands print: tables and facts for people, JSON for scripts.
 
 On a terminal tables are aligned, coloured (unless NO_COLOR is set) and held to its width: long
-columns go below their row, other text is folded; nothing is cut but names that others gave.
+columns go below their row, other text is folded, but for UIDs; nothing is cut but names that others
+gave.
 Elsewhere a row is a line, its cells separated by tabs. JSON has the keys that the help of each
 command names, whole numbers of bytes and milliseconds, and times in RFC 3339.
 """
@@ -62,6 +63,7 @@ class Column:
     is_number: bool = False
     is_long: bool = False  # goes below its row where the table is too wide
     is_size: bool = False  # a number of bytes
+    is_whole: bool = False  # to be copied from the terminal: stays on one line
     shown_max: int = 0  # characters in a table; 0: all
 
     def shown(self, row: Row) -> str:
@@ -78,6 +80,11 @@ class Column:
 def text(key: str, title: str = "") -> Column:
     """Return a column of text."""
     return Column(key, title or _title(key))
+
+
+def whole(key: str, title: str = "") -> Column:
+    """Return a column of what people copy, such as UIDs: it stays whole where others are folded."""
+    return Column(key, title or _title(key), is_whole=True)
 
 
 def long_text(key: str, title: str = "") -> Column:
@@ -110,9 +117,12 @@ def exact_duration(key: str, title: str = "") -> Column:
     return Column(key, title or _title(key), ms_text, is_number=True)
 
 
-def name(key: str, title: str = "") -> Column:
-    """Return a column of names that others gave, of any length: JSON alone has more than a part."""
-    return Column(key, title or _title(key), shown_max=NAME_MAX)
+def name(key: str, title: str = "", *, is_long: bool = False) -> Column:
+    """Return a column of names that others gave, of any length: JSON alone has more than a part.
+
+    One that *is_long* goes below its row where the table is too wide.
+    """
+    return Column(key, title or _title(key), is_long=is_long, shown_max=NAME_MAX)
 
 
 def _title(key: str) -> str:
@@ -121,12 +131,23 @@ def _title(key: str) -> str:
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Print a row for each of *rows*."""
-    cells = [[column.shown(row) for column in columns] for row in rows]
     if not sys.stdout.isatty():
-        for line in ([column.title for column in columns], *cells):
-            print("\t".join(line))
+        titles(columns)
+        for row in rows:
+            tabs(columns, row)
     else:
+        cells = [[column.shown(row) for column in columns] for row in rows]
         _show_table(columns, cells, _console().width)
+
+
+def titles(columns: Sequence[Column]) -> None:
+    """Print the line with which a table begins where no terminal is."""
+    print("\t".join(column.title for column in columns))
+
+
+def tabs(columns: Sequence[Column], row: Row) -> None:
+    """Print a row as a table has it where no terminal is; for one that has no end."""
+    print("\t".join(column.shown(row) for column in columns))
 
 
 def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) -> None:
@@ -136,7 +157,7 @@ def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) ->
     beside = [n for n in range(len(columns)) if n not in below]
     shown = [columns[n] for n in beside]
     widths = _folded(shown, [widths[n] for n in beside], room)
-    console = _console(_total(widths) + GAP)  # Numbers go beyond the edge rather than be cut.
+    console = _console(_total(widths) + GAP)  # What is not folded goes beyond the edge.
     part = _part(shown, widths, has_header=True)
     for line in cells:
         part.add_row(*(_styled(line[n], columns[n].key) for n in beside))
@@ -186,9 +207,10 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _folded(columns: Sequence[Column], wanted: Sequence[int], room: int) -> list[int]:
-    """Return how wide each column may be: the widest texts give way first, numbers never."""
+    """Return how wide each column may be: the widest texts give way first; numbers
+    and what is to stay whole never do."""
     widths = list(wanted)
-    texts = [number for number, column in enumerate(columns) if not column.is_number]
+    texts = [n for n, column in enumerate(columns) if not (column.is_number or column.is_whole)]
     while _total(widths) > room and texts:
         widest = max(texts, key=widths.__getitem__)
         if widths[widest] <= WIDTH_MIN:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qmgr_tools import queue_attribute
+from qmgr_tools import backout, queue_attribute
 from qmgr_tools.definitions import Definitions
 from qmgr_tools.humane import messages
 from qmgrd.core import system
@@ -166,6 +166,17 @@ def prunings(
             continue
         gone.append(_deleted("link", name))
     return gone, kept
+
+
+def backout_queues_missing(
+    wanted: Definitions, there: Definitions, done: list[Step]
+) -> Iterator[str]:
+    """Yield the backout queues that *wanted* names, and that are not there after *done*."""
+    gone = {step.name for step in done if step.action == "delete" and step.kind != "link"}
+    queues = (there.queues.keys() - gone) | wanted.queues.keys()
+    aliases = {name: of for name, of in there.aliases.items() if name not in gone}
+    given = [*wanted.queues.values(), *wanted.templates.values()]
+    yield from backout.missing(given, queues, aliases | wanted.aliases)
 
 
 def _deleted(kind: str, name: str) -> Step:

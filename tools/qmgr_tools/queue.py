@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, output, queue_attribute, queue_state, watch
+from qmgr_tools import (
+    backout,
+    completion,
+    dry_run,
+    output,
+    preview,
+    queue_attribute,
+    queue_state,
+    selecting,
+    watch,
+)  # fmt: skip
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
@@ -126,6 +136,8 @@ def create(
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
             raise _exists(queue, client.queue_show(queue), given) from error
+        if not call.is_json:
+            backout.note_missing(client, row.get("backout_queue"))
     if call.is_json:
         output.document(row)
     else:
@@ -201,7 +213,8 @@ def show(call: Call, queue: AnyName) -> None:
     \b
     JSON: an object with
       queue, kind (local, remote, transmission, alias), queue_id
-      state                           open, full, no puts, no gets, closed (both)
+      state                           open, full, no puts, no gets, closed (both),
+                                      breaker (open, or probing)
       target, manager; alias_of       of a remote one; of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
       expiry_action, dedup_retention_ms, retry_initial_ms, retry_factor,
@@ -296,8 +309,10 @@ def delete(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
+        aliases = [str(one["queue"]) for one in client.queue_list() if one.get("alias_of") == queue]
         if dry:
             dry_run.delete_queue(call, row)
+            _note_aliases(call, aliases, "would lead")
             return
         if depth:
             confirm(
@@ -306,30 +321,58 @@ def delete(
         # What came meanwhile nobody has agreed to lose.
         deleted = client.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
+    _note_aliases(call, aliases, "leads")
+
+
+def _note_aliases(call: Call, aliases: list[str], leads: str) -> None:
+    """Tell of the *aliases* that are left of a queue that is gone."""
+    for alias in aliases if not call.is_json else ():
+        output.note(f"note: its alias {alias} {leads} nowhere; see: qmctl queue delete {alias}")
 
 
 @command()
-def purge(call: Call, queue: Name, yes: Yes = False, dry: dry_run.DryRun = False) -> None:
+def purge(
+    call: Call, queue: Name, where: selecting.Where = "", yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
     """Remove the messages that are on a queue now and not leased; asks first.
+
+    Delayed messages, too. With --where those that it selects.
 
     \b
     JSON: an object with queue and messages, how many were removed
       with --dry-run also dry_run (true), bytes (null where some are leased:
       these stay, and are counted in bytes_max), bytes_max, leased
+      with --where and --dry-run dry_run, queue, messages, leased, first (UIDs)
 
     Examples:
       qmctl queue purge ORDERS --dry-run
       qmctl queue purge ORDERS
+      qmctl queue purge ORDERS --where "city = 'Paris'" --dry-run
     """
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.queue_show(queue)
-        if dry or row.get("kind") == "alias":  # Whoever purges is to see what of.
+        # Whoever purges is to see what of: no alias does.
+        if row.get("kind") == "alias" or (dry and (not where or row.get("kind") != "local")):
             dry_run.purge_queue(call, row)
             return
-        ready = row.get("ready", 0)
-        confirm(queue, f"purge queue {queue}", f"{messages(ready)} will be lost", yes=yes)
-        purged = client.queue_purge(queue)["messages"]
+        if dry:
+            found = preview.preview(client, queue, where, with_delayed=True)
+            preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
+            return
+        _confirm_purge(client, row, where, yes)
+        purged = client.queue_purge(queue, where)["messages"]
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
+
+
+def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool) -> None:
+    """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
+    if yes:
+        return
+    queue, count = row["queue"], dry_run.purgeable(row)
+    if where:
+        count = preview.preview(client, queue, where, with_delayed=True).messages
+    confirm(queue, f"purge queue {queue}", f"{messages(count)} will be lost", yes=yes)
 
 
 def _depth(row: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from qmgr_tools import dry_run, output, queue_attribute
+from qmgr_tools import backout, dry_run, output, queue_attribute
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import usage
 from qmgr_tools.humane import messages
@@ -63,16 +63,12 @@ def alter(
         )  # fmt: skip
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
-            _tell(
-                call,
-                queue,
-                _altered(queue, client.queue_show(queue), changes),
-                changes,
-                is_dry=True,
-            )
-            return
-        row = client.queue_alter(queue, changes)
-    _tell(call, queue, row, changes, is_dry=False)
+            row = _altered(queue, client.queue_show(queue), changes)
+        else:
+            row = client.queue_alter(queue, changes)
+        if not call.is_json:
+            backout.note_missing(client, changes.get("backout_queue"))
+    _tell(call, queue, row, changes, is_dry=dry)
 
 
 def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 OPEN = "open"
+BREAKER = "breaker"  # too much fails: delivery pauses, or one message is tried
+CLOSED = "closed"  # the breaker that hands messages out
 # By whether puts and gets are inhibited.
 _INHIBITED = {
     (True, False): "no puts", (False, True): "no gets", (True, True): "closed",
@@ -16,6 +18,8 @@ def of(row: Mapping[str, Any]) -> str:
     if any(inhibits):
         return _INHIBITED[inhibits]
     limits = (("depth", "depth_max"), ("bytes", "bytes_max"))
+    if row.get("breaker", CLOSED) != CLOSED:
+        return BREAKER
     is_full = any(limit in row and row.get(held, 0) >= row[limit] for held, limit in limits)
     return "full" if is_full else OPEN
 

@@ -17,16 +17,24 @@ what is known of each, and on its headers by their names: docs/SELECTORS.md.
 Where = Annotated[
     str,
     typer.Option(
-        metavar="SELECTOR", show_default=False,
+        metavar="SELECTOR", show_default=False, callback=option.given,
         help="Those that fit this condition: docs/SELECTORS.md.",
     ),
 ]  # fmt: skip
 CorrelationId = Annotated[
-    str, typer.Option(metavar="TEXT", show_default=False, help="Those of that correlation id.")
-]
+    str,
+    typer.Option(
+        metavar="TEXT", show_default=False, callback=option.given,
+        help="Those of that correlation id.",
+    ),
+]  # fmt: skip
 GroupId = Annotated[
-    str, typer.Option(metavar="HEX", show_default=False, help="Those of that group: 48 digits.")
-]
+    str,
+    typer.Option(
+        metavar="HEX", show_default=False, callback=option.given,
+        help="Those of that group: 48 digits.",
+    ),
+]  # fmt: skip
 GivenUid = Annotated[
     str | None,
     typer.Option(

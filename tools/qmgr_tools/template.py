@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, output, queue_attribute
+from qmgr_tools import backout, completion, output, queue_attribute
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure
@@ -114,7 +114,10 @@ def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
       qmctl template set '*' --expiry-max 30d
     """
     with call.client(f"set template {pattern}") as client:
-        row = client.template_set(pattern, queue_attribute.given(attributes))
+        given = queue_attribute.given(attributes)
+        row = client.template_set(pattern, given)
+        if not call.is_json:
+            backout.note_missing(client, given.get("backout_queue"))
     if call.is_json:
         output.document(row)
         return

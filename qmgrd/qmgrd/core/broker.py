@@ -32,7 +32,7 @@ from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.retention import RETENTION_PERIOD_MS
-from qmgrd.core.returns import Returns
+from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
@@ -320,7 +320,8 @@ class Broker:
 
     def shutdown(self) -> None:
         """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""
-        for connection in list(self.sessions):
+        for connection, session in list(self.sessions.items()):
+            self.units.close(session, CONNECTION_LOST)  # It is not their failure.
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )

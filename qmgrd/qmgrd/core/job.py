@@ -11,7 +11,9 @@ A stored row with a cursor. What a slice does is durable together with its new c
 from typing import Any, NamedTuple
 
 SLICE_ROWS = 500
-SHOWN_IN_LIST = 200  # characters of a selector
+SHOWN_IN_LIST = 200  # characters of a selector, and of what is told
+WHYS_MAX = 3  # that a job names for what stayed
+OTHERS = "other reasons"
 MOVES = ("move", "copy", "retry")
 # What an operator may end. Of the others something would be left that nothing else removes.
 CANCELLABLE = ("purge", *MOVES)
@@ -53,6 +55,18 @@ class Job:
         """Count one message more as ``examined``, ``done``, ``skipped`` or ``stayed``."""
         self.row[what] += 1
 
+    def count_stayed(self, why: str) -> None:
+        """Count one message more that could not go, and *why*."""
+        whys = self.row["whys"]
+        if why not in whys and len(whys) >= WHYS_MAX:
+            why = OTHERS
+        whys[why] = whys.get(why, 0) + 1
+        self.count("stayed")
+
+    def told_stayed(self) -> str:
+        """Return why messages could not go, and how many for each; nothing if all could."""
+        return "; ".join(f"{count} stayed: {why}" for why, count in self.row["whys"].items())
+
     def describe(self) -> dict[str, Any]:
         """Return the row for people and scripts."""
         shown = {"job": self.id} | {key: self.row[key] for key in _SHOWN}
@@ -61,7 +75,7 @@ class Job:
     def describe_short(self) -> dict[str, Any]:
         """Return the same for a list, which all jobs have to fit in."""
         shown = self.describe()
-        return shown | {"where": shown["where"][:SHOWN_IN_LIST]}
+        return shown | {key: shown[key][:SHOWN_IN_LIST] for key in ("where", "text")}
 
 
 def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +85,6 @@ def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]
         "queue": "", "queue_id": 0, "target": "", "where": "",
         "messages_max": 0, "rate": 0, "retries_max": 0, "before": 0,
         "examined": 0, "done": 0, "skipped": 0, "stayed": 0, "total": 0,
-        "started_us": started_us, "ended_us": 0, "ended_ms": 0,
+        "whys": {}, "started_us": started_us, "ended_us": 0, "ended_ms": 0,
     }  # fmt: skip
     return row | facts

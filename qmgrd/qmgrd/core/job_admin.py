@@ -27,8 +27,9 @@ class JobAdmin:
         """Remove what is there now and not leased; the answer comes when it is done."""
         queue = self._source(message.queue, message.where, "a purge would leave holes")
         job = self._jobs.start(
-            "purge", **_facts(queue), where=message.where, messages_max=message.messages_max
-        )
+            "purge", **_facts(queue, queue.counters.delayed), where=message.where,
+            messages_max=message.messages_max,
+        )  # fmt: skip
         job.waiting = (session.connection, message.request_id)
 
     def queue_move(self, session: Session, message: m.QueueMove) -> None:
@@ -69,11 +70,7 @@ class JobAdmin:
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} has numbered its messages: {why}; delete the link with its messages "
-                "instead",
-            )
+            raise numbered(name, why)
         selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue
@@ -82,21 +79,43 @@ class JobAdmin:
         """Refuse what can be no target; one that takes nothing for now is waited for."""
         found = self._catalogue.find(name)
         if isinstance(found, Queue) and found.is_transmission:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION,
-                f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
-            )
+            raise is_transmission(name)
         if found is source:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"{name} is the queue {source.name} itself: what is moved there would be moved "
-                "for ever; name another target",
-            )
+            raise is_itself(name, source.name)
 
 
-def _facts(queue: Queue) -> dict[str, Any]:
-    """Return what every job on *queue* keeps of it; what arrives from now on is not its own."""
+def numbered(name: str, why: str) -> RequestError:
+    """Return that no job takes messages off the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} has numbered its messages: {why}; delete the link with its messages instead",
+    )
+
+
+def is_transmission(name: str) -> RequestError:
+    """Return that no job brings messages to the transmission queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} is filled by puts to remote queues such as QUEUE{name}: name one of these",
+    )
+
+
+def is_itself(name: str, source: str) -> RequestError:
+    """Return that a job from *source* has the same queue as its target, by that *name*."""
+    return RequestError(
+        ErrorCode.VALUE_INVALID,
+        f"{name} is the queue {source} itself: what is moved there would be moved for ever; "
+        "name another target",
+    )
+
+
+def _facts(queue: Queue, delayed: int = 0) -> dict[str, Any]:
+    """Return what every job on *queue* keeps of it; what arrives from now on is not its own.
+
+    Args:
+        delayed: how many delayed messages it is about, too.
+    """
     return {
         "queue": queue.name, "queue_id": queue.id, "before": queue.counters.next_arrival,
-        "total": queue.counters.depth,
+        "total": queue.counters.depth + delayed,
     }  # fmt: skip

@@ -94,9 +94,12 @@ class _Move:
             row["cursor"] = key  # Where it is to go on if the target takes no more.
             left -= self._one(key, value, place)
             if row["done"] and row["done"] == row["messages_max"]:
-                return DONE
+                return self._done()
         row["cursor"] = end
-        return DONE if last else MORE
+        return self._done() if last else MORE
+
+    def _done(self) -> Step:
+        return DONE._replace(text=self._job.told_stayed())
 
     def _quota(self) -> int:
         """Return how many messages may go in this slice."""
@@ -136,27 +139,42 @@ class _Move:
         ):
             job.count("examined")
             return False
-        outcome = self._go(key, value, sound.entry, target)
+        raw = notes.raw(self._context.tx, source.id, arrival) if sound.entry.noted else b""
+        place = self._place(notes.decode(raw), entries.record_bytes(sound.entry), target)
+        if isinstance(place, str):
+            job.count("examined")
+            job.count_stayed(place)
+            return False
+        outcome = self._go(key, value, sound.entry, place, raw)
         job.count("examined")
         job.count(outcome)
         return outcome == "done"
 
-    def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place | None) -> str:
-        """Have a message go that is wanted; return what it is counted as."""
-        context, source, row = self._context, self._source, self._job.row
-        raw = notes.raw(context.tx, source.id, keys.place(key)[1]) if entry.noted else b""
-        expires_ms, note = entry.expires_ms, notes.decode(raw)
+    def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
+        """Return where a message of *size* bytes is to go, or why it stays where it is."""
+        row, name, place = self._job.row, self._context.name, target
         if retry.is_retry(row, note):
-            if "code" not in note or retry.retries(note) >= row["retries_max"]:
-                return "stayed"
-            target = target or retry.origin(self._catalogue, context.name, note)
-            raw = notes.encode(retry.note_after(note))
+            why = retry.why_stays(note, row["retries_max"])
+            if why:
+                return why
+            found = target or retry.origin(self._catalogue, retry.home(note, name))
+            if isinstance(found, str):
+                return found
+            place = found
+        assert place is not None, "what has no target is a retry"
+        if place.queue is self._source:
+            return retry.is_here(self._source.name)
+        if size > place.queue.longest(self._context.config.limits.message_max_bytes):
+            return f"too large for queue {place.queue.name}"
+        return place
+
+    def _go(self, key: bytes, value: bytes, entry: entries.Entry, target: Place, raw: bytes) -> str:
+        """Have a message with the note *raw* go to *target*; return what it is counted as."""
+        context, source, size = self._context, self._source, entries.record_bytes(entry)
+        expires_ms, note = entry.expires_ms, notes.decode(raw)
+        if retry.is_retry(self._job.row, note):
             expires_ms = retry.expires_ms(note, context.now.ms)
-        if target is None or target.queue is source:
-            return "stayed"
-        size, limit = entries.record_bytes(entry), context.config.limits.message_max_bytes
-        if size > target.queue.longest(limit):
-            return "stayed"
+            raw = notes.encode(retry.note_after(note))
         _check_room(target.queue, size)
         cap_ms = target.queue.bounds.expiry_max_ms
         if cap_ms:

@@ -6,7 +6,8 @@ The oldest of the lowest priority goes first, as it is worth least. What is leas
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
@@ -37,7 +38,9 @@ def put(
         )
     whole, at = Put([], [], 0), 0
     for piece in _pieces(context, queue, batch):
-        make_room(context, dead_letters, queue, len(piece), bytes_of(context, piece))
+        if not queue.has_room(len(piece), bytes_of(context, piece)):
+            new = [record for record in piece if _may_come(context, queue, record, target)]
+            make_room(context, dead_letters, queue, len(new), bytes_of(context, new))
         told = {i - at: extra for i, extra in (extras or {}).items() if 0 <= i - at < len(piece)}
         done = queue.put(
             context.tx, context.now, context.stamper, piece, limit, target, extras=told
@@ -46,6 +49,18 @@ def put(
         whole.stamped.extend([at + index, stamp, count] for index, stamp, count in done.stamped)
         whole, at = whole._replace(rows=whole.rows + done.rows), at + len(piece)
     return whole
+
+
+def _may_come(context: Context, queue: Queue, record: bytes, target: str) -> bool:
+    """Return whether *record* is sound, and new here: else it is refused, and needs no room."""
+    try:
+        head = records.check(record)
+    except RequestError:
+        return False
+    if len(record) > queue.longest(context.config.limits.message_max_bytes):
+        return False
+    trailer = record[-8 - head.origin_length :]
+    return not head.origin_length or queue.is_new(context.tx, trailer, target.encode())
 
 
 def bytes_of(context: Context, batch: list[bytes]) -> int:
@@ -97,6 +112,20 @@ def make_room(
         context.touch(queue)
         context.rows += 3 * pushed_out
         context.event("queue overflowed", pushed_out, queue=queue.name)
+
+
+def make_room_for_all(
+    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes]
+) -> None:
+    """As :func:`make_room`, for a commit, which is not refused any more.
+
+    Where nothing can leave, the queue is above its limits until something is consumed.
+    """
+    if queue.bounds.overflow == "refuse":
+        return
+    size = bytes_of(context, batch)
+    for _ in range(0, len(batch), PUSHED_OUT_MAX):
+        make_room(context, dead_letters, queue, len(batch), size)
 
 
 def _oldest(

@@ -201,20 +201,26 @@ def prepare_plain(
 
 def prepare(
     queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, record: bytes,
-    message_max_bytes: int, bound_for: bytes, extra: Mapping[str, Any] = _NO_EXTRAS,
+    message_max_bytes: int, bound_for: bytes, extra: Mapping[str, Any] = _NO_EXTRAS, *,
+    is_held: bool = False,
 ) -> Prepared:  # fmt: skip
     """Return *record* ready to be appended; nothing is written.
+
+    Args:
+        is_held: its unit's commit has others make room for it, if its queue is to have them go.
 
     Raises:
         RequestError: why it is refused.
     """
     found = records.check(record)
     if len(record) > message_max_bytes:
-        raise _too_large(len(record), message_max_bytes)
+        raise _too_large(queue, len(record), message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
-    if not queue.has_room(1, 0):
+    makes_room = is_held and queue.bounds.overflow != "refuse"
+    has_room = queue.has_room_for_held if makes_room else queue.has_room
+    if not has_room(1, 0):
         raise _full(queue)
-    if not queue.has_room(1, len(record)):
+    if not has_room(1, len(record)):
         raise _bytes_full(queue, len(record))
     is_new = not found.origin_length
     delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
@@ -370,5 +376,11 @@ def _bytes_full(queue: "Queue", size: int) -> RequestError:
     )
 
 
-def _too_large(size: int, limit: int) -> RequestError:
-    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, f"message of {size} bytes, at most {limit}")
+def _too_large(queue: "Queue", size: int, limit: int) -> RequestError:
+    text = f"message of {size} bytes, at most {limit}"
+    if queue.bounds.message_max_bytes == limit:
+        text += (
+            f" on queue {queue.name}; split it, or raise that with: "
+            f"qmctl queue alter {queue.name} --message-max SIZE"
+        )
+    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)

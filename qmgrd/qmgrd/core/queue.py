@@ -24,7 +24,7 @@ from qmgrd.core import index, keys
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import Breaker
 from qmgrd.core.counters import Counters
-from qmgrd.core.dedup import OriginTable
+from qmgrd.core.dedup import OriginTable, Verdict
 from qmgrd.core.entry import Entry
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
@@ -117,6 +117,20 @@ class Queue:
             self.messages + messages <= bounds.depth_max
             and self.counters.bytes + self.held_bytes + bytes_ <= bounds.bytes_max
         )
+
+    def has_room_for_held(self, messages: int, bytes_: int) -> bool:
+        """Return whether units may hold so many more, where all else makes room for them."""
+        bounds = self._bounds
+        return (
+            self.held_messages + messages <= bounds.depth_max
+            and self.held_bytes + bytes_ <= bounds.bytes_max
+        )
+
+    def is_new(self, tx: Transaction, trailer: bytes, bound_for: bytes) -> bool:
+        """Return whether a message of the encoded UID *trailer* may be put."""
+        if self.held and self.origins.index_key(trailer, bound_for) in self.held:
+            return False
+        return self.origins.judge(tx, trailer, bound_for) is not Verdict.DUPLICATE
 
     def longest(self, message_max_bytes: int) -> int:
         """Return how long a message may be here, where it may be *message_max_bytes* anywhere."""

@@ -9,10 +9,12 @@ from typing import Any
 
 from qmgr_protocol.errors import ErrorClass, RequestError
 from qmgr_protocol.record import EXPIRY_END
+from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.notes import Note
 from qmgrd.core.transfer import Place
 
+NO_DEAD_LETTER = "no dead letters"
 _KEPT = ("attempts",)
 
 
@@ -32,24 +34,51 @@ def retries(note: Note) -> int:
     return found if type(found) is int and found > 0 else 0
 
 
-def origin(catalogue: Catalogue, manager: str, note: Note) -> Place | None:
-    """Return where a dead letter comes from; None where that is no more.
+def why_stays(note: Note, retries_max: int) -> str:
+    """Return why a message with that *note* goes back nowhere; nothing if it may."""
+    if "code" not in note:
+        return NO_DEAD_LETTER
+    count = retries(note)
+    return went_back_often(count) if count >= retries_max else ""
+
+
+def went_back_often(count: int) -> str:
+    """Return that a dead letter went back *count* times, which is enough."""
+    return f"went back {amount(count, 'time')} already (--max-retries)"
+
+
+def home(note: Note, manager: str) -> str:
+    """Return by what name *manager* knows the queue that a dead letter comes from, or nothing."""
+    name, home_ = note.get("queue"), note.get("manager")
+    if type(name) is not str or type(home_) is not str:
+        return ""
+    return name if home_ == manager else f"{name}@{home_}"
+
+
+def missing(name: str) -> str:
+    """Return that *name*, the queue that a dead letter comes from, is no more."""
+    return f"queue {name} does not exist here" if name else "it does not say where it comes from"
+
+
+def is_here(name: str) -> str:
+    """Return that a dead letter is on *name*, the queue that it comes from."""
+    return f"queue {name} is where it comes from"
+
+
+def origin(catalogue: Catalogue, name: str) -> Place | str:
+    """Return the queue *name* that a dead letter comes from, or why it cannot go there.
 
     Raises:
         RequestError: it takes nothing now, as PUT_INHIBITED.
     """
-    name, home = note.get("queue"), note.get("manager")
-    if type(name) is not str or type(home) is not str:
-        return None
-    name = name if home == manager else f"{name}@{home}"
     if name not in catalogue.queues:
-        return None
+        return missing(name)
     try:
         return Place(*catalogue.destination(name))
     except RequestError as error:
         if error.error_class is ErrorClass.RETRY_LATER:
             raise
-        return None
+        return error.text.partition("; ")[0]
 
 
 def note_after(note: Note) -> Note:

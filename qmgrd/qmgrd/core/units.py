@@ -1,7 +1,5 @@
 """Units of work of all connections: begun, filled, committed or backed out."""
 
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -19,14 +17,13 @@ from qmgrd.core.lease import Lease
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
 from qmgrd.core.refusals import shortened
-from qmgrd.core.returns import BACKED_OUT, Returns
+from qmgrd.core.returns import BACKED_OUT, How, Returns
 from qmgrd.core.session import Session
 from qmgrd.core.unit import Held, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
 ROWS_OF_A_GET = 5
 SMALL_TURNS = 2  # what a commit may write where the map has few pages to spare, in turns
-_FULL = (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL)
 
 
 class Units:
@@ -145,16 +142,10 @@ class Units:
         self._check_room(unit, 1, len(record), rows)
         if context.store_full:
             raise RequestError(ErrorCode.STORE_FULL, context.store_full, 1_000)
-        try:
-            prepared = self._prepare(queue, record, bound_for)
-        except RequestError as error:
-            if error.code not in _FULL or queue.bounds.overflow == "refuse":
-                raise
-            # Only now: what is refused for another reason is to push nothing out.
-            overflow.make_room(
-                context, self._dead_letters, queue, 1, overflow.bytes_of(context, [record])
-            )
-            prepared = self._prepare(queue, record, bound_for)
+        prepared = puts.prepare(
+            queue, context.tx, context.now, context.stamper, record, self._longest(queue),
+            bound_for, is_held=True,
+        )  # fmt: skip
         rows += _more_rows(prepared)
         self._check_room(unit, 1, len(record), rows)
         self._keep(unit, queue, [prepared], bound_for, rows)
@@ -177,13 +168,6 @@ class Units:
         puts_ = unit.let_go()
         self._held_bytes -= sum(len(held.prepared.record) for held in puts_)
         return puts_
-
-    def _prepare(self, queue: Queue, record: bytes, bound_for: bytes) -> Prepared:
-        context = self._context
-        limit = self._longest(queue)
-        return puts.prepare(
-            queue, context.tx, context.now, context.stamper, record, limit, bound_for
-        )
 
     def _longest(self, queue: Queue) -> int:
         return queue.longest(self._context.config.limits.message_max_bytes)
@@ -219,9 +203,13 @@ class Units:
         """Have a leased message be removed with the commit, and be leased until then.
 
         Raises:
-            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE.
+            RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, LEASE_LOST: another connection holds it.
         """
         unit, rows = self._find(session, number), _rows_of_a_get(lease)
+        if session.lessees.get((queue.id, lease.lessee.lease_ms)) is not lease.lessee:
+            raise RequestError(
+                ErrorCode.LEASE_LOST, f"another connection holds this message of {queue.name}"
+            )
         self._check_room(unit, 1, 0, rows)
         unit.rows += rows
         lessee = unit.lessee(queue, session.name)
@@ -248,9 +236,18 @@ class Units:
         if unit.puts:  # Gets make room.
             context.reserve([held.prepared.record for held in unit.puts])
         self._close(session, unit)
-        for queue, held in groupby(self._let_go(unit), itemgetter(0)):
+        self._consume(unit)  # This makes room, too.
+        by_queue: dict[int, list[Held]] = {}
+        for one in self._let_go(unit):
+            by_queue.setdefault(one.queue.id, []).append(one)
+        for held in by_queue.values():
+            queue, batch = held[0].queue, [one.prepared.record for one in held]
+            overflow.make_room_for_all(context, self._dead_letters, queue, batch)
             context.rows += puts.append_held(queue, context.tx, held)
             context.touch(queue)
+
+    def _consume(self, unit: Unit) -> None:
+        context = self._context
         for lessee in unit.lessees.values():
             queue, leases = lessee.queue, list(lessee.leases.values())
             for lease in leases:
@@ -285,7 +282,7 @@ class Units:
         self.undo(session, unit)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
-    def undo(self, session: Session, unit: Unit) -> None:
+    def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:
         """Have nothing of *unit* be done; what it got comes back to its old place.
 
         At the end of this turn; what is more than a slice, in those that follow.
@@ -293,7 +290,7 @@ class Units:
         self._close(session, unit)
         self._let_go(unit)
         for lessee in unit.lessees.values():
-            self._returns.later(lessee.leases.values(), BACKED_OUT)
+            self._returns.later(lessee.leases.values(), how)
 
     def _close(self, session: Session, unit: Unit) -> None:
         del session.units[unit.number]
@@ -306,10 +303,10 @@ class Units:
         self._context.event("unit of work backed out", client=session.name, age_ms=age_ms)
         self.undo(session, unit)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: Session, how: How = BACKED_OUT) -> None:
         """Forget the units of a connection that is gone."""
         for unit in list(session.units.values()):
-            self.undo(session, unit)
+            self.undo(session, unit, how)
 
 
 def _rows_of_a_get(lease: Lease) -> int:

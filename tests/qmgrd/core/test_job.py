@@ -20,6 +20,22 @@ def test_list_has_the_beginning_of_a_long_selector() -> None:
     assert len(job.describe()["where"]) == 4_096
 
 
+def test_list_has_the_beginning_of_what_is_told() -> None:
+    job = Job(7, new_row("retry", 0, {"text": "x" * 300}))
+    assert len(job.describe_short()["text"]) == SHOWN_IN_LIST
+
+
+def test_job_tells_why_messages_stayed_with_counts_and_no_more_than_a_few_reasons() -> None:
+    job = Job(7, new_row("retry", 0, {}))
+    assert job.told_stayed() == ""
+    for why in ("gone", "often", "gone", "large", "x", "y"):
+        job.count_stayed(why)
+    assert job.row["stayed"] == 6
+    assert job.told_stayed() == (
+        "2 stayed: gone; 1 stayed: often; 1 stayed: large; 2 stayed: other reasons"
+    )
+
+
 def test_messages_are_counted_one_by_one() -> None:
     job = Job(7, new_row("purge", 0, {}))
     for what in ("examined", "examined", "done"):

@@ -272,6 +272,12 @@ def test_message_over_the_limit_is_refused_by_itself() -> None:
     (refused,) = app.put_records("Q", *batch)
     assert refused == (2, ErrorCode.MESSAGE_TOO_LARGE, "message of 2072 bytes, at most 2048")
     assert app.bodies("Q") == [b"a", b"b"]
+    app.ask(m.QueueAlter, "Q", {"message_max_bytes": 1_024})
+    (refused,) = app.put_records("Q", record(bytes(1_024)))
+    assert refused.text == (
+        "message of 1048 bytes, at most 1024 on queue Q; split it, or raise that with: "
+        "qmctl queue alter Q --message-max SIZE"
+    )
 
 
 def test_damaged_record_is_refused_at_put(app: Client) -> None:

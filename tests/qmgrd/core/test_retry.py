@@ -73,6 +73,7 @@ def test_retries_are_counted_until_it_was_often_enough(app: Client) -> None:
         reject_again(app)
     row = sent_back(app)
     assert (row["done"], row["stayed"]) == (0, 1)
+    assert row["text"] == "1 stayed: went back 3 times already (--max-retries)"
     assert note_of(app.browse(DEAD_LETTERS)[0])["retries"] == 3
     assert sent_back(app, retries_max=4)["done"] == 1
 
@@ -110,7 +111,7 @@ def test_backout_queue_sends_back_each_to_its_own(app: Client) -> None:
         reject(app, queue.encode(), queue=queue)
     app.put("BAD", b"put by hand")
     row = sent_back(app, "BAD")
-    assert (row["done"], row["stayed"]) == (2, 1)
+    assert (row["done"], row["stayed"], row["text"]) == (2, 1, "1 stayed: no dead letters")
     assert (app.bodies("A"), app.bodies("B"), app.bodies("BAD")) == (
         [b"A"],
         [b"B"],
@@ -122,7 +123,24 @@ def test_dead_letter_whose_queue_is_no_more_stays(app: Client) -> None:
     app.ask(m.QueueCreate, "GONE")
     reject(app, b"x", queue="GONE")
     app.ask(m.QueueDelete, "GONE", True)
-    assert sent_back(app)["stayed"] == 1
+    row = sent_back(app)
+    assert (row["state"], row["stayed"]) == ("done", 1)
+    assert row["text"] == "1 stayed: queue GONE does not exist here"
+
+
+def test_dead_letter_whose_alias_leads_nowhere_says_so(app: Client) -> None:
+    reject(app, b"x")
+    app.ask(m.QueueDelete, "Q", True)
+    app.ask(m.QueueCreate, "Q", {"alias_of": "NONE"})
+    text = "1 stayed: Q is an alias of queue NONE, which does not exist here"
+    assert sent_back(app)["text"] == text
+
+
+def test_note_that_says_of_no_origin_leads_nowhere() -> None:
+    assert retry.home({"queue": "Q", "manager": "M"}, "M") == "Q"
+    assert retry.home({"queue": "Q", "manager": "M"}, "N") == "Q@M"
+    assert retry.home({"queue": "Q"}, "M") == retry.home({"manager": 1, "queue": "Q"}, "M") == ""
+    assert retry.missing("") == "it does not say where it comes from"
 
 
 def test_queue_that_takes_nothing_now_is_waited_for(app: Client) -> None:

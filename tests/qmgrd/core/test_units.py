@@ -114,8 +114,8 @@ def test_end_without_commit_undoes_puts_and_gets_in_place_G20(
     again = app.manager.connect("again")
     found = again.get("Q", 9)
     assert bodies(found) == [b"old9", b"old4", b"old4", b"young", b"old0"]
-    counted = 0 if end is by_crash else 1
-    counts = [(counted, counted)] * 3 + [(0, 0)] * 2
+    delivered, failed = end is not by_crash, end not in (by_crash, by_restart)
+    counts = [(delivered, failed)] * 3 + [(0, 0)] * 2
     assert [(x.delivered, x.failed) for x in found] == counts
     assert again.show("Q")["held"] == 0
     assert not again.ack(*found)
@@ -547,9 +547,32 @@ def test_full_queue_that_makes_room_does_so_for_what_it_takes_only(app: Client) 
     assert refused == [ErrorCode.DUPLICATE_MESSAGE, ErrorCode.RECORD_MALFORMED]
     assert app.bodies("Q") == [b"1", b"2"]
     unit.put("Q", b"3")
-    assert app.bodies("Q") == [b"2"]
+    assert bodies(app.browse("Q")) == [b"1", b"2"]  # Who backs out has pushed nothing out.
     assert unit.commit() == []
     assert app.bodies("Q") == [b"2", b"3"]
+
+
+def test_unit_may_not_hold_more_than_its_queue_may_have_G13(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", {"depth_max": 2, "overflow": "dead-letter-oldest"})
+    app.put("Q", b"1", b"2")
+    unit = UnitOfWork(app)
+    refused = unit.put_records("Q", *(record(b"%d" % number) for number in (3, 4, 5)))
+    assert refused == [ErrorCode.QUEUE_FULL]
+    assert bodies(unit.get("Q")) == [b"1"]
+    assert unit.commit() == []
+    assert app.bodies("Q") == [b"3", b"4"]
+    assert app.bodies("SYSTEM.DEAD.LETTERS") == [b"2"]  # What it got made room, too.
+
+
+def test_message_that_another_connection_holds_is_not_taken_into_a_unit(app: Client) -> None:
+    other = app.manager.connect("other")
+    app.put("Q", b"1")
+    (held,) = app.get("Q")
+    UnitOfWork(other)
+    settle_id = other.next_id()
+    (answer,) = other.say(m.Settle(settle_id, m.ACK, held.queue_id, held.handle, 1))
+    assert answer.exceptions == [[settle_id, 0, ErrorCode.LEASE_LOST]]
+    assert not app.ack(held)
 
 
 def test_what_a_unit_is_refused_is_counted_and_stored(app: Client) -> None:

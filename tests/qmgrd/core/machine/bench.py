@@ -185,7 +185,7 @@ class Bench:
         before_ms = self.manager.now().ms
         if is_clean:
             for seat in self.seats:
-                model.hang_up(seat.number)
+                model.hang_up(seat.number, is_stop=True)
             self.manager.restart(away_ms)
         else:
             self.manager.crash(away_ms)

@@ -5,6 +5,7 @@ A step of the machine changes the model first; what the manager then answers, ha
 is held against it (compare.py). Times are those of the store clock, which the machine tells.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -97,7 +98,7 @@ class Model:
         """Have the oldest of the lowest priority leave a full queue that is to have them leave."""
         bounds = self.bounds[queue]
         excess = self.depth(queue) + count - bounds["depth_max"]
-        if bounds["overflow"] == "refuse":
+        if bounds["overflow"] == "refuse" or count > bounds["depth_max"]:
             return
         free = [x for x in self.on(queue) if x.lease is None]
         for message in sorted(free, key=lambda x: (x.priority, x.order))[: max(excess, 0)]:
@@ -106,8 +107,8 @@ class Model:
             elif not self.bury(message, ErrorCode.QUEUE_FULL, How("", False, False)):
                 break
 
-    def refusal(self, queue: str, wish: Wish, size: int) -> int:
-        """Return with which code a put is refused, or 0."""
+    def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
+        """Return with which code a put, perhaps of a unit, is refused, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -116,7 +117,9 @@ class Model:
                 return ErrorCode.DUPLICATE_UNCOMMITTED
             if self._is_there(queue, wish.uid) or self._is_remembered(queue, wish.uid):
                 return ErrorCode.DUPLICATE_MESSAGE
-        return ErrorCode.QUEUE_FULL if self.depth(queue) + 1 > bounds["depth_max"] else 0
+        makes_room = is_held and bounds["overflow"] != "refuse"
+        depth = len(self._held(queue)) if makes_room else self.depth(queue)
+        return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
 
     def _is_there(self, queue: str, uid: Any) -> bool:
         return any(x.queue == queue and x.uid == uid for x in self.messages)
@@ -305,15 +308,18 @@ class Model:
 
     def commit(self, unit: Unit) -> None:
         """Have all of *unit* happen."""
-        for message in unit.puts:
-            self.append(message)
         for message in unit.gets:
             self.consume(message)
+        for queue, count in Counter(message.queue for message in unit.puts).items():
+            self.make_room(queue, count)
+            for message in unit.puts:
+                if message.queue == queue:
+                    self.append(message)
 
-    def back_out(self, key: tuple[int, int]) -> None:
+    def back_out(self, key: tuple[int, int], how: How | None = None) -> None:
         """Have nothing of a unit happen."""
         for message in self.units.pop(key).gets:
-            self.give_back(message, How(f"c{key[0]}", code=ErrorCode.UNIT_BACKED_OUT))
+            self.give_back(message, how or How(f"c{key[0]}", code=ErrorCode.UNIT_BACKED_OUT))
 
     # -- time
 
@@ -358,15 +364,16 @@ class Model:
 
     # -- connections and restarts
 
-    def hang_up(self, seat: int) -> None:
-        """Let go of all that hangs on a connection."""
+    def hang_up(self, seat: int, *, is_stop: bool = False) -> None:
+        """Let go of all that hangs on a connection, as it is lost, or its queue manager stops."""
         self.waiters = [x for x in self.waiters if x.seat != seat]
+        lost = How(f"c{seat}", is_failed=False, delay_ms=0)
         for message in list(self.messages):
             lease = message.lease
             if lease is not None and lease.seat == seat and not lease.unit:
-                self.give_back(message, How(f"c{seat}", is_failed=False, delay_ms=0))
+                self.give_back(message, lost)
         for key in [key for key in self.units if key[0] == seat]:
-            self.back_out(key)
+            self.back_out(key, lost if is_stop else None)
 
     def restart(self, *, is_clean: bool) -> None:
         """Lose what is not persistent; after a crash nobody knows what was delivered."""

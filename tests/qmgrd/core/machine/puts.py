@@ -33,7 +33,9 @@ class Puts(Actor):
         for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
             index = seq_id - first_id
             if not inhibited and index % most == 0:  # The later may push out the earlier.
-                model.make_room(queue, min(most, len(wishes) - index))
+                piece = zip(wishes[index : index + most], batch[index:], strict=False)
+                codes = [model.refusal(queue, one, len(record)) for one, record in piece]
+                model.make_room(queue, sum(code in (0, ErrorCode.QUEUE_FULL) for code in codes))
             code = ErrorCode.PUT_INHIBITED if inhibited else 0
             if code := code or model.refusal(queue, wish, len(data)):
                 refused.append([seq_id, int(code)])

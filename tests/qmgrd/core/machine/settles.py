@@ -69,6 +69,8 @@ class Settles(Actor):
         unit = self.model.units.get((seat.number, number))
         if unit is None:
             return ErrorCode.UNIT_UNKNOWN
+        if lease.seat != seat.number:
+            return ErrorCode.LEASE_LOST
         unit.gets.append(message)
         lease.seat, lease.unit, lease.deadline_ms = seat.number, number, None
         return 0

@@ -49,8 +49,7 @@ class Units(Puts, Gets, Settles):
         for index, (wish, data) in enumerate(zip(wishes, batch, strict=True)):
             if inhibited:
                 break
-            model.make_room(queue, 1)
-            if code := model.refusal(queue, wish, len(data)):
+            if code := model.refusal(queue, wish, len(data), is_held=True):
                 refused.append([index, int(code)])
                 continue
             unit.puts.append(model.arrive(queue, wish))
