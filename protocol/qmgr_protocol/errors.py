@@ -59,7 +59,8 @@ class RequestError(Exception):
         return class_of(self.code)
 
     def __str__(self) -> str:
-        return f"{name_of(self.code)}: {self.text}"
+        name = name_of(self.code)
+        return f"{name}: {self.text}" if self.text else name
 
 
 class RemoteProtocolError(Exception):

@@ -83,6 +83,7 @@ def test_request_error_carries_code_class_and_wait() -> None:
     error = RequestError(ErrorCode.QUEUE_FULL, "queue Q holds 3 messages, at most 3", 1_000)
     assert (error.code, error.error_class, error.retry_after_ms) == (303, 1, 1_000)
     assert str(error) == "QUEUE_FULL: queue Q holds 3 messages, at most 3"
+    assert str(RequestError(ErrorCode.QUEUE_FULL, "")) == "QUEUE_FULL"
 
 
 def test_text_that_quotes_a_peer_is_cut() -> None:

@@ -35,10 +35,12 @@ def browse(
     queue: "Queue", tx: Transaction, now: Now, found: Iterator[tuple[bytes, bytes]], count: int,
     bytes_max: int, selector: Selector | None = None,
 ) -> Page:  # fmt: skip
-    """Return up to *count* of the messages *found*, keys and entries, as delivery items."""
+    """Return up to *count* of the messages *found*, keys and entries, as delivery items.
+
+    At most *bytes_max* of records, and what a frame may hold of all that comes with them.
+    """
     items: list[bytes] = []
-    size, place, looked_at = 0, None, 0
-    bytes_max = min(bytes_max, DELIVER_MAX_BYTES)
+    size, frame_bytes, place, looked_at = 0, 0, None, 0
     for key, value in found:
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
@@ -53,9 +55,12 @@ def browse(
             place = priority, arrival
             continue
         size += len(record)
-        if len(items) == count or (items and size > bytes_max):
+        item = _item(queue, tx, now, entry, record, priority, arrival)
+        frame_bytes += len(item)
+        is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
+        if len(items) == count or (items and is_full):
             return Page(items, place, looked_at)
-        items.append(_item(queue, tx, now, entry, record, priority, arrival))
+        items.append(item)
         place = priority, arrival
     return Page(items, None, looked_at)
 

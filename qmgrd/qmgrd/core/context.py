@@ -163,7 +163,8 @@ class Context:
         self.events[key] = self.events.get(key, 0) + count
 
     def awake(self, queue: Queue) -> None:
-        """Have the consumers of *queue* looked after."""
+        """Have the consumers of *queue* looked after, as there may be something for any of them."""
+        queue.unasked = 0
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
@@ -192,4 +193,4 @@ class Context:
     def touch(self, queue: Queue) -> None:
         """Have *queue* written at the end of this turn, and its consumers looked after."""
         self.dirty_queues[queue.id] = queue
-        self.awake_queues[queue.id] = queue
+        self.awake(queue)

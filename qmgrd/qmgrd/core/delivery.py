@@ -132,30 +132,28 @@ class Delivery:
             seeking.pop(consumer, None)
             if not seeking:
                 del queue.seeking[consumer.prefix]
+                queue.reached.pop(consumer.prefix, None)
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
             return
-        self.pump_queue(consumer.queue)  # What this very turn put there is in time.
-        if not consumer.open:
-            return
-        if self._has_more_to_look_at(consumer):
+        if self._may_have(consumer):  # What this very turn put there is in time.
             consumer.wait_over = True  # It looks at what there is to its end, in slices.
             consumer.queue.ending[consumer] = None
             self._context.awake(consumer.queue)
         else:
             self._end_wait(session, consumer)
 
-    def _has_more_to_look_at(self, consumer: Consumer) -> bool:
-        """Return whether there may be something for *consumer* that this turn had no room for."""
+    def _may_have(self, consumer: Consumer) -> bool:
+        """Return whether there may be something for *consumer* that it has not looked at yet."""
         queue = consumer.queue
         if not _can_hand(queue):
             return False
         if consumer.prefix:
             return consumer.prefix in queue.sought
-        return not consumer.at_end
+        return queue.id in self._context.awake_queues
 
     def _end_wait(self, session: Session, consumer: Consumer) -> None:
         self._leave(session, consumer)
@@ -207,16 +205,24 @@ class Delivery:
             moved |= self._pump_rotation(queue, allowed)
         if moved:  # Else there is nothing to be had until something changes.
             self._context.awake(queue)
+        elif queue.unasked:
+            self._context.awake_queues[queue.id] = queue  # For these only.
 
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out in rotation; return whether that changed anything."""
+        """Hand out in rotation; return whether that changed anything.
+
+        Those who have to look for what they want may use up the turn's rows and find nothing: then
+        the first ones of the rotation stay unasked, until the next turn.
+        """
         wanting = sum(consumer.wants for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
-        moved = False
-        for _ in range(len(queue.consumers)):
-            if queue.ready <= 0:
+        moved, count = False, len(queue.consumers)
+        round_, queue.unasked = min(queue.unasked or count, count), 0
+        for asked in range(round_):
+            if queue.ready <= 0 or (moved and allowed):
                 break
-            if moved and (allowed or self._context.rows > self._rows_max):
+            if asked and self._context.rows > self._rows_max:
+                queue.unasked = round_ - asked
                 break  # The others have their share in the next turn.
             consumer = next(iter(queue.consumers))
             queue.consumers.move_to_end(consumer)
@@ -233,11 +239,20 @@ class Delivery:
             if self._context.rows > self._rows_max and prefix is not first:
                 return True  # The others are looked after in the next turn.
             del queue.sought[prefix]
-            for consumer in list(queue.seeking.get(prefix, ())):
-                if consumer.wants and queue.ready > 0:
-                    moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
-                if moved and allowed:
-                    break
+            moved |= self._pump_sought(queue, prefix, allowed)
+        return moved
+
+    def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
+        """Hand out in rotation to those who seek *prefix*; return whether there was something."""
+        moved = False
+        seeking = queue.seeking.get(prefix, OrderedDict())
+        for consumer in list(seeking):
+            if moved and (allowed or self._context.rows > self._rows_max):
+                queue.sought[prefix] = None  # The others have their share in the next turn.
+                break
+            if consumer.wants and queue.ready > 0:
+                seeking.move_to_end(consumer)
+                moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
         return moved
 
     def _end_waits(self, queue: Queue) -> None:
@@ -258,11 +273,10 @@ class Delivery:
         if damaged:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
-        consumer.at_end = at_end and not items
         if consumer.prefix and not at_end:
             queue.sought[consumer.prefix] = None
         if not items:
-            if consumer.at_end and consumer.wait_over:
+            if at_end and consumer.wait_over:
                 self._end_wait(self._sessions[consumer.connection], consumer)
             return bool(damaged) or not at_end
         context.count_read(len(items), sum(map(len, items)))

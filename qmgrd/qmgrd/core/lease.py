@@ -48,7 +48,7 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("again", "at_end", "connection", "credit_bytes", "credit_messages", "heads",
+    __slots__ = ("again", "connection", "credit_bytes", "credit_messages", "heads",
                  "is_get", "lease_ms", "lessee", "open", "prefix", "queue", "request_id",
                  "selector", "timer", "wait_over")  # fmt: skip
 
@@ -69,8 +69,7 @@ class Consumer:
         # And by 9 - priority and arrival what came there since, to be looked at once more.
         self.again: dict[tuple[int, int], None] = {}
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
-        self.at_end = False  # It has looked at all there is.
-        self.wait_over = False  # It goes once it has.
+        self.wait_over = False  # It goes once it has looked at all there is.
         self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.open = True

@@ -13,7 +13,7 @@ comes back to the ready one under its old arrival.
 Positions. For each priority, every message before ``heads[priority]`` is leased or gone. Taking
 moves a position forward, what comes back lowers it, and a scan steps over what is leased. So the
 next message is found by a seek, whatever the depth. Who selects has positions of its own: before
-them is what it does not want, too.
+them is what it does not want, too. All who seek the same in an index share one, in ``reached``.
 """
 
 from collections import OrderedDict
@@ -54,10 +54,12 @@ class Queue:
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
+        self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
         self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
+        self.reached: dict[bytes, bytes] = {}  # of these, the key of the index to look on from
         self.deleted = False
         self.breaker = Breaker()
         self.told_full = False
@@ -180,7 +182,13 @@ class Queue:
             return
         for prefix in (key[: -keys.PLACE.size], key[: -keys.PLACE.size - 4]):
             if prefix in self.seeking:  # By correlation id; by group, whatever the number.
-                self.sought[prefix] = None
+                self._look_from(prefix, key)
+
+    def _look_from(self, prefix: bytes, key: bytes) -> None:
+        """Have what an index has under *key* found, though it may lie before where they look."""
+        self.sought[prefix] = None
+        if key < self.reached.get(prefix, prefix):
+            self.reached[prefix] = key
 
     def tell_uid(self, trailer: bytes) -> None:
         """Have those looked after who seek the message of that encoded UID."""
@@ -199,9 +207,10 @@ class Queue:
         if self.is_transmission:
             return 0
         prefix = self._correlation_prefix + bytes([len(correlation_id)]) + correlation_id
-        tx.put(prefix + key[-keys.PLACE.size :], b"")
+        index_key = prefix + key[-keys.PLACE.size :]
+        tx.put(index_key, b"")
         if prefix in self.seeking:
-            self.sought[prefix] = None
+            self._look_from(prefix, index_key)
         return 1
 
     def remember(

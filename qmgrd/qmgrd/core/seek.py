@@ -4,6 +4,10 @@ A selector has positions of its own: before them is what it does not want, and w
 have taken. What comes to lie there, as it came back or was committed late, is looked at by itself.
 So each message is looked at once for each consumer that selects, and once more for each time that
 it comes back; a slice of them a turn.
+
+Those who seek the same in an index want the same, so they share a position while any of them is
+there: before it all is leased or gone. What comes to lie there lowers it. To step over what is
+leased takes no look at its entry.
 """
 
 from collections.abc import Iterator
@@ -38,9 +42,9 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
-    size = looked_at = 0
+    size = frame_bytes = looked_at = 0
     at_end = True
-    for key, value in _candidates(queue, tx, consumer):
+    for key, value, behind in _candidates(queue, tx, consumer):
         if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
             at_end = False
             break
@@ -50,12 +54,15 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
                 more, tail = tail_of(queue, tx, now, sound.entry, arrival)
-                if items and size + len(sound.record) > DELIVER_MAX_BYTES:
+                frame_bytes += DELIVERY.size + len(sound.record) + len(tail)
+                if items and frame_bytes > DELIVER_MAX_BYTES:
                     at_end = False
                     break
                 items.append(_lease(queue, now, consumer, key, sound, more) + tail)
                 size += len(sound.record)
-        if not consumer.prefix:
+        if consumer.prefix:
+            queue.reached[consumer.prefix] = behind
+        else:
             consumer.heads[priority] = max(consumer.heads[priority], arrival + 1)
             consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
     consumer.credit_messages -= len(items)
@@ -102,11 +109,36 @@ def _lease(
 
 def _candidates(
     queue: "Queue", tx: Transaction, consumer: Consumer
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield keys and entries of what *consumer* may want, in the order of delivery.
+
+    And what follows them in the index that it seeks by. Of what is leased there the entry is empty.
+    """
+    if consumer.prefix.startswith(keys.SPACE_UID):
+        for key, value in indexed(queue, tx, consumer.prefix):
+            yield key, value, consumer.prefix
+    elif consumer.prefix:
+        yield from _indexed(queue, tx, consumer.prefix)
+    else:
+        for key, value in _selectable(queue, tx, consumer):
+            yield key, value, b""
+
+
+def _indexed(
+    queue: "Queue", tx: Transaction, prefix: bytes
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    for found, _ in tx.scan(queue.reached.get(prefix, prefix), keys.after(prefix)):
+        rank, arrival = keys.PLACE.unpack(found[-keys.PLACE.size :])
+        key = queue.key(keys.PRIORITY_TOP - rank, arrival)
+        value = b"" if arrival in queue.leases else tx.get(key)
+        if value is not None:
+            yield key, value, found + b"\0"
+
+
+def _selectable(
+    queue: "Queue", tx: Transaction, consumer: Consumer
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and entries of what *consumer* may want, in the order of delivery."""
-    if consumer.prefix:
-        yield from indexed(queue, tx, consumer.prefix)
-        return
+    """Yield what comes anew to who has a selector, and what is behind its positions."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
         prefix, rank = queue.prefixes[priority], keys.PRIORITY_TOP - priority
         for place in sorted(x for x in consumer.again if x[0] == rank):

@@ -21,6 +21,7 @@ from qmgrd.core.jobs import Jobs
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue
+from qmgrd.core.refusals import shortened
 from qmgrd.core.session import Answers, Session
 from qmgrd.core.undeliverable import Undeliverable
 from qmgrd.core.units import Units
@@ -295,7 +296,8 @@ class Streams:
             stream = session.streams.get(number)
             if stream is not None:
                 commit_id = stream.inbox.commit_id
-                committed = m.Committed(number, commit_id, answers.refused, answers.stamped)
+                refused = shortened(answers.refused)
+                committed = m.Committed(number, commit_id, refused, answers.stamped)
                 self._context.send(session.connection, committed)
         session.answers.clear()
 

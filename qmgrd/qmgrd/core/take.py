@@ -42,7 +42,8 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
 
     Stops at the consumer's credit, at the queue's limit of leases, and before a second message
-    that would make a frame of over DELIVER_MAX_BYTES.
+    that would make a frame of over DELIVER_MAX_BYTES. Heads do not count: *count* is so small that
+    they fit in what is kept free in a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -69,6 +70,8 @@ def _scan(
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
+    tails = sum(map(len, items)) - size - DELIVERY.size * len(items)
+    room = DELIVER_MAX_BYTES - tails  # of the records
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
     for key, value in tx.scan(queue.key(priority, heads[priority]), queue.lane_end):
         rank, arrival = place(key)
@@ -89,12 +92,13 @@ def _scan(
             if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
             (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
+            room -= len(tail)
             is_plain = False
         else:
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
-        if items and size + length > DELIVER_MAX_BYTES:
+        if items and size + length > room:
             heads[found] = arrival  # It is the first of the next frame.
             return size, -1
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number

@@ -16,6 +16,7 @@ from qmgrd.core.index import selected_by
 from qmgrd.core.lease import Lease
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
+from qmgrd.core.refusals import shortened
 from qmgrd.core.returns import BACKED_OUT, How, Returns
 from qmgrd.core.session import Session
 from qmgrd.core.unit import Held, Unit
@@ -91,7 +92,9 @@ class Units:
                 timestamp = int.from_bytes(found[0].trailer[-8:], "big")
                 puts.add_stamps(stamped, index, timestamp, len(found))
             index += len(found)
-        self._context.send(session.connection, m.Ok(message.request_id, [refused, stamped]))
+        self._context.send(
+            session.connection, m.Ok(message.request_id, [shortened(refused), stamped])
+        )
 
     def _destination(self, message: m.UnitPut) -> tuple[Queue, str]:
         try:

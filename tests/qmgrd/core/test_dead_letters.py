@@ -1,5 +1,6 @@
 """Dead letters: where they go, what is told of them, and that nothing is lost or doubled."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -237,3 +238,52 @@ def test_hundreds_are_rejected_at_once(store: AnyStore, app: Client) -> None:
     found = app.browse(DEAD)
     assert [int(x.body) for x in found] == list(range(250))
     assert unpack(found[-1].tail)["text"] == "t" * m.REASON_TEXT_MAX
+
+
+FRAME_BYTES = 20_000
+
+
+@pytest.mark.parametrize("way", [
+    {}, {"correlation_id": b"c"}, {"group_id": b"g" * 24}, {"where": "correlation_id = 'c'"}
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["consume", "get", "browse"])
+def test_long_notes_count_towards_a_frame(
+    app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
+) -> None:
+    """A page of dead letters, however long their notes, is no longer than what a client takes."""
+    for module in ("take", "seek", "browse"):
+        monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
+    count = 30
+    app.put_records("Q", *[
+        record(b"%d" % number, priority=number % 2 * 9, correlation_id=b"c",
+               group=(b"g" * 24, number, False))
+        for number in range(count)
+    ])  # fmt: skip
+    reject(app, *app.get("Q", count), text="\u6f22" * m.REASON_TEXT_MAX)
+    pages = list(pages_of(app, kind, way))
+    sizes = [sum(len(item) for item in page) for page in pages]
+    assert sum(len(page) for page in pages) == count
+    assert max(sizes) <= FRAME_BYTES + 1_000
+    assert min(sizes[:-1]) > FRAME_BYTES // 2
+
+
+def pages_of(app: Client, kind: str, way: dict[str, Any]) -> Iterator[list[bytes]]:
+    """Yield the items of each frame in which the dead letters come."""
+    if kind == "browse":
+        after: list[int] | None = []
+        while after is not None:
+            page = app.ask(m.Browse, *m.Browse(0, DEAD, after or None, 10_000, 1 << 20, **way)[1:])
+            after = page["next"]
+            yield page["items"]
+        return
+    if kind == "consume":
+        app.ask(m.Consume, *m.Consume(0, DEAD, 100, 1 << 30, 0, **way)[1:])
+    while True:
+        if kind == "get":
+            app.send(m.Get(app.next_id(), DEAD, 100, 0, 0, 1 << 30, **way))
+        app.manager.turn()
+        app.manager.rest()
+        found = [message.items for message in app.hear() if type(message) is m.Deliver]
+        if not found:
+            return
+        yield from found

@@ -169,6 +169,99 @@ def test_damaged_message_is_set_aside_and_the_next_one_had(manager: Manager, app
     assert app.show("Q")["damaged"] == 1
 
 
+# -- those who hold much of what they seek
+
+
+BY_INDEX = WAYS[:2]
+MANY = 2 * LOOKED_AT_MAX + 100
+
+
+def put_many(app: Client) -> None:
+    app.put_records("Q", *[
+        record(b"%d" % i, correlation_id=b"c", group=(GROUP, i, False)) for i in range(MANY)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+def test_consumer_by_index_holds_as_many_as_it_has_credit_for(
+    app: Client, way: dict[str, Any]
+) -> None:
+    put_many(app)
+    app.ask(m.Consume, *m.Consume(0, "Q", MANY + 1, 1 << 30, 0, **way)[1:])
+    assert bodies(app) == [b"%d" % i for i in range(MANY)]
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+def test_get_by_index_finds_what_lies_behind_many_that_are_held(
+    app: Client, way: dict[str, Any]
+) -> None:
+    put_many(app)
+    app.ask(m.Consume, *m.Consume(0, "Q", MANY - 1, 1 << 30, 0, **way)[1:])
+    assert len(bodies(app)) == MANY - 1
+    assert [x.body for x in got(app, **way)] == [b"%d" % (MANY - 1)]
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+@pytest.mark.parametrize("wait_ms", [0, 1_000])
+def test_wait_ends_where_all_that_is_sought_is_held(
+    app: Client, way: dict[str, Any], wait_ms: int
+) -> None:
+    put_many(app)
+    app.put("Q", b"of no interest", priority=0)
+    assert len(app.get("Q", MANY)) == 256
+    app.ask(m.Consume, *m.Consume(0, "Q", MANY, 1 << 30, 0, **way)[1:])
+    assert len(bodies(app)) == MANY - 256
+    heard = app.say(m.Get(app.next_id(), "Q", 1, wait_ms, 0, 1 << 20, **way))
+    app.manager.rest()  # Nobody is looked after again and again.
+    app.manager.turn(wait_ms)
+    app.manager.rest()
+    assert [type(x) for x in heard + app.hear()] == [m.Ok]
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+def test_what_comes_back_before_the_position_is_found_at_once(
+    app: Client, way: dict[str, Any]
+) -> None:
+    put_many(app)
+    app.ask(m.Consume, *m.Consume(0, "Q", MANY + 1, 1 << 30, 0, **way)[1:])
+    app.manager.rest()
+    held = app.delivered()
+    assert len(held) == MANY
+    app.release(held[-1], held[3])
+    app.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"3"]
+    app.put("Q", b"late", priority=9, correlation_id=b"c", group=(GROUP, 0, False))
+    app.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 30, 0, **way)[1:])
+    app.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"late", b"%d" % (MANY - 1)]
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+def test_those_who_seek_the_same_share_the_rows_of_a_turn(way: dict[str, Any]) -> None:
+    manager = Manager(limits={"turn_rows": 500})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    put_many(app)
+    for _ in range(8):
+        app.send(m.Consume(app.next_id(), "Q", MANY // 8, 1 << 30, 0, **way))
+    deliveries, turns = 0, 0
+    while manager.turns.wanted:
+        manager.turn()
+        turns += 1
+        found = len([x for x in app.hear() if type(x) is m.Deliver])
+        assert found <= 5
+        deliveries += found
+    assert deliveries == 8
+    assert turns > 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_position_is_forgotten_with_the_last_who_seeks(app: Client, way: dict[str, Any]) -> None:
+    app.put("Q", b"1", **FIELDS)
+    assert [x.body for x in got(app, **way)] == [b"1"]
+    assert app.manager.queue("Q").reached == {}
+
+
 # -- how much it looks at
 
 
@@ -264,6 +357,79 @@ def test_last_of_many_is_found_by_a_get_that_does_not_wait(app: Client) -> None:
     assert [x.body for x in got(app, where="priority = 1")] == [b"wanted"]
 
 
+@pytest.fixture
+def small() -> Client:
+    """Return who talks to a queue manager of small turns."""
+    app = Manager(limits={"turn_rows": 500}).connect()
+    app.ask(m.QueueCreate, "Q")
+    return app
+
+
+def test_many_who_find_nothing_share_the_rows_of_many_turns(
+    small: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody wants is looked at by all, and a turn stays as short as it is."""
+    looks, messages, consumers = Looks(monkeypatch), 100, 50
+    for number in range(consumers):
+        small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * messages))
+    most = 0
+    while small.manager.turns.wanted:
+        before = looks.count
+        small.manager.turn()
+        most = max(most, looks.count - before)
+    assert looks.count == messages * consumers
+    assert most <= 500 + messages
+
+
+def test_nobody_starves_where_many_look_in_vain(small: Client) -> None:
+    for number in range(50):
+        small.ask(
+            m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"priority = 9 AND n = {number}")[1:]
+        )
+    last = small.manager.connect("last")
+    last.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
+    for number in range(60):  # Each turn brings something, so that none comes to an end.
+        small.send(
+            m.Put(producer.stream, 201 + number, 0, "Q", [record(b"%d" % number, priority=8)])
+        )
+        small.manager.turn()
+    found = [x.body for x in last.delivered()]
+    assert found == [b"%d" % number for number in range(9)]
+    small.manager.rest()
+
+
+def test_new_one_is_found_by_who_looked_before_it_came(small: Client) -> None:
+    first = small.manager.connect("first")
+    first.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, "priority = 8")[1:])
+    for number in range(50):
+        small.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 20, 0, f"n = {number}")[1:])
+    producer = small.producer(b"P" * 16)
+    small.send(m.Put(producer.stream, 1, 0, "Q", [record(b"x")] * 200))
+    small.manager.turn()
+    assert small.manager.queue("Q").unasked > 0
+    small.send(m.Put(producer.stream, 201, 0, "Q", [record(b"new", priority=8)]))
+    small.manager.rest()
+    assert [x.body for x in first.delivered()] == [b"new"]
+
+
+def test_waits_of_many_that_are_over_at_once_end_after_one_look_each(
+    small: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, messages, count = Looks(monkeypatch), 100, 50
+    small.put("Q", *[b"x"] * messages)
+    gets = [
+        m.Get(small.next_id(), "Q", 1, 0, 0, 1 << 20, "priority = 8") for _ in range(count)
+    ]  # fmt: skip
+    small.send(*gets)
+    small.manager.rest()
+    assert small.hear() == [m.Ok(get.request_id) for get in gets]
+    assert looks.count == messages * count
+
+
 def test_get_is_cancelled_while_it_looks(manager: Manager, app: Client) -> None:
     app.put("Q", *[b"x"] * 5_000)
     request = app.next_id()
@@ -298,23 +464,35 @@ steps = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("ways", [
+    [{"where": "priority < 4"}, {"where": "priority > 2"}],
+    [{"correlation_id": b"c"}, {"correlation_id": b"c"}],
+    [{"group_id": GROUP}, {"where": "priority < 4"}],
+])  # fmt: skip
 @given(steps)
-def test_each_message_goes_to_one_of_those_who_want_it(steps: list[Any]) -> None:
+def test_each_message_goes_to_one_of_those_who_want_it(
+    ways: list[dict[str, Any]], steps: list[Any]
+) -> None:
     """Two consumers that select, and a plain one at times, against a plain filter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeks, "LOOKED_AT_MAX", 2)
+        hand_out(ways, steps)
+
+
+def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
     manager = Manager()
     app, plain = manager.connect("selects"), manager.connect("plain")
     app.ask(m.QueueCreate, "Q")
     producer = app.producer(b"U" * 16)
-    wants = {"low": "priority < 4", "high": "priority > 2"}
-
-    for where in wants.values():
-        app.ask(m.Consume, *m.Consume(0, "Q", 10_000, 1 << 30, 0, where)[1:])
+    for way in ways:
+        app.ask(m.Consume, *m.Consume(0, "Q", 10_000, 1 << 30, 0, **way)[1:])
     free: dict[bytes, int] = {}
     held: list[tuple[Client, Delivery]] = []
     late = 0
     for number, (step, priority, pick) in enumerate(steps):
         body = b"%d" % number
-        fields: dict[str, Any] = {"priority": priority}
+        fields: dict[str, Any] = {"priority": priority, "correlation_id": b"c",
+                                  "group": (GROUP, 20 - number // 2, False)}  # fmt: skip
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority
@@ -344,8 +522,7 @@ def test_each_message_goes_to_one_of_those_who_want_it(steps: list[Any]) -> None
         held += [(app, x) for x in app.delivered()]
         taken = {x.body for _, x in held}
         left = {body for body in free if body not in taken}
-        wanted = {b for b in left if free[b] < 4 or free[b] > 2}
-        assert not wanted, "it is there, and those who want it were not sent it"
+        assert not left, "it is there, and those who want it were not sent it"
         assert all(x.body in free for _, x in held)
         assert len(taken) == len(held), "sent twice"
         audit(manager)

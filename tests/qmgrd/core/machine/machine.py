@@ -68,6 +68,18 @@ class Machine(Units, Operators):
             self._settle(self._seat(seat), m.RETURN, handle)
         self._get(self._seat(seat), handle.message.queue, 5, 0, 500, Selection())
 
+    @precondition(lambda self: self._mortal())
+    @rule(number=NUMBERS, seat=SEAT_NUMBERS)
+    def what_is_lost_has_expired(self, number: int, seat: int) -> None:
+        """G12: its holder is gone, and who waits for it does not get it either."""
+        handle = self._mortal()[number % len(self._mortal())]
+        lease = handle.message.lease
+        assert lease is not None
+        self._get(self._seat(seat), handle.message.queue, 5, 5_000, 500, Selection())
+        self._time_passes(handle.message.expires_ms - self.bench.manager.now().ms + 100)
+        if handle.message.lease is lease:
+            self.hang_up(lease.seat)
+
     @rule(years=st.sampled_from([-20, -1, 1, 10]))
     def wall_clock_jumps(self, years: int) -> None:
         """Nothing is due for that."""
