@@ -53,7 +53,7 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be done."""
-        return bool(self.row["ended_us"])
+        return self.row["state"] not in ("running", "waiting")
 
     def count(self, what: str) -> None:
         """Count one message more as ``examined``, ``done``, ``skipped`` or ``stayed``."""

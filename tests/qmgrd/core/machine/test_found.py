@@ -159,3 +159,15 @@ def test_timestamps_that_a_lost_unit_was_given_are_not_given_again_A3(
         manager.restart()
         app = manager.connect()
     assert stamps[0] < stamps[1]
+
+
+def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None:
+    """With the wall clock set back so far it began anew at the next start (seed 35)."""
+    app.ask(m.QueueCreate, "B")
+    app.put("Q", b"1", b"2")
+    manager.wall_us = 0
+    assert app.ask(m.QueueMove, "Q", "B", "", 1)["job"]
+    manager.rest()
+    manager.crash()
+    manager.rest()
+    assert manager.connect().bodies("Q") == [b"2"]

@@ -14,7 +14,7 @@ from tests.qmgrd.core.machine.machine import Machine
 from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
-SEEDS = range(1, 41)
+SEEDS = range(1, 91)
 Patch = pytest.MonkeyPatch
 
 
