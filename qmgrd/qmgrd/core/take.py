@@ -63,15 +63,11 @@ def _scan(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
     items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]],
 ) -> tuple[int, int]:  # fmt: skip
-    """Add to *items* what can be had from *priority* on, moving the positions.
-
-    Returns the bytes of all items and the priority to seek next, -1 where there is no more.
-    """
+    """Add what can be had from *priority* on; return all bytes, and the next priority or -1."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
-    tails = sum(map(len, items)) - size - DELIVERY.size * len(items)
-    room = DELIVER_MAX_BYTES - tails  # of the records
+    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
     for key, value in tx.scan(queue.key(priority, heads[priority]), queue.lane_end):
         rank, arrival = place(key)
