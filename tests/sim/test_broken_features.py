@@ -187,12 +187,12 @@ def test_commit_takes_a_unit_that_is_not_what_its_client_meant(monkeypatch: Patc
 def test_lost_connection_commits_its_unit(monkeypatch: Patch) -> None:
     close = Units.close
 
-    def commit(self: Units, session: Session) -> Any:
+    def commit(self: Units, session: Session, *how: Any) -> Any:
         for unit in list(session.units.values()):
             for queue, prepared, arrival, _ in list(unit.puts):
                 put.append(queue, self._context.tx, prepared, arrival or queue.next_arrival())
                 self._context.touch(queue)
-        return close(self, session)
+        return close(self, session, *how)
 
     monkeypatch.setattr(Units, "close", commit)
     assert_caught({"unit_is_all_or_nothing"})
