@@ -20,7 +20,6 @@ import pty
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+
+from qmgr_tools.bench.server import free_port
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
@@ -135,9 +136,10 @@ def console(block: Block) -> Iterator[Step]:
 
 def free_ports(count: int) -> list[int]:
     """Return ports that nobody listened on just now."""
-    with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [server.getsockname()[1] for server in held]
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 def run(text: str) -> list[str]:

@@ -1,3 +1,4 @@
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from qmgr_tools.bench.compare import SERVERS
 from qmgr_tools.bench.load import Load, LoadFailed, Plan
 from qmgr_tools.bench.qmgr import bodies
 from qmgr_tools.bench.redis import RedisServer
-from qmgr_tools.bench.server import Program, Server, wait_for
+from qmgr_tools.bench.server import PORTS, Program, Server, free_port, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -66,3 +67,11 @@ def test_program_that_ends_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(LoadFailed, match="ended with code 3"):
         wait_for(program, lambda: False)
     program.stop()
+
+
+def test_port_is_free_and_none_that_a_connection_takes_by_itself() -> None:
+    port = free_port()
+    assert port in PORTS
+    assert PORTS.stop < 32_768
+    with socket.create_server(("127.0.0.1", port)):
+        assert free_port() != port

@@ -4,6 +4,7 @@ What is compared acknowledges from disk only: qmgrd knows nothing else, the othe
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ POLL_S = 0.02
 QUEUE = "q"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FOREVER_S = float("inf")
+PORTS = range(20_000, 30_000)  # to choose from
 
 
 class Server(Protocol):
@@ -80,10 +82,14 @@ def put_all(
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    """Return a TCP port that nobody listens on.
+
+    Below those that connections take by themselves: one of these could have it before it is used.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError(f"no port of {PORTS.start} to {PORTS.stop - 1} is free")
 
 
 def first_line(*words: str) -> str:
