@@ -19,6 +19,7 @@ from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
     from qmgrd.core.dead_letters import DeadLetters
+    from qmgrd.core.unit import Held
 
 PUSHED_OUT_MAX = 1_000  # for one put
 
@@ -115,16 +116,18 @@ def make_room(
 
 
 def make_room_for_all(
-    context: Context, dead_letters: "DeadLetters", queue: Queue, batch: list[bytes], *, is_put: bool
+    context: Context, dead_letters: "DeadLetters", queue: Queue, held: "list[Held]", *, is_put: bool
 ) -> None:
     """As :func:`make_room`, for a commit, which is not refused any more.
 
-    Where all else is leased, the oldest of *batch* itself goes once it *is_put*.
+    Where all else is leased, the oldest of what was *held* itself goes once it *is_put*.
     """
     if queue.bounds.overflow == "refuse":
         return
-    messages, size = (0, 0) if is_put else (len(batch), bytes_of(context, batch))
-    for _ in range(0, len(batch), PUSHED_OUT_MAX):
+    messages = size = 0
+    if not is_put:
+        messages, size = len(held), sum(len(one.prepared.record) for one in held)
+    for _ in range(0, len(held), PUSHED_OUT_MAX):
         make_room(context, dead_letters, queue, messages, size)
 
 

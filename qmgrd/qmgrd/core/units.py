@@ -241,11 +241,10 @@ class Units:
         for one in self._let_go(unit):
             by_queue.setdefault(one.queue.id, []).append(one)
         for held in by_queue.values():
-            queue, batch = held[0].queue, [one.prepared.record for one in held]
-            letters = self._dead_letters
-            overflow.make_room_for_all(context, letters, queue, batch, is_put=False)
+            queue, letters = held[0].queue, self._dead_letters
+            overflow.make_room_for_all(context, letters, queue, held, is_put=False)
             context.rows += puts.append_held(queue, context.tx, held)
-            overflow.make_room_for_all(context, letters, queue, batch, is_put=True)
+            overflow.make_room_for_all(context, letters, queue, held, is_put=True)
             context.touch(queue)
 
     def _consume(self, unit: Unit) -> None:
