@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 __all__ = [
     "ConnectionClose",
     "ConnectionList",
+    "GroupAlter",
+    "GroupList",
+    "GroupShow",
     "JobCancel",
     "JobList",
     "JobShow",
@@ -229,3 +232,40 @@ class TemplateList(NamedTuple):
     """Lists templates in order of their patterns. OK value: {templates}."""
 
     request_id: int
+
+
+class GroupList(NamedTuple):
+    """Lists the groups of a queue in order of their ids, after one. OK value: {groups, next}.
+
+    incomplete: those only of which something is missing, or has not come yet.
+    """
+
+    request_id: int
+    queue: str
+    after: bytes = b""
+    limit: int = 1000
+    incomplete: bool = False
+
+
+class GroupShow(NamedTuple):
+    """Shows a group: its row, its members from a number on, and what is missing between them."""
+
+    request_id: int
+    queue: str
+    group_id: bytes
+    number: int = 1
+
+
+class GroupAlter(NamedTuple):
+    """Intervenes in a group. OK value: its row, as it is then.
+
+    action: pause, resume, skip (to *number*, or what comes next), reassign (to *connection*, or to
+    another one), close.
+    """
+
+    request_id: int
+    queue: str
+    group_id: bytes
+    action: str
+    number: int = 0
+    connection: int = 0

@@ -393,4 +393,56 @@ class ErrorCode(IntEnum):
         1001, _LATER, "", "As many jobs run as may.",
         "Wait for one to end, or cancel one: qmctl job cancel.",
     )
+    # 1100: message groups
+    GROUP_UNKNOWN = (
+        1100, _NEVER, "2258 MQRC_GROUP_ID_ERROR", "The queue knows no such group, or no longer.",
+        "See: qmctl group ls QUEUE. A group is forgotten once its last message is consumed.",
+    )
+    INCOMPLETE_GROUP = (
+        1101, _NEVER, "2241 MQRC_INCOMPLETE_GROUP",
+        "The group has not ended: its last message was not put, or not got, in logical order.",
+        "Put its last message with last=True, or go on with it in physical order.",
+    )
+    INCONSISTENT_PERSISTENCE = (
+        1102, _NEVER, "2185 MQRC_INCONSISTENT_PERSISTENCE",
+        "A message of a group is persistent, and others of it are not.",
+        "Put all messages of a group with the same persistent=.",
+    )
+    INCONSISTENT_UNIT = (
+        1103, _NEVER, "2245 MQRC_INCONSISTENT_UOW",
+        "Some messages of a group are in units of work, and others of it are not.",
+        "Put or get all messages of a group within units of work, or none of them.",
+    )
+    MATCH_INCONSISTENT = (
+        1104, _NEVER, "2247 MQRC_MATCH_OPTIONS_ERROR",
+        "What is selected is not the next message of the group that the reader is in.",
+        "Select nothing until the group has ended, or leave it with a get in physical order.",
+    )
+    GROUP_NUMBER_INVALID = (
+        1105, _NEVER, "2250 MQRC_MSG_SEQ_NUMBER_ERROR",
+        "A number in a group is not 1 to 999,999,999.",
+        "Number the messages of a group 1, 2, 3; of a longer one begin another.",
+    )
+    INCONSISTENT_BROWSE = (
+        1106, _NEVER, "2259 MQRC_INCONSISTENT_BROWSE",
+        "A browse goes on in another order than the one in which it began.",
+        "Browse on in the same order, or begin anew.",
+    )
+    GROUP_NUMBER_TAKEN = (
+        1107, _NEVER, "",
+        "A message of that number in its group is on the queue, or was, or a unit of work puts it.",
+        "Look whether it was put before: qmctl group show QUEUE GROUP says what comes next.",
+    )
+    GROUP_ENDED = (
+        1108, _NEVER, "", "The group has another last message, or was closed.",
+        "Begin another group. See: qmctl group show QUEUE GROUP.",
+    )
+    GROUP_EXPIRED = (
+        1109, _NEVER, "", "The group was incomplete for longer than its queue lets it.",
+        "Look why its other messages did not come, and at group_incomplete_ms of the queue.",
+    )
+    GROUP_FAILED = (
+        1110, _NEVER, "", "Another message of its group failed: all of the group went with it.",
+        "See which one failed, and why: qmctl dlq show. Then retry all of the group.",
+    )
     # fmt: on

@@ -32,6 +32,7 @@ from qmgr_protocol.field import (
     shallow,
     text,
 )
+from qmgr_protocol.record import GROUP_NUMBER_MAX
 
 ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
 _ID = integer(1, ID_END - 1)
@@ -44,7 +45,8 @@ _DELAY = integer(m.DELAY_OF_QUEUE, m.DELAY_MAX_MS)
 _SELECTOR = text(m.SELECTOR_MAX)
 _CORRELATION, _GROUP, _UID = binary(64), either(exactly(0), exactly(24)), binary(72)
 _EXTRAS = array(LENGTH_MAX, row(U32, mapping(10, text(20), either(binary(65_536), U64))))
-_UNIT = integer(0, ID_END - 1)
+_UNIT = _READER = integer(0, ID_END - 1)
+_GROUP_ID, _NUMBER, _WORD = exactly(24), integer(0, GROUP_NUMBER_MAX), text(20)
 _HANDLES = binary(m.HANDLES_MAX_BYTES, m.HANDLE.size)
 _POSITION = optional(row(U8, U64))
 _STORE = binary(16)
@@ -70,19 +72,23 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (20, m.ProducerOpen, (_ID, exactly(16), flag, U64)),
     (21, m.Put, (_ID, _SEQ, U64, NAME, blobs, _EXTRAS)),
     (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED)),
-    (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID)),
-    (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP)),
+    (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
+                  integer(m.PHYSICAL, m.LOGICAL), flag, _NUMBER, _READER)),
+    (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP,
+                      integer(m.PHYSICAL, m.PINNED), flag)),
     (25, m.Credit, (_ID, U32, U64)),
     (26, m.Deliver, (_ID, U32, blobs)),
     (27, m.Settle, (_ID, _ACTION, U32, _HANDLES, _UNIT, _DELAY, _LEASE, text(m.REASON_MAX),
                      text(m.REASON_TEXT_MAX))),
     (28, m.Settled, (_ID, _EXCEPTIONS)),
     (29, m.Browse, (_ID, NAME, _POSITION, _COUNT, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
-                     flag)),
+                     flag, integer(m.PHYSICAL, m.LOGICAL), flag)),
     (30, m.UnitBegin, (_ID, _ID)),
     (31, m.UnitPut, (_ID, _ID, NAME, blobs)),
     (32, m.UnitCommit, (_ID, _SEQ, U64, _ID, U32, U32)),
     (33, m.UnitBackout, (_ID, _ID)),
+    (34, m.GroupNew, (_ID,)),
+    (35, m.ReaderClose, (_ID, _ID)),
     (40, m.QueueCreate, (_ID, NAME, _ATTRIBUTES)),
     (41, m.QueueDelete, (_ID, NAME, flag)),
     (42, m.QueueList, (_ID, NAME, integer(1, 1_000))),
@@ -109,6 +115,9 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (90, m.TemplateSet, (_ID, NAME, _ATTRIBUTES)),
     (91, m.TemplateDelete, (_ID, NAME)),
     (92, m.TemplateList, (_ID,)),
+    (100, m.GroupList, (_ID, NAME, _GROUP, integer(1, 1_000), flag)),
+    (101, m.GroupShow, (_ID, NAME, _GROUP_ID, _NUMBER)),
+    (102, m.GroupAlter, (_ID, NAME, _GROUP_ID, _WORD, _NUMBER, U64)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
@@ -117,6 +126,7 @@ _REPLIES: dict[type[Any], Check] = {
     m.LinkOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ),
     m.Consume: row(U32, _LEASE),
     m.UnitPut: row(array(LENGTH_MAX, row(U32, U32, _LONG)), array(LENGTH_MAX, row(U32, U64, U32))),
+    m.GroupNew: exactly(24),
 }
 
 OPERATIONS: dict[int, type[Any]] = {number: kind for number, kind, _ in _TABLE}
@@ -190,7 +200,11 @@ QUICK: dict[type[Any], Callable[..., bool]] = {
 # What a busy connection seldom says of them is left out at the end, on the wire and in the test.
 _LEFT_OUT: dict[type[Any], tuple[Any, ...]] = {
     kind: tuple(kind._field_defaults[field] for field in fields)
-    for kind, fields in ((m.Put, m.Put._fields[5:]), (m.Settle, m.Settle._fields[4:]))
+    for kind, fields in (
+        (m.Put, m.Put._fields[5:]), (m.Settle, m.Settle._fields[4:]),
+        (m.Get, m.Get._fields[10:]), (m.Consume, m.Consume._fields[8:]),
+        (m.Browse, m.Browse._fields[10:]),
+    )
 }
 _PARSERS: dict[
     int, tuple[type[Any], tuple[Check, ...], int, Callable[..., bool], tuple[Any, ...]]

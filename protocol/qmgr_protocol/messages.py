@@ -19,6 +19,7 @@ DELIVERY_BYTES = DELIVERY.size
 STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
 # What follows the record in a delivery: the time it has left (u64, ms), then its note (a map).
 STATE_EXPIRES, STATE_NOTED = 8, 16
+STATE_TAKEN_OVER = 32  # with this message its group came to this consumer or reader
 REMAINING = struct.Struct(">Q")
 # How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or goes on.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
@@ -27,6 +28,8 @@ REASON_MAX, REASON_TEXT_MAX = 64, 1_000
 SELECTOR_MAX = 4_096
 # What a link says of a record beside the record itself.
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
+# In which order messages of groups are had: as they came; a group at a time; several at a time.
+PHYSICAL, LOGICAL, PINNED = 0, 1, 2
 HANDLES_MAX_BYTES = HANDLE.size * 10_000
 WAIT_MAX_MS = 7 * 24 * 3_600_000
 LEASE_MAX_MS = 24 * 3_600_000
@@ -229,6 +232,10 @@ class Get(NamedTuple):
     """Leases up to messages_max. Answered by one Deliver, or by OK nil when the wait is over.
 
     where: a selector. uid: encoded. At most one of the four that select is given.
+    order: physical (0), or logical (1): the next of the reader's group, else the first of another.
+    all_available: of a group nothing before all of it can be had.
+    number: with group_id the one message of that number in it.
+    reader: keeps on this connection which group it is in; 0 = none.
     """
 
     request_id: int
@@ -241,10 +248,17 @@ class Get(NamedTuple):
     correlation_id: bytes = b""
     group_id: bytes = b""
     uid: bytes = b""
+    order: int = 0
+    all_available: bool = False
+    number: int = 0
+    reader: int = 0
 
 
 class Consume(NamedTuple):
-    """Opens a consumer, named by its request id. OK value: [queue id, lease_ms]."""
+    """Opens a consumer, named by its request id. OK value: [queue id, lease_ms].
+
+    order, all_available: as of a get, or pinned (2): of each group all is one consumer's at a time.
+    """
 
     request_id: int
     queue: str
@@ -254,6 +268,8 @@ class Consume(NamedTuple):
     where: str = ""
     correlation_id: Binary = b""
     group_id: Binary = b""
+    order: int = 0
+    all_available: bool = False
 
 
 class Credit(NamedTuple):
@@ -304,6 +320,7 @@ class Browse(NamedTuple):
 
     A selection may leave a page empty that is not the last.
     delayed: those that wait for their time, instead of those that can be got.
+    order, all_available: as of a get; a cursor is of one order.
     """
 
     request_id: int
@@ -316,6 +333,21 @@ class Browse(NamedTuple):
     group_id: bytes = b""
     uid: bytes = b""
     delayed: bool = False
+    order: int = 0
+    all_available: bool = False
+
+
+class GroupNew(NamedTuple):
+    """Asks for the id of a new group. OK value: 24 bytes that no other group has."""
+
+    request_id: int
+
+
+class ReaderClose(NamedTuple):
+    """Ends a reader: the group that it is in is anybody's. OK: nil, also where there is none."""
+
+    request_id: int
+    reader: int
 
 
 class OperationUnknown(Exception):

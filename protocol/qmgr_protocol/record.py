@@ -39,6 +39,7 @@ CORRELATION_LENGTH_AT = 16
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24
+GROUP_NUMBER_MAX = 999_999_999
 CORRELATION_MAX_BYTES = 64
 ENVELOPE_MAX_BYTES = 65_535
 PRIORITY_MAX = 9
@@ -143,8 +144,16 @@ def _check_fields(fields: Fields, envelope_bytes: int) -> None:
 def _check_group(group_id: bytes, number: int) -> None:
     if len(group_id) != GROUP_ID_BYTES:
         raise _invalid(f"group id of {len(group_id)} bytes, not {GROUP_ID_BYTES}")
-    if not 0 <= number <= 0xFFFF_FFFF:
-        raise _invalid(f"number {number} in a group is not 0 to {0xFFFF_FFFF}")
+    if not 1 <= number <= GROUP_NUMBER_MAX:
+        raise number_invalid(number)
+
+
+def number_invalid(number: int) -> RequestError:
+    """Return why nothing may have that *number* in a group."""
+    return RequestError(
+        ErrorCode.GROUP_NUMBER_INVALID,
+        f"number {number} in a group is not 1 to {GROUP_NUMBER_MAX}",
+    )
 
 
 def _pack_envelope(envelope: dict[str, Any]) -> bytes:

@@ -48,7 +48,7 @@ RECORDS: dict[str, Fields] = {
         correlation_id=b"c" * 64,
         envelope={"content_type": "application/octet-stream"},
         uid=Uid("Q" * 64, 2**63 - 1),
-        group=(b"g" * 24, 2**32 - 1, True),
+        group=(b"g" * 24, 999_999_999, True),
         expiry_ms=2**63 - 1,
     ),
     "a delay": Fields(b"hello", delay_ms=3_600_000),
@@ -96,12 +96,17 @@ MESSAGES: dict[str, m.Message] = {
     "Get": m.Get(2, "ORDERS"),
     "Get that waits": m.Get(2, "ORDERS", 100, 5_000, 60_000, 65_536),
     "Get by its UID": m.Get(2, "ORDERS", uid=record.encode_uid(UID)),
+    "Get of the next of a group": m.Get(
+        2, "ORDERS", 1, 5_000, order=m.LOGICAL, all_available=True, reader=1
+    ),
+    "Get of one member of a group": m.Get(2, "ORDERS", group_id=bytes(range(24)), number=4, reader=1),
     "UnitBegin": m.UnitBegin(12, 1),
     "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
     "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
     "UnitBackout": m.UnitBackout(14, 1),
     "Consume with a selector": m.Consume(3, "ORDERS", 200, 1_048_576, 0, "color = 'red'"),
     "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
+    "Consume pinned groups": m.Consume(3, "ORDERS", 200, 1_048_576, order=m.PINNED),
     "Credit": m.Credit(3, 100, 524_288),
     "Deliver": m.Deliver(3, 12, [_ITEM]),
     "Settle": m.Settle(1, m.ACK, 12, _HANDLE),
@@ -146,6 +151,11 @@ MESSAGES: dict[str, m.Message] = {
     "TemplateSet": m.TemplateSet(11, "APP.*", {"retry_factor": 1.5}),
     "TemplateDelete": m.TemplateDelete(11, "APP.*"),
     "TemplateList": m.TemplateList(11),
+    "GroupNew": m.GroupNew(12),
+    "ReaderClose": m.ReaderClose(12, 1),
+    "GroupList": m.GroupList(12, "ORDERS", bytes(range(24)), 100, True),
+    "GroupShow": m.GroupShow(12, "ORDERS", bytes(range(24)), 1),
+    "GroupAlter": m.GroupAlter(12, "ORDERS", bytes(range(24)), "skip", 7),
 }
 
 # What a newer peer may send, and what is read of it.
@@ -166,7 +176,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
     "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
     "a get with more behind": (
-        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", "newer"], m.Get(2, "ORDERS"),
+        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", 0, False, 0, 0, "newer"], m.Get(2, "ORDERS"),
     ),
     "a goaway of an unknown code": ([3, 9_999, "because", 5], m.Goaway(9_999, "because", 5)),
     "an error of an unknown code": (

@@ -273,7 +273,7 @@ def body_of(size: int) -> Announced:
         Fields(b"", envelope={"a": "x" * (65_535 - 6)}),
         Fields(body_of(2**32 - 1)),
         Fields(b"", flags=255),
-        Fields(b"", group=(b"g" * 24, 2**32 - 1, False)),
+        Fields(b"", group=(b"g" * 24, 999_999_999, False)),
         Fields(b"", expiry_ms=2**63 - 1, priority=9),
         Fields(b"", uid=Uid("x" * 64, 2**63 - 1)),
         Fields(b"", uid=Uid("x", 0)),
@@ -306,7 +306,7 @@ NOT_A_UID = (
         (Fields(b"", group=(b"g" * 23, 1, False)), "group id of 23 bytes, not 24"),
         (
             Fields(b"", group=(b"g" * 24, -1, False)),
-            "number -1 in a group is not 0 to 4294967295",
+            "number -1 in a group is not 1 to 999999999",
         ),
         (Fields(b"", uid=Uid("A@B", 7)), NOT_A_UID.format("A@B.7")),
         (Fields(b"", uid=Uid("x" * 200, 7)), NOT_A_UID.format("x" * 100)),
