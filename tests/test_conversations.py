@@ -12,6 +12,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.window import Inbox, Outbox
+from tests.group_player import GroupPlayer
 from tests.qmgrd.core.harness import Delivery, Manager, items, record
 
 HERE = Path(__file__).parent / "conversations"
@@ -164,7 +165,9 @@ def _ids(ids: Sequence[int]) -> str:
     return " ".join(map(str, ids)) or "nothing"
 
 
-PLAYERS: dict[str, Callable[[], Player]] = {"window": WindowPlayer, "queue": QueuePlayer}
+PLAYERS: dict[str, Callable[[], Player]] = {
+    "group": GroupPlayer, "queue": QueuePlayer, "window": WindowPlayer,
+}  # fmt: skip
 
 
 def replay(text: str, player: Player) -> str:
