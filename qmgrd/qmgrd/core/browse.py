@@ -127,7 +127,7 @@ def places(
     if after is not None:
         tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
     if prefix.startswith(keys.SPACE_GROUP):
-        start = prefix + (number + 1).to_bytes(4, "big") if after is not None else prefix
+        start = prefix if after is None else prefix + number.to_bytes(4, "big") + b"\0"
         for _, position in tx.scan(start, keys.after(prefix)):
             if position[0] == keys.LANE_GROUPED:
                 yield position[1:]

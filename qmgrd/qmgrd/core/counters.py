@@ -48,7 +48,7 @@ class Counters:
     volatile_delayed: int = 0  # the same of those delayed
     volatile_bytes: int = 0
     volatile_from: int = 0  # no arrival of one is lower
-    grouped: int = 0  # of depth: in groups
+    grouped: int = 0  # in groups, of depth and of what is gone with a restart and not swept yet
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import LOGICAL
+from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import keys
 from qmgrd.core.browse import Cursor, Found
 from qmgrd.core.kv import Transaction
@@ -34,14 +35,15 @@ def check_cursor(after: Cursor | None, order: int) -> None:
 
 
 def _is_sound(after: Cursor) -> bool:
-    return after[0] <= keys.PRIORITY_TOP and 0 <= after[2] < 2**32
+    number = after[2]
+    return after[0] <= keys.PRIORITY_TOP and type(number) is int and 0 <= number <= GROUP_NUMBER_MAX
 
 
 def in_logical_order(
     queue: "Queue", tx: Transaction, after: Cursor | None, *, all_available: bool
 ) -> Iterator[Found]:
     """Yield keys and entries in logical order behind a cursor, each with its own."""
-    priority, arrival, number, _ = after or _START
+    priority, arrival, number, *_ = after or _START
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
     ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")
     turns = merge(

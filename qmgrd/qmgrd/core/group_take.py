@@ -260,8 +260,6 @@ class _Round:
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
         """Lease the messages of no group that have their turn before that of a group."""
         queue = self._queue
-        if queue.counters.depth <= queue.counters.grouped:
-            return
         stop = queue.lane_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]

@@ -28,6 +28,7 @@ ROWS_CACHED_MAX = 10_000
 ROWS_OF_A_MEMBER = 4  # what a put writes beside entry and UID, at most: index, row, chain, schedule
 NO_GROUP = bytes(24)
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
+_NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
 
 
 class Groups:
@@ -166,7 +167,7 @@ class Groups:
         row.highest = max(row.highest, member.number)
         if is_last:
             row.last = member.number
-        row.changed_ms = 0  # Now; which is known when it is refreshed.
+        row.changed_ms = _NOW_MS
         self._touched[member.group_id] = None
 
     def leave(
@@ -186,7 +187,7 @@ class Groups:
             row.waiting -= 1
         if for_good:
             row.leave(member.number)
-        row.changed_ms = 0
+        row.changed_ms = _NOW_MS
         self._touched[member.group_id] = None
         return True
 
@@ -215,7 +216,8 @@ class Groups:
         for group_id in touched:
             row = self.row(tx, group_id)
             if row is not None:
-                row.changed_ms = row.changed_ms or now.ms
+                if row.changed_ms == _NOW_MS:
+                    row.changed_ms = now.ms
                 called += self._turn(tx, group_id, row)
                 self._store(tx, now, bounds, group_id, row)
         if len(self._rows) > ROWS_CACHED_MAX:
@@ -284,12 +286,14 @@ class Groups:
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
         """Have a group be looked at in time, where that may come to something."""
-        if row.due_ms:
-            return
         is_empty = not (row.count or row.waiting)
         wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
         if not wait_ms or (row.is_rest_here and not is_empty):
             return
+        if 0 < row.due_ms <= now.ms + wait_ms:
+            return
+        if row.due_ms:  # As it was to be looked at when it would be forgotten.
+            tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
         row.due_ms = now.ms + wait_ms
         self._schedule.add(tx, row.due_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
 
@@ -307,7 +311,7 @@ class Groups:
             return False
         is_empty = not (row.count or row.waiting)
         wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
-        over_ms = row.changed_ms + wait_ms
+        over_ms = (now.ms if row.changed_ms == _NOW_MS else row.changed_ms) + wait_ms
         if not wait_ms or (row.is_rest_here and not is_empty):
             return False
         if over_ms > now.ms:

@@ -187,6 +187,7 @@ def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
 
 def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
     counters, size = queue.counters, entries.record_bytes(entry)
+    counters.grouped -= lane == keys.LANE_GROUPED
     if entry.volatile:
         if queue.is_lost(entry, arrival):
             return  # Gone with a restart, and not counted since.
@@ -194,6 +195,5 @@ def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> N
         counters.volatile_delayed -= lane == keys.LANE_DELAYED
         counters.volatile_bytes -= min(counters.volatile_bytes, size)
     counters.depth -= lane != keys.LANE_DELAYED
-    counters.grouped -= lane == keys.LANE_GROUPED
     counters.delayed -= lane == keys.LANE_DELAYED
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

@@ -113,9 +113,10 @@ def test_long_message_moves_without_its_body_being_copied(
 
 def test_identity_goes_along(app: Client) -> None:
     """On its queue the UID is free, where it went it is taken; the indexes lead there."""
-    mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, False))
+    mine = record(b"x", uid=("B", 5), correlation_id=b"c", group=(b"g" * 24, 1, True))
     assert not app.put_records("Q", mine)
     reject(app, *app.get("Q"))
+    app.manager.rest()
     for selected in (("", b"c"), ("", b"", b"g" * 24), ("", b"", b"", b"B" + bytes(7) + b"\5")):
         (item,) = app.ask(m.Browse, DEAD, None, 9, 1_000, *selected)["items"]
         assert item.find(b"x")
@@ -256,10 +257,11 @@ def test_long_notes_count_towards_a_frame(
     count = 30
     app.put_records("Q", *[
         record(b"%d" % number, priority=number % 2 * 9, correlation_id=b"c",
-               group=(b"g" * 24, number, False))
-        for number in range(count)
+               group=(b"g" * 24, number, number == count))
+        for number in range(1, count + 1)
     ])  # fmt: skip
     reject(app, *app.get("Q", count), text="\u6f22" * m.REASON_TEXT_MAX)
+    app.manager.rest()
     pages = list(pages_of(app, kind, way))
     sizes = [sum(len(item) for item in page) for page in pages]
     assert sum(len(page) for page in pages) == count

@@ -30,3 +30,20 @@ def test_sweep_of_a_queue_that_is_deleted_meanwhile_ends(app: Client) -> None:
     manager.rest()
     assert {row["state"] for row in app.ask(m.JobList)["jobs"]} == {"done"}
     assert manager.scan(keys.SPACE_MESSAGE) == []
+
+
+def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> None:
+    """The group begins anew: what was lost did not leave it for good."""
+    app.put("Q", b"lost", flags=FLAG_NOT_PERSISTENT, group=(b"g" * 24, 1, False))
+    app.put("Q", b"free")
+    manager = app.manager
+    manager.crash()
+    app = manager.connect()
+    app.send(m.Get(app.next_id(), "Q", 9, 0, order=m.LOGICAL))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"free"]
+    assert manager.queue("Q").counters.grouped == 0
+    app.put("Q", b"anew", group=(b"g" * 24, 1, True))
+    app.send(m.Get(app.next_id(), "Q", 9, 0, order=m.LOGICAL))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"anew"]

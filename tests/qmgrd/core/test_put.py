@@ -39,6 +39,7 @@ def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
         done = queue.put(store, NOW, stamper, batch, 5_000, target)
         ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
         said.append(([(i, e.code, e.text) for i, e in done.refused], ids, done.rows))
+    queue.refresh_groups(store, NOW)
     queue.flush(store)
     return said, dict(store.rows), queue.counters, stamper.last_us
 

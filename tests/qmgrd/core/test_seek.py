@@ -130,7 +130,9 @@ def test_leases_that_are_used_up_keep_nobody_waiting_for_good() -> None:
 def test_consumer_that_selects_is_held_to_its_credit(app: Client, way: dict[str, Any]) -> None:
     number = app.next_id()
     app.send(m.Consume(number, "Q", 2, 1 << 20, 0, **way))
-    app.put("Q", *[b"%d" % i for i in range(5)], correlation_id=b"c", group=(GROUP, 1, False))
+    app.put_records("Q", *[
+        record(b"%d" % i, correlation_id=b"c", group=(GROUP, 1 + i, False)) for i in range(5)
+    ])  # fmt: skip
     assert bodies(app) == [b"0", b"1"]
     app.send(m.Credit(number, 2, 0))
     app.manager.turn()
@@ -178,7 +180,7 @@ MANY = 2 * LOOKED_AT_MAX + 100
 
 def put_many(app: Client) -> None:
     app.put_records("Q", *[
-        record(b"%d" % i, correlation_id=b"c", group=(GROUP, i, False)) for i in range(MANY)
+        record(b"%d" % i, correlation_id=b"c", group=(GROUP, 2 + i, False)) for i in range(MANY)
     ])  # fmt: skip
 
 
@@ -230,7 +232,7 @@ def test_what_comes_back_before_the_position_is_found_at_once(
     app.release(held[-1], held[3])
     app.manager.rest()
     assert [x.body for x in app.delivered()] == [b"3"]
-    app.put("Q", b"late", priority=9, correlation_id=b"c", group=(GROUP, 0, False))
+    app.put("Q", b"late", priority=9, correlation_id=b"c", group=(GROUP, 1, False))
     app.ask(m.Consume, *m.Consume(0, "Q", 9, 1 << 30, 0, **way)[1:])
     app.manager.rest()
     assert [x.body for x in app.delivered()] == [b"late", b"%d" % (MANY - 1)]
@@ -492,7 +494,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
     for number, (step, priority, pick) in enumerate(steps):
         body = b"%d" % number
         fields: dict[str, Any] = {"priority": priority, "correlation_id": b"c",
-                                  "group": (GROUP, 20 - number // 2, False)}  # fmt: skip
+                                  "group": (GROUP, 100 - 2 * number, False)}  # fmt: skip
         if step == "put":
             app.put("Q", body, **fields)
             free[body] = priority
@@ -500,6 +502,7 @@ def hand_out(ways: list[dict[str, Any]], steps: list[Any]) -> None:
             late += 1
             app.ask(m.UnitBegin, late)
             app.ask(m.UnitPut, late, "Q", [record(body, **fields)])
+            fields["group"] = (GROUP, 99 - 2 * number, False)
             app.put("Q", b"before" + body, **fields)
             app.send(m.UnitCommit(producer.stream, late, 0, late, 1, 0))
             free[body] = free[b"before" + body] = priority

@@ -16,6 +16,7 @@ from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
+from qmgrd.core.seek import seek
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
 
@@ -35,20 +36,23 @@ def leased(*given: Fields, dedup_retention_ms: int = 0) -> Leased:
     queue, tx = Queue(1, "Q", bounds, Counters(), Ids(1, b""), Schedule()), MemoryStore()
     batch = [records.encode(fields) for fields in given]
     queue.put(tx, NOW, Stamper("QM1", 0), batch, 10**6)
-    items = queue.take(tx, NOW, Consumer(1, 1, queue, 100, 10**6, 1_000), 100)
+    consumer = Consumer(1, 1, queue, 100, 10**6, 1_000)
+    items = queue.take(tx, NOW, consumer, 100)
+    items += seek(queue, tx, NOW, consumer, 100).items  # what is in groups
     assert len(items) == len(given)
     heads = [DELIVERY.unpack_from(item)[:3] for item in items]
     return Leased(queue, tx, [HANDLE.pack(*head) for head in heads])
 
 
-def left(tx: MemoryStore) -> list[bytes]:
-    """The rows of messages, without the table of origins."""
+def left(queue: Queue, tx: MemoryStore) -> list[bytes]:
+    """The rows of messages, and of groups, without the table of origins."""
+    queue.refresh_groups(tx, NOW)
     return [key for key in tx.rows if key[:1] != keys.SPACE_ORIGIN]
 
 
 KINDS = {
     "plain": Fields(b"x"),
-    "indexed": Fields(b"x", correlation_id=b"c", group=(b"g" * 24, 1, False)),
+    "indexed": Fields(b"x", correlation_id=b"c", group=(b"g" * 24, 1, True)),
     "long": Fields(bytes(9_000)),
     "timed": Fields(b"x", expiry_ms=60_000),
 }
@@ -58,7 +62,7 @@ KINDS = {
 def test_acknowledged_message_leaves_no_row(kind: str) -> None:
     queue, tx, handles = leased(KINDS[kind])
     assert settle.ack_all(queue, tx, NOW, b"".join(handles)) == []
-    assert left(tx) == []
+    assert left(queue, tx) == []
     counters = queue.counters
     assert (counters.acked, counters.depth, counters.bytes) == (1, 0, 0)
     assert queue.leases == {}
@@ -68,7 +72,7 @@ def test_acknowledged_message_leaves_no_row(kind: str) -> None:
 def test_uid_is_remembered_in_time_whatever_the_message_is(kind: str) -> None:
     queue, tx, handles = leased(KINDS[kind], dedup_retention_ms=5_000)
     assert settle.ack_all(queue, tx, NOW, handles[0]) == []
-    spaces = sorted(key[:1] for key in left(tx))
+    spaces = sorted(key[:1] for key in left(queue, tx))
     assert spaces == [keys.SPACE_UID, keys.SPACE_DUE]
     assert queue.schedule.next_ms == NOW.ms + 5_000
     assert queue.counters.bytes == 0
@@ -78,7 +82,7 @@ def test_retention_that_begins_while_a_message_is_leased_holds_for_it() -> None:
     queue, tx, handles = leased(KINDS["plain"])
     queue.bounds = Bounds(100, 10**6, 1_000, 100, dedup_retention_ms=5_000)
     assert settle.ack_all(queue, tx, NOW, handles[0]) == []
-    assert len(left(tx)) == 2
+    assert len(left(queue, tx)) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,7 +98,7 @@ def test_what_comes_back_can_be_acknowledged_by_its_old_handle(
     assert queue.leases == {}
     assert (queue.counters.depth, queue.counters.delayed) == ((0, 1) if ready_ms else (1, 0))
     assert settle.ack_all(queue, tx, NOW, handles[0]) == []
-    assert left(tx) == []
+    assert left(queue, tx) == []
     assert (queue.counters.depth, queue.counters.delayed, queue.counters.acked) == (0, 0, 1)
     assert settle.ack_all(queue, tx, NOW, handles[0]) == []
     assert queue.counters.acked == 1

@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, transfer
+from qmgrd.core import keys, order, transfer
 from qmgrd.core.broker import Broker
 from qmgrd.core.context import Context
 from qmgrd.core.transfer import Copied, Place
@@ -28,8 +28,7 @@ def move(app: Client, to: str, note: bytes = b"", expires_ms: int = 0) -> Moved:
 
     def now(broker: Broker) -> None:
         context, source = broker.context, broker.catalogue.local("Q")
-        lane = keys.lane(source.id, keys.LANE_READY)
-        key, value = next(context.tx.scan(lane, keys.after(lane)))
+        key, value = next(order.behind(source, context.tx, keys.PRIORITY_TOP, 0))
         place = Place(*broker.catalogue.destination(to))
         taken = transfer.transfer(
             context, source, key, value, place, expires_ms=expires_ms, note=note
@@ -73,7 +72,10 @@ def test_all_rows_that_lead_to_it_go_along(app: Client, to: str, size: int) -> N
     app.put("Q", bytes(size), correlation_id=b"c", group=(b"g" * 24, 1, True), expiry_ms=60_000)
     in_due = app.manager.now().ms + 5_000
     assert move(app, to, b"\x80", in_due).is_taken
-    for rows in (keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_DUE, keys.SPACE_NOTE):
+    for rows in (
+        keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+        keys.SPACE_DUE, keys.SPACE_NOTE,
+    ):  # fmt: skip
         assert len(app.manager.scan(rows)) == 1
     app.manager.turn(5_000)
     assert app.show("TO")["expired"] == 1

@@ -1,7 +1,7 @@
 """Units of work: all of it or nothing, invisible until then, undone by whatever ends them."""
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -649,27 +649,24 @@ def test_rows_of_a_unit_are_bounded_by_those_of_long_bodies(what: str) -> None:
 
 
 def test_rows_by_which_a_message_is_found_count() -> None:
-    app = limited(rows_max=10)
-    found_by: dict[str, Any] = {
-        "correlation_id": b"c",
-        "group": (b"g" * 24, 1, False),
-        "expiry_ms": 60_000,
-    }
+    app = limited(rows_max=16)
     unit = UnitOfWork(app)
-    unit.put("Q", b"1", b"2", **found_by)
+    for number in (1, 2):  # 8 rows each
+        group = (b"g" * 24, number, False)
+        unit.put("Q", b"x", correlation_id=b"c", group=group, expiry_ms=60_000)
     assert unit.put_records("Q", record(b"3")) == [ErrorCode.UNIT_TOO_LARGE]
     assert unit.commit() == []
     unit = UnitOfWork(app)
-    unit.put("Q", *[b"plain"] * 5)
-    assert unit.put_records("Q", record(b"6")) == [ErrorCode.UNIT_TOO_LARGE]
+    unit.put("Q", *[b"plain"] * 8)
+    assert unit.put_records("Q", record(b"9")) == [ErrorCode.UNIT_TOO_LARGE]
     assert unit.commit() == []
-    found = app.get("Q", 7)
+    found = app.get("Q", 10)
     unit = UnitOfWork(app)
     assert unit.take(*found[:2]) == []
     assert unit.take(found[2]) == [ErrorCode.UNIT_TOO_LARGE]
     unit.backout()
     unit = UnitOfWork(app)
-    assert unit.take(*found[2:]) == []
+    assert unit.take(*found[2:4]) == []
     audit(app.manager)
 
 
@@ -862,12 +859,15 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
     """There is room above the mark for their counts, a slice at a time, but not for histories."""
     app = full_and_small(tmp_path, 1 << 20)
-    manager, worker = app.manager, app.manager.connect("worker")
-    for number in range(1, 101):
-        if not UnitOfWork(worker, number).get("Q", 20):
+    manager = app.manager
+    workers = [manager.connect("worker"), manager.connect("worker")]
+    each = SMALL_TURNS * manager.turns.broker.context.turn_rows // ROWS_OF_A_GET
+    for worker, number in product(workers, range(1, 101)):
+        if not UnitOfWork(worker, number).get("Q", each):
             break
     assert app.show("Q")["leased"] > 1_000
-    worker.hang_up()
+    for worker in workers:
+        worker.hang_up()
     manager.rest()
     assert {x.failed for x in app.browse("Q")} == {1}
     audit(manager)
