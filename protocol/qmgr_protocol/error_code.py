@@ -400,7 +400,7 @@ class ErrorCode(IntEnum):
     )
     INCOMPLETE_GROUP = (
         1101, _NEVER, "2241 MQRC_INCOMPLETE_GROUP",
-        "The group has not ended: its last message was not put, or not got, in logical order.",
+        "The group has not ended: its last message was not put, or not got.",
         "Put its last message with last=True, or go on with it in physical order.",
     )
     INCONSISTENT_PERSISTENCE = (
@@ -420,7 +420,7 @@ class ErrorCode(IntEnum):
     )
     GROUP_NUMBER_INVALID = (
         1105, _NEVER, "2250 MQRC_MSG_SEQ_NUMBER_ERROR",
-        "A number in a group is not 1 to 999,999,999.",
+        "Only 1 to 999,999,999 can be the number of a message in its group.",
         "Number the messages of a group 1, 2, 3; of a longer one begin another.",
     )
     INCONSISTENT_BROWSE = (
@@ -430,7 +430,7 @@ class ErrorCode(IntEnum):
     )
     GROUP_NUMBER_TAKEN = (
         1107, _NEVER, "",
-        "A message of that number in its group is on the queue, or was, or a unit of work puts it.",
+        "A message of that number is or was there, or a unit of work puts one.",
         "Look whether it was put before: qmctl group show QUEUE GROUP says what comes next.",
     )
     GROUP_ENDED = (

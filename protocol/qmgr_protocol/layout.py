@@ -201,8 +201,10 @@ QUICK: dict[type[Any], Callable[..., bool]] = {
 _LEFT_OUT: dict[type[Any], tuple[Any, ...]] = {
     kind: tuple(kind._field_defaults[field] for field in fields)
     for kind, fields in (
-        (m.Put, m.Put._fields[5:]), (m.Settle, m.Settle._fields[4:]),
-        (m.Get, m.Get._fields[10:]), (m.Consume, m.Consume._fields[8:]),
+        (m.Put, m.Put._fields[5:]),
+        (m.Settle, m.Settle._fields[4:]),
+        (m.Get, m.Get._fields[10:]),
+        (m.Consume, m.Consume._fields[8:]),
         (m.Browse, m.Browse._fields[10:]),
     )
 }

@@ -99,7 +99,9 @@ MESSAGES: dict[str, m.Message] = {
     "Get of the next of a group": m.Get(
         2, "ORDERS", 1, 5_000, order=m.LOGICAL, all_available=True, reader=1
     ),
-    "Get of one member of a group": m.Get(2, "ORDERS", group_id=bytes(range(24)), number=4, reader=1),
+    "Get of one member of a group": m.Get(
+        2, "ORDERS", group_id=bytes(range(24)), number=4, reader=1
+    ),
     "UnitBegin": m.UnitBegin(12, 1),
     "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
     "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
@@ -176,7 +178,8 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
     "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
     "a get with more behind": (
-        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", 0, False, 0, 0, "newer"], m.Get(2, "ORDERS"),
+        [23, 2, "ORDERS", 1, 0, 0, 1_048_576, "", b"", b"", b"", 0, False, 0, 0, "newer"],
+        m.Get(2, "ORDERS"),
     ),
     "a goaway of an unknown code": ([3, 9_999, "because", 5], m.Goaway(9_999, "because", 5)),
     "an error of an unknown code": (

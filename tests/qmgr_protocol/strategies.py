@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import layout
 from qmgr_protocol import messages as m
-from qmgr_protocol.record import DELAY_MAX_MS, Fields, Uid
+from qmgr_protocol.record import DELAY_MAX_MS, GROUP_NUMBER_MAX, Fields, Uid
 
 IDS = st.integers(1, 2**32 - 1)
 SEQS = st.integers(1, 2**63 - 1)
@@ -15,6 +15,7 @@ U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**63 - 1)
 TEXTS = st.text(max_size=20)
 NAMES = st.text("ABCXYZabc0189._-", min_size=1, max_size=12)
+GROUP_IDS = st.binary(min_size=24, max_size=24)
 BINARIES = st.lists(st.binary(max_size=20), max_size=4)
 ATTRIBUTES = st.dictionaries(
     TEXTS, st.integers(0, 9) | TEXTS | st.lists(TEXTS, max_size=3), max_size=3
@@ -103,9 +104,20 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "copy": st.booleans(),
     "retries_max": st.integers(0, 2**16 - 1),
     "job": SEQS,
+    "order": st.integers(m.PHYSICAL, m.LOGICAL),
+    "all_available": st.booleans(),
+    "reader": U32,
+    "incomplete": st.booleans(),
 }
 # What it holds in one message alone.
+_MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}
 OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
+    m.Get: {"number": st.integers(0, GROUP_NUMBER_MAX)},
+    m.Consume: {"order": st.integers(m.PHYSICAL, m.PINNED)},
+    m.ReaderClose: {"reader": IDS},
+    m.GroupList: {"after": st.just(b"") | GROUP_IDS},
+    m.GroupShow: _MEMBER,
+    m.GroupAlter: _MEMBER | {"action": TEXTS, "connection": U64},
     m.Browse: {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)},
     m.ConnectionList: {"after": U64},
     m.Settle: {"unit": U32},
@@ -160,7 +172,7 @@ RECORD_FIELDS = st.builds(
     correlation_id=st.binary(max_size=64),
     envelope=st.dictionaries(TEXTS, st.integers(-9, 9) | TEXTS | ATTRIBUTES, max_size=3),
     uid=st.none() | UIDS,
-    group=st.none() | st.tuples(st.binary(min_size=24, max_size=24), U32, st.booleans()),
+    group=st.none() | st.tuples(GROUP_IDS, st.integers(1, GROUP_NUMBER_MAX), st.booleans()),
     expiry_ms=U64,
     flags=st.integers(0, 15),
     delay_ms=st.just(0) | st.integers(0, DELAY_MAX_MS),

@@ -13,7 +13,8 @@ from qmgr_protocol.error_code import ErrorClass, ErrorCode
 ROOTS = ("protocol", "qmgrd")
 REPO = Path(__file__).parents[2]
 NOUNS = {1: "the connection", 2: "any request", 3: "queues", 4: "messages", 5: "consumers",
-         6: "streams", 7: "links", 8: "snapshots", 9: "units of work", 10: "jobs"}  # fmt: skip
+         6: "streams", 7: "links", 8: "snapshots", 9: "units of work", 10: "jobs",
+         11: "message groups"}  # fmt: skip
 # Two codes that MQ has one reason for.
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {"QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION"},

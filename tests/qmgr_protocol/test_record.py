@@ -79,8 +79,6 @@ def test_uid_is_written_with_a_period() -> None:
         Fields(b"", flags=256),
         Fields(b"", group=(b"g" * 23, 1, False)),
         Fields(b"", group=(b"g" * 25, 1, False)),
-        Fields(b"", group=(b"g" * 24, -1, False)),
-        Fields(b"", group=(b"g" * 24, 2**32, False)),
         Fields(b"", uid=Uid("", 1)),
         Fields(b"", uid=Uid("x" * 65, 1)),
         Fields(b"", uid=Uid("ü", 1)),
@@ -99,6 +97,13 @@ def test_uid_is_written_with_a_period() -> None:
 )
 def test_field_beyond_its_limit_is_refused(fields: Fields) -> None:
     assert code_of(record.encode, fields) == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1_000_000_000, 2**32])
+def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
+    """E1, E19: numbers are 1 to 999,999,999; see test_field_at_its_limit_is_taken."""
+    refused = code_of(record.encode, Fields(b"", group=(b"g" * 24, number, False)))
+    assert refused == ErrorCode.GROUP_NUMBER_INVALID
 
 
 @pytest.mark.parametrize(
@@ -274,6 +279,7 @@ def body_of(size: int) -> Announced:
         Fields(body_of(2**32 - 1)),
         Fields(b"", flags=255),
         Fields(b"", group=(b"g" * 24, 999_999_999, False)),
+        Fields(b"", group=(bytes(24), 1, True)),
         Fields(b"", expiry_ms=2**63 - 1, priority=9),
         Fields(b"", uid=Uid("x" * 64, 2**63 - 1)),
         Fields(b"", uid=Uid("x", 0)),
