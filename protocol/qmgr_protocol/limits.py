@@ -44,6 +44,8 @@ QUEUE_ATTRIBUTES = {
     "expiry_action": Attribute("choice", choices=("discard", "dead-letter")),
     "overflow": Attribute("choice", choices=("refuse", "discard-oldest", "dead-letter-oldest")),
     "dedup_retention_ms": Attribute("ms", 0, 3650 * _DAY_MS),
+    "group_retention_ms": Attribute("ms", 1_000, 3650 * _DAY_MS),
+    "group_incomplete_ms": Attribute("ms", 0, 3650 * _DAY_MS),
     "backout_threshold": Attribute("count", 0, 65_535),
     "delivery_limit": Attribute("count", 0, 65_535),
     "backout_queue": Attribute("queue"),

@@ -251,7 +251,7 @@ def test_selector_lets_all_through(monkeypatch: Patch) -> None:
 
 
 def test_message_that_is_gone_is_still_selected(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(index, "selection_keys", lambda *arguments: [])
+    monkeypatch.setattr(index, "correlation_key", lambda *arguments: b"")
     assert_caught({"selection_agrees"})
 
 

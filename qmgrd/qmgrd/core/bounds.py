@@ -24,6 +24,8 @@ class Bounds:
     expiry_action: ExpiryAction = "discard"  # what becomes of a message whose time is over
     overflow: Overflow = "refuse"  # what a put does that meets a full queue
     dedup_retention_ms: int = 0  # how long the UIDs of consumed messages are remembered
+    group_retention_ms: int = 30 * 24 * 3_600_000  # how long a group is known that has nothing here
+    group_incomplete_ms: int = 0  # how long an incomplete group waits for more of it
     backout_threshold: int = 0  # failures after which a message leaves for backout_queue
     delivery_limit: int = 0  # the same of deliveries that came back, failed or not
     backout_queue: str = ""  # empty: the dead-letter queue

@@ -26,6 +26,7 @@ from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.events import tell
+from qmgrd.core.group_admin import GroupAdmin
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job_admin import JobAdmin
 from qmgrd.core.jobs import Jobs
@@ -113,6 +114,7 @@ class Broker:
         admin, delivery, streams = self.admin, self.delivery, self.streams
         templates = TemplateAdmin(self.context, self.catalogue, delivery)
         jobs = JobAdmin(self.context, self.catalogue, self.jobs)
+        groups = GroupAdmin(self.context, self.catalogue, self.dead_letters)
         return {
             m.Put: streams.put,
             m.Settle: self.settlements.settle,
@@ -135,6 +137,11 @@ class Broker:
             m.QueueShow: admin.queue_show,
             m.QueuePurge: jobs.queue_purge,
             m.QueueMove: jobs.queue_move,
+            m.GroupNew: groups.group_new,
+            m.GroupList: groups.group_list,
+            m.GroupShow: groups.group_show,
+            m.GroupAlter: groups.group_alter,
+            m.ReaderClose: delivery.reader_close,
             m.JobList: jobs.job_list,
             m.JobShow: jobs.job_show,
             m.JobCancel: jobs.job_cancel,
@@ -276,17 +283,34 @@ class Broker:
             if link.queue.id in context.awake_queues:
                 del context.awake_queues[link.queue.id]
                 link.pump()
+        self._refresh_groups()
         # Half a turn is the consumers' own: else puts that fill every turn would starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn(self.sessions)
+        self._refresh_groups()
         self._answer_all()
         tell(context, self.catalogue, self.dead_letters)
         self._write()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
+
+    def _refresh_groups(self) -> None:
+        """Have the groups that this turn changed be where they belong, and known to who waits."""
+        context = self.context
+        for queue in {**context.dirty_queues, **context.awake_queues}.values():
+            if queue.groups.is_fresh:
+                continue
+            if queue.refresh_groups(context.tx, context.now):
+                context.awake(queue)
+            for group_id in list(queue.groups.ripe):
+                self.jobs.end_group(queue, group_id)
+            queue.groups.ripe.clear()
+            if queue.groups.wrote:
+                queue.groups.wrote = False
+                context.dirty_queues[queue.id] = queue
 
     def _answer_all(self) -> None:
         answering = self.context.answering

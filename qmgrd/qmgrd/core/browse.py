@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import index, keys, order
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.selection import is_selected, weight
 from qmgrd.core.selector import Selector
@@ -83,9 +83,15 @@ def _item(
 def behind(
     queue: "Queue", tx: Transaction, lane: int, after: Place | None
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield keys and entries of a lane behind a place, in the order of delivery."""
+    """Yield keys and entries of a lane behind a place, in the order of delivery.
+
+    What is in groups can be got, too, as if it lay in the ready lane.
+    """
     priority, arrival = (keys.PRIORITY_TOP, -1) if after is None else after
-    start = keys.message(queue.id, lane, min(priority, keys.PRIORITY_TOP), arrival + 1)
+    priority = min(priority, keys.PRIORITY_TOP)
+    if lane == keys.LANE_READY and not queue.is_transmission:
+        return order.behind(queue, tx, priority, arrival + 1)
+    start = keys.message(queue.id, lane, priority, arrival + 1)
     return tx.scan(start, keys.after(keys.lane(queue.id, lane)))
 
 
@@ -99,33 +105,35 @@ def indexed(
     """
     for place in places(tx, prefix, after, number):
         rank, arrival = keys.PLACE.unpack(place)
-        entry_key = queue.key(keys.PRIORITY_TOP - rank, arrival)
-        value = tx.get(entry_key)
-        if value is not None:
-            yield entry_key, value
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
+        if row is not None:
+            yield row
 
 
 def places(
     tx: Transaction, prefix: bytes, after: Place | None = None, number: int = 0
 ) -> Iterator[bytes]:
     """Yield 9 - priority and arrival of what can be got, as an index has them under *prefix*."""
-    start, tail = prefix, b""
+    tail = b""
     if after is not None:
         tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
-        in_group = number.to_bytes(4, "big") if prefix.startswith(keys.SPACE_GROUP) else b""
-        start = prefix + in_group + tail + b"\0"
-    if not prefix.startswith(keys.SPACE_UID):
-        for key, _ in tx.scan(start, keys.after(prefix)):
+    if prefix.startswith(keys.SPACE_GROUP):
+        start = prefix + (number + 1).to_bytes(4, "big") if after is not None else prefix
+        for _, position in tx.scan(start, keys.after(prefix)):
+            if position[0] == keys.LANE_GROUPED:
+                yield position[1:]
+    elif prefix.startswith(keys.SPACE_UID):
+        position = tx.get(prefix) or b""
+        if position and position[0] in keys.LANES_READY and position[1:] > tail:
+            yield position[1:]
+    else:
+        for key, _ in tx.scan(prefix + tail + b"\0" if tail else prefix, keys.after(prefix)):
             yield key[-keys.PLACE.size :]
-        return
-    position = tx.get(prefix)
-    if position is not None and position[0] == keys.LANE_READY and position[1:] > tail:
-        yield position[1:]
 
 
 def number_at(queue: "Queue", tx: Transaction, place: Place) -> int:
     """Return the number in its group of the message that is there at *place*."""
-    value = tx.get(queue.key(*place))
-    front = b"" if value is None else entries.front(tx, entries.decode(value))
+    row = queue.find(tx, *place)
+    front = b"" if row is None else entries.front(tx, entries.decode(row[1]))
     group = index.selected_by(front)[1]
     return 0 if group is None else group[1]

@@ -1,8 +1,8 @@
 """What a queue counts: one stored row, written once in each turn that touched the queue.
 
-23 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+24 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
           delivered returned refused maybe_before delayed expired dead moved lost
-          volatile volatile_delayed volatile_bytes volatile_from
+          volatile volatile_delayed volatile_bytes volatile_from grouped
 """
 
 import builtins
@@ -14,7 +14,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
-_ROW = struct.Struct(">23Q")
+_ROW = struct.Struct(">24Q")
 
 
 @dataclass(slots=True)
@@ -48,6 +48,7 @@ class Counters:
     volatile_delayed: int = 0  # the same of those delayed
     volatile_bytes: int = 0
     volatile_from: int = 0  # no arrival of one is lower
+    grouped: int = 0  # of depth: in groups
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

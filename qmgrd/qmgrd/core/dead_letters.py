@@ -28,7 +28,7 @@ from qmgrd.core.transfer import Place, transfer
 
 _FAILURES = frozenset({
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED,
+    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
 })  # fmt: skip
 
 
@@ -50,7 +50,8 @@ class DeadLetters:
             lane.set_aside(queue, self._context.tx, key, value)
             return True
         if queue.is_lost(entry, arrival):
-            lane.remove(queue, self._context.tx, key, value)  # Gone with a restart: no dead letter.
+            # Gone with a restart: no dead letter.
+            lane.remove(queue, self._context.tx, key, value, for_good=False)
             return True
         note = self._note(queue, entry, arrival, cause)
         for name in self._ways(queue, cause.code):
@@ -59,8 +60,9 @@ class DeadLetters:
                 continue
             overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
             if transfer(
-                self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note)
-            ):
+                self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note),
+                for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
+            ):  # fmt: skip
                 queue.counters.dead += 1
                 why = name_of(cause.code)
                 self._context.event("message dead-lettered", queue=queue.name, to=name, why=why)

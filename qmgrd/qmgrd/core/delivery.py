@@ -13,8 +13,11 @@ from qmgrd.core.amount import amount
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
+from qmgrd.core.group_take import MatchInconsistent, take_in_order
+from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
+from qmgrd.core.readers import Readers, enter_group, leave_group
 from qmgrd.core.seek import seek
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
@@ -39,6 +42,7 @@ class Delivery:
         self._catalogue = catalogue
         self._sessions = sessions
         self._settlements = settlements
+        self._readers = Readers(context)
         self._rows_max = context.turn_rows  # beyond it nothing is handed out
 
     def consume(self, session: Session, message: m.Consume) -> None:
@@ -55,6 +59,9 @@ class Delivery:
         wanted = selection(queue, message.where, message.correlation_id, message.group_id)
         consumer = _consumer(session, message.request_id, queue, message.messages,
                              min(message.bytes, CREDIT_MAX_BYTES), lease_ms, wanted)  # fmt: skip
+        consumer.order, consumer.all_available = message.order, message.all_available
+        consumer.reader = self._readers.of_consumer(session, queue, message.order)
+        consumer.owns_reader = True
         self._context.send(session.connection, m.Ok(message.request_id, [queue.id, lease_ms]))
         self._join(session, consumer)
 
@@ -74,16 +81,33 @@ class Delivery:
             raise get_inhibited(queue.name)
         deadline_ms = self._context.now.ms + message.wait_ms
         wanted = selection(
-            queue, message.where, message.correlation_id, message.group_id, message.uid
-        )
+            queue, message.where, message.correlation_id, message.group_id, message.uid,
+            message.number,
+        )  # fmt: skip
+        reader = self._reader_of(session, queue, message)
         consumer = _consumer(session, message.request_id, queue, message.messages_max,
                              message.bytes_max, message.lease_ms or queue.bounds.lease_ms, wanted,
                              is_get=True)  # fmt: skip
+        consumer.order, consumer.all_available = message.order, message.all_available
+        consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
         # Set even for a wait of nothing: what this turn puts there is in time.
         consumer.timer = self._context.timers.at(
             deadline_ms, lambda: self._wait_is_over(session, consumer)
         )
+
+    def _reader_of(self, session: Session, queue: Queue, message: m.Get) -> Reader | None:
+        if message.reader:
+            return self._readers.find(session, queue, message.reader)
+        return self._readers.of_consumer(session, queue, message.order)
+
+    def reader_close(self, session: Session, message: m.ReaderClose) -> None:
+        """End a reader."""
+        reader = session.readers.pop(message.reader, None)
+        queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
+        if reader is not None and queue is not None:
+            self._readers.close(queue, reader)
+        self._context.send(session.connection, m.Ok(message.request_id))
 
     def _check_free(self, session: Session, request_id: int) -> None:
         if request_id in session.consumers:
@@ -111,7 +135,7 @@ class Delivery:
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
         queue = consumer.queue
-        if consumer.prefix:
+        if consumer.prefix and not consumer.is_ordered:
             queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
             queue.sought[consumer.prefix] = None
         else:
@@ -128,13 +152,15 @@ class Delivery:
         queue.selecting.pop(consumer, None)
         queue.ending.pop(consumer, None)
         seeking = queue.seeking.get(consumer.prefix)
-        if seeking is not None:
+        if seeking is not None and not consumer.is_ordered:
             seeking.pop(consumer, None)
             if not seeking:
                 del queue.seeking[consumer.prefix]
                 queue.reached.pop(consumer.prefix, None)
         if consumer.timer is not None:
             self._context.timers.cancel(consumer.timer)
+        if consumer.reader is not None and consumer.owns_reader and not queue.deleted:
+            self._readers.close(queue, consumer.reader)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
@@ -151,7 +177,7 @@ class Delivery:
         queue = consumer.queue
         if not _can_hand(queue):
             return False
-        if consumer.prefix:
+        if consumer.prefix and not consumer.is_ordered:
             return consumer.prefix in queue.sought
         return queue.id in self._context.awake_queues
 
@@ -167,7 +193,7 @@ class Delivery:
         messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
         consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
-        if consumer.prefix:
+        if consumer.prefix and not consumer.is_ordered:
             consumer.queue.sought[consumer.prefix] = None
         self._context.awake(consumer.queue)
 
@@ -263,17 +289,17 @@ class Delivery:
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Lease a share to *consumer*; return whether that changed anything."""
         context = self._context
-        damaged_before, at_end = queue.counters.damaged, True
-        if consumer.selector is None and not consumer.prefix:
-            items = queue.take(context.tx, context.now, consumer, share)
-        else:
-            items, looked_at, at_end = seek(queue, context.tx, context.now, consumer, share)
-            context.count_read(looked_at + 1, 0)
+        damaged_before = queue.counters.damaged
+        try:
+            items, at_end = self._take(queue, consumer, share)
+        except MatchInconsistent as error:
+            self._refuse(consumer, error)
+            return True
         damaged = queue.counters.damaged - damaged_before
         if damaged:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
-        if consumer.prefix and not at_end:
+        if consumer.prefix and not at_end and not consumer.is_ordered:
             queue.sought[consumer.prefix] = None
         if not items:
             if at_end and consumer.wait_over:
@@ -288,17 +314,43 @@ class Delivery:
             self._leave(self._sessions[consumer.connection], consumer)
         return True
 
+    def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
+        """Return delivery items for *consumer*, and whether there is nothing more for it now.
+
+        Raises:
+            MatchInconsistent: nothing is leased.
+        """
+        context, reader = self._context, consumer.reader
+        is_any = consumer.selector is None and not consumer.prefix
+        if consumer.is_ordered:
+            found = take_in_order(queue, context.tx, context.now, consumer, share)
+        elif is_any and not queue.counters.grouped:
+            items = queue.take(context.tx, context.now, consumer, share)
+            if items and reader is not None:
+                leave_group(queue, reader)
+            return items, True
+        else:
+            found = seek(queue, context.tx, context.now, consumer, share)
+            if found.items and reader is not None:
+                leave_group(queue, reader)
+                enter_group(queue, context.tx, consumer, found.items[-1])
+        context.count_read(found.looked_at + 1, 0)
+        return found.items, found.at_end
+
+    def _refuse(self, consumer: Consumer, error: RequestError) -> None:
+        """End a get with *error*."""
+        self._leave(self._sessions[consumer.connection], consumer)
+        answer = m.Error(
+            consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
+        )
+        self._context.send(consumer.connection, answer)
+
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
-                self._leave(self._sessions[consumer.connection], consumer)
-                answer = m.Error(
-                    consumer.request_id, error.code, error.error_class, error.retry_after_ms,
-                    error.text,
-                )  # fmt: skip
-                self._context.send(consumer.connection, answer)
+                self._refuse(consumer, error)
         queue.sought |= dict.fromkeys(queue.seeking)
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
@@ -319,6 +371,10 @@ class Delivery:
         """Forget the consumers of a connection that is gone, and have what it held come back."""
         for consumer in list(session.consumers.values()):
             self._leave(session, consumer)
+        for reader in session.readers.values():
+            queue = self._catalogue.by_id.get(reader.queue_id)
+            if queue is not None:
+                self._readers.close(queue, reader)
         self._settlements.close(session)
 
 

@@ -10,7 +10,8 @@ from qmgrd.core.job_slice import next_rows
 # All that a queue has, but for its rows in the schedule, which find nothing when they are due.
 _OF_A_QUEUE = (
     keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
-    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE,
+    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
+    keys.SPACE_CHAIN,
 )  # fmt: skip
 
 

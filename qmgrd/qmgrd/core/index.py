@@ -1,8 +1,8 @@
 """The rows that lead to a message, beside its UID: by correlation id, by group, by time.
 
-    correlation id ─┐
-    group, number  ─┼──▶ place: 9 - priority, arrival     only of what can be got
-    due ────────────┘    lane and place                   of what has a time
+    correlation id ────▶ place: 9 - priority, arrival     only of what can be got
+    group, number  ─┬──▶ lane and place                   of members (groups.py)
+    due ────────────┘                                     of what has a time
     arrival ────────▶    its note                         of what failed, or is a dead letter
 
 They are made from what the message holds, so whoever removes it makes them once more.
@@ -26,16 +26,18 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
     return correlation_id, (group_id, number)
 
 
-def selection_keys(queue_id: int, front: bytes, priority: int, arrival: int) -> list[bytes]:
-    """Return the keys by which a message that can be got is found, its UID apart."""
-    correlation_id, group = selected_by(front)
+def is_last(front: bytes) -> bool:
+    """Return whether a record that begins with *front* is the last of its group."""
+    return bool(front[17] & records.LAST_IN_GROUP)
+
+
+def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) -> bytes:
+    """Return the key by which a message that can be got is found by correlation id, or nothing."""
+    correlation_id = selected_by(front)[0]
+    if not correlation_id:
+        return b""
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
-    found = []
-    if correlation_id:
-        found.append(keys.correlation(queue_id, correlation_id) + place)
-    if group is not None:
-        found.append(keys.group(queue_id, *group) + place)
-    return found
+    return keys.correlation(queue_id, correlation_id) + place
 
 
 def timed_keys(queue_id: int, entry: Entry, lane: int, priority: int, arrival: int) -> list[bytes]:

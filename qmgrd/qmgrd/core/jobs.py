@@ -11,11 +11,12 @@ from typing import Any
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import Error, Ok
-from qmgrd.core import drop, keys, lost, move, origin_eviction, purge, retention
+from qmgrd.core import drop, group_end, keys, lost, move, origin_eviction, purge, retention
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import CANCELLABLE, MOVES, Job, Step, new_row
+from qmgrd.core.queue import Queue
 
 RUNNING_MAX = 1_000
 SLICE_COST_ROWS = 10  # what a slice takes of a turn, whatever it finds
@@ -24,7 +25,7 @@ ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
 _WORK: dict[str, _Work] = {
     "purge": purge.step, "drop": drop.step, "sweep": lost.step,
-    "origins": origin_eviction.step, **dict.fromkeys(MOVES, move.step),
+    "origins": origin_eviction.step, "group": group_end.step, **dict.fromkeys(MOVES, move.step),
 }  # fmt: skip
 
 
@@ -80,6 +81,13 @@ class Jobs:
         self._store(job)
         self.running[job.id] = self._ready[job.id] = job
         return job
+
+    def end_group(self, queue: Queue, group_id: bytes) -> None:
+        """Have a group leave *queue*, unless it is under way."""
+        for job in self.running.values():
+            if (job.row["queue_id"], job.row["group"]) == (queue.id, group_id):
+                return
+        self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
 
     def find(self, job_id: int) -> Job:
         """Return the job of that number.

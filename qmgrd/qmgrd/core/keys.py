@@ -16,16 +16,18 @@
            arrival                                        its lane: origin, timestamp (schedule.py)
     14     queue id, correlation id with its length (u8)  nothing: what can be got
            before it, 9 - priority, arrival
-    15     queue id, group id (24), number (u32),         nothing: what can be got
-           9 - priority, arrival
+    15     queue id, group id (24), number (u32)          lane, 9 - priority, arrival: of members that
+                                                          can be got, or wait for their time
     16     queue id, arrival                              note (msgpack map)
+    17     queue id, group id                             group row (msgpack)
+    18     queue id, 9 - priority, arrival                group id: its due member can be got
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
 
-Behind each value but those of 10, 11, 13 to 15 and 30 stands a CRC-32 of key and value: see row.py.
+Behind each value but those of 10, 11, 13 to 15, 18 and 30 stands a CRC-32 of key and value: see row.py.
 
 To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
 begins with store id and format in every format: they are read before the seal is looked at.
@@ -33,18 +35,22 @@ begins with store id and format in every format: they are read before the seal i
 
 import struct
 
-FORMAT = 3
+FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE = b"\x05"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
 SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
+SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 
 LANE_READY = 0
 LANE_DELAYED = 1  # What waits for its time.
+LANE_GROUPED = 2  # What can be got and is in a group.
+LANES_READY = (LANE_READY, LANE_GROUPED)  # of all that can be got
+LANE_GROUP = 13  # No message: a group that is looked at in time.
 LANE_REMEMBERED = 14  # No message: the UID of one that was consumed, while it is remembered.
 LANE_DAMAGED = 15  # What failed its checksum: kept for forensics, never delivered.
 
@@ -59,7 +65,8 @@ unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - prio
 DUE = struct.Struct(">cQIBBQ")
 _NOTE = struct.Struct(">cIQ")
 _GROUP = struct.Struct(">cI24sI")
-PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14 and 15
+PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14 and 18
+GROUP_ID_AT = 5  # in a key of 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
@@ -72,9 +79,9 @@ def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
     return _MESSAGE.pack(SPACE_MESSAGE, queue_id, lane, PRIORITY_TOP - priority, arrival)
 
 
-def entry_prefix(queue_id: int, priority: int) -> bytes:
-    """Return what stands before the arrival in the key of an entry of the ready lane."""
-    return message(queue_id, LANE_READY, priority, 0)[:-8]
+def entry_prefix(queue_id: int, priority: int, lane_: int = LANE_READY) -> bytes:
+    """Return what stands before the arrival in the key of an entry of that lane."""
+    return message(queue_id, lane_, priority, 0)[:-8]
 
 
 def lane(queue_id: int, lane_: int) -> bytes:
@@ -104,8 +111,18 @@ def correlation(queue_id: int, correlation_id: bytes) -> bytes:
 
 
 def group(queue_id: int, group_id: bytes, number: int) -> bytes:
-    """Return what the keys of the messages of that number in a group start with."""
+    """Return the key of the member of that number in a group."""
     return _GROUP.pack(SPACE_GROUP, queue_id, group_id, number)
+
+
+def group_row(queue_id: int, group_id: bytes) -> bytes:
+    """Return the key of what is known of a group."""
+    return of_queue(SPACE_GROUP_ROW, queue_id) + group_id
+
+
+def chain(queue_id: int, place: bytes) -> bytes:
+    """Return the key of a group that has its turn at that :data:`PLACE`."""
+    return of_queue(SPACE_CHAIN, queue_id) + place
 
 
 def note(queue_id: int, arrival: int) -> bytes:

@@ -1,6 +1,7 @@
 """Where a message lies on its queue, and all the rows that lead to it: made here, removed here.
 
     lane ready       what can be got, and what is leased
+    lane grouped     the same of members of groups
     lane delayed     what waits for its time
     lane damaged     what failed its checksum: kept for forensics
 
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
+from qmgrd.core.groups import ROWS_OF_A_MEMBER
+from qmgrd.core.hold import Member
 from qmgrd.core.kv import Transaction
 
 if TYPE_CHECKING:
@@ -38,12 +41,15 @@ def add(
     if ready_ms:
         due_ms = min(ready_ms, expires_ms or ready_ms)
         entry = entry._replace(flags=entry.flags | (entries.DELAYED if is_sent else 0))
+    member = None if is_sent else _member(queue, tx, front)
     if ready_ms and not is_sent:
         lane = keys.LANE_DELAYED
         counters.delayed += 1
     else:
+        lane = keys.LANE_READY if member is None else keys.LANE_GROUPED
         counters.depth += 1
-        queue.lower(priority, arrival)
+        counters.grouped += member is not None
+        queue.lower(priority, arrival, lane)
     counters.bytes += size
     if entry.volatile:
         _count_volatile(queue, lane, size, arrival)
@@ -55,19 +61,33 @@ def add(
     if due_ms:
         queue.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
         rows += 1
-    if lane == keys.LANE_READY and not queue.is_transmission:
+    if member is not None:
+        queue.groups.enter(
+            tx, member, key[keys.POSITION_AT :], is_last=index.is_last(front), put_us=entry.put_us
+        )
+        rows += ROWS_OF_A_MEMBER
+    if lane != keys.LANE_DELAYED and not is_sent:
         rows += _index(queue, tx, front, rank, arrival)
-        queue.tell_uid(trailer)
+        queue.tell_all(front, trailer, rank, arrival)
     return rows
 
 
+def _member(queue: "Queue", tx: Transaction, front: bytes) -> Member | None:
+    """Return which member of a group a message is that comes to *queue*; None if of none there."""
+    group = index.selected_by(front)[1]
+    if group is None:
+        return None
+    member = Member(*group)
+    return member if queue.groups.admits(tx, member) else None
+
+
 def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival: int) -> int:
-    """Have a message that can be got found by what its record says; return how many rows."""
-    found = index.selection_keys(queue.id, front, priority, arrival)
-    for key in found:
-        tx.put(key, b"")
-        queue.tell(key)
-    return len(found)
+    """Have a message that can be got found by its correlation id; return how many rows."""
+    key = index.correlation_key(queue.id, front, priority, arrival)
+    if not key:
+        return 0
+    tx.put(key, b"")
+    return 1
 
 
 def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
@@ -77,23 +97,32 @@ def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> N
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entry, arrival):
-        remove(queue, tx, key, entries.encode(entry))
+        remove(queue, tx, key, entries.encode(entry), for_good=False)
         return
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     tx.delete(key)
+    _leave_group(queue, tx, key, front, for_good=False)
     _uncount(queue, entry, keys.LANE_DELAYED, arrival)
     add(queue, tx, entry._replace(due_ms=0), front, trailer, priority, arrival)
 
 
-def remove(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
+def remove(
+    queue: "Queue", tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
+) -> entries.Entry:
     """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
-    entry = unlink(queue, tx, key, value)
+    entry = unlink(queue, tx, key, value, for_good=for_good)
     entries.delete_rows(tx, entry)
     return entry
 
 
-def unlink(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
-    """As :func:`remove`, but for the body rows, which go elsewhere."""
+def unlink(
+    queue: "Queue", tx: Transaction, key: bytes, value: bytes, *, for_good: bool = True
+) -> entries.Entry:
+    """As :func:`remove`, but for the body rows, which go elsewhere.
+
+    Args:
+        for_good: whether its group goes on behind it; else it leaves a gap there.
+    """
     entry = entries.decode(value)
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
     tx.delete(key)
@@ -103,18 +132,29 @@ def unlink(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries
         tx.delete(index_key)
     for timed in index.timed_keys(queue.id, entry, lane, priority, arrival):
         tx.delete(timed)
-    if lane == keys.LANE_READY and not queue.is_transmission:
+    if not queue.is_transmission:
         front = entries.front(tx, entry)
-        for selecting in index.selection_keys(queue.id, front, priority, arrival):
+        if lane != keys.LANE_DELAYED and (
+            selecting := index.correlation_key(queue.id, front, priority, arrival)
+        ):
             tx.delete(selecting)
+        _leave_group(queue, tx, key, front, for_good=for_good)
     _uncount(queue, entry, lane, arrival)
     return entry
+
+
+def _leave_group(
+    queue: "Queue", tx: Transaction, key: bytes, front: bytes, *, for_good: bool
+) -> None:
+    group = index.selected_by(front)[1]
+    if group is not None:
+        queue.groups.leave(tx, Member(*group), key[keys.POSITION_AT :], for_good=for_good)
 
 
 def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None:
     """Move an entry that failed its checksum where nobody gets it, and count it."""
     priority, arrival = keys.place(key)
-    unlink(queue, tx, key, value)
+    unlink(queue, tx, key, value, for_good=False)
     tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
     queue.counters.damaged += 1
 
@@ -140,7 +180,7 @@ def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
     if not counters.volatile and not counters.volatile_delayed:
         counters.volatile_from = arrival
     counters.volatile_from = min(counters.volatile_from, arrival)
-    counters.volatile += lane == keys.LANE_READY
+    counters.volatile += lane != keys.LANE_DELAYED
     counters.volatile_delayed += lane == keys.LANE_DELAYED
     counters.volatile_bytes += size
 
@@ -150,9 +190,10 @@ def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> N
     if entry.volatile:
         if queue.is_lost(entry, arrival):
             return  # Gone with a restart, and not counted since.
-        counters.volatile -= lane == keys.LANE_READY
+        counters.volatile -= lane != keys.LANE_DELAYED
         counters.volatile_delayed -= lane == keys.LANE_DELAYED
         counters.volatile_bytes -= min(counters.volatile_bytes, size)
-    counters.depth -= lane == keys.LANE_READY
+    counters.depth -= lane != keys.LANE_DELAYED
+    counters.grouped -= lane == keys.LANE_GROUPED
     counters.delayed -= lane == keys.LANE_DELAYED
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmgr_protocol.messages import PHYSICAL
+
 if TYPE_CHECKING:
     from qmgrd.core.context import Timer
+    from qmgrd.core.hold import Reader
     from qmgrd.core.queue import Queue
     from qmgrd.core.selector import Selector
 
@@ -48,9 +51,9 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("again", "connection", "credit_bytes", "credit_messages", "heads",
-                 "is_get", "lease_ms", "lessee", "open", "prefix", "queue", "request_id",
-                 "selector", "timer", "wait_over")  # fmt: skip
+    __slots__ = ("again", "all_available", "connection", "credit_bytes", "credit_messages", "heads",
+                 "is_get", "lease_ms", "lessee", "open", "order", "owns_reader", "prefix", "queue",
+                 "reader", "request_id", "selector", "timer", "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
@@ -72,6 +75,10 @@ class Consumer:
         self.wait_over = False  # It goes once it has looked at all there is.
         self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
+        self.order = PHYSICAL
+        self.all_available = False  # No group is begun before all of it can be had.
+        self.reader: Reader | None = None
+        self.owns_reader = False  # which ends with it
         self.open = True
 
     def look_again(self, priority: int, arrival: int) -> None:
@@ -82,6 +89,11 @@ class Consumer:
             self.again[9 - priority, arrival] = None
         else:
             self.heads[priority] = arrival
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has groups one member after the other."""
+        return self.order != PHYSICAL
 
     @property
     def wants(self) -> bool:

@@ -9,6 +9,9 @@ from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 
 
+LANES = 3  # ready, delayed, grouped
+
+
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     """Remove a slice. The cursor has a byte for each lane and priority that is done."""
     queue = catalogue.by_id.get(job.row["queue_id"])
@@ -17,14 +20,15 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     left = min(SLICE_ROWS, context.turn_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
-    for number in range(len(job.row["cursor"]), 2 * (keys.PRIORITY_TOP + 1)):
+    for number in range(len(job.row["cursor"]), LANES * (keys.PRIORITY_TOP + 1)):
         lane_, priority = divmod(number, keys.PRIORITY_TOP + 1)
         start = keys.message(queue.id, lane_, priority, max(first, job.row.get("at", 0)))
         found = list(islice(tx.scan(start, keys.message(queue.id, lane_, priority, before)), left))
         for key, value in found:
             job.count("examined")
             if entries.decode(value).volatile:
-                context.rows += entries.body_rows(lane.remove(queue, tx, key, value))
+                entry = lane.remove(queue, tx, key, value, for_good=False)
+                context.rows += entries.body_rows(entry)
                 job.count("done")
             context.rows += 2
             job.row["at"] = keys.place(key)[1] + 1

@@ -86,8 +86,9 @@ class _Move:
         row, place = self._job.row, self._target()
         left = self._quota()
         found, last = next_rows(
-            self._context, self._job, keys.lane(self._source.id, keys.LANE_READY), self._selector
-        )
+            self._context, self._job, keys.lane(self._source.id, row.get("lane", keys.LANE_READY)),
+            self._selector,
+        )  # fmt: skip
         end = row["cursor"]
         for key, value in found:
             if not left:
@@ -98,6 +99,9 @@ class _Move:
             if row["done"] and row["done"] == row["messages_max"]:
                 return self._done()
         row["cursor"] = end
+        if last and "lane" not in row and self._source.counters.grouped:
+            row["lane"] = keys.LANE_GROUPED
+            return MORE
         return self._done() if last else MORE
 
     def _done(self) -> Step:

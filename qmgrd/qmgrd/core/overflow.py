@@ -10,7 +10,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import TIMESTAMP
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane
+from qmgrd.core import keys, lane, order
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 from qmgrd.core.notes import Cause
@@ -138,9 +138,10 @@ def _oldest(
     excess = queue.messages + messages - queue.bounds.depth_max
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
     count = 0
-    for prefix, head in zip(queue.prefixes, queue.heads, strict=True):  # The lowest first.
+    for priority, head in enumerate(queue.heads):  # The lowest first.
         # What lies before the position is leased.
-        for key, value in tx.scan(prefix + head.to_bytes(8, "big"), keys.after(prefix)):
+        grouped_head = queue.grouped_heads[priority]
+        for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
                 return
             arrival, entry = keys.place(key)[1], entries.decode(value)

@@ -35,10 +35,22 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             job.count("done")
             if row["done"] == row["messages_max"]:
                 return DONE
-    if last and lane_ == keys.LANE_READY and queue.counters.delayed:
-        row["lane"] = keys.LANE_DELAYED  # What waits for its time is on the queue, too.
+    if not last:
         return MORE
-    return DONE if last else MORE
+    for other, count in _others(queue):
+        if other > lane_ and count:
+            row["lane"] = other
+            return MORE
+    return DONE
+
+
+def _others(queue: Queue) -> tuple[tuple[int, int], ...]:
+    """Return the further lanes, in the order of the cursor, and how much lies there.
+
+    What waits for its time is on the queue, too.
+    """
+    counters = queue.counters
+    return (keys.LANE_DELAYED, counters.delayed), (keys.LANE_GROUPED, counters.grouped)
 
 
 def _matches(

@@ -19,6 +19,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
 from qmgrd.core.amount import amount
 from qmgrd.core.dedup import Verdict
+from qmgrd.core.hold import Member
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.stamp import Stamper
 
@@ -60,6 +61,7 @@ class Prepared(NamedTuple):
     target: bytes
     note: bytes = b""
     head: bytes = b""  # of the entry of a plain one
+    member: Member | None = None  # which member of its group it is
 
 
 def put(
@@ -222,6 +224,9 @@ def prepare(
         raise _full(queue)
     if not has_room(1, len(record)):
         raise _bytes_full(queue, len(record))
+    member = None
+    if found.group_flags and not queue.is_transmission:
+        member = _member(queue, tx, record, found)
     is_new = not found.origin_length
     delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
@@ -231,8 +236,20 @@ def prepare(
         _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
         bool(found.flags & records.FLAG_NOT_PERSISTENT), bound_for,
-        notes.checked(extra.get(EXTRA_NOTE, b"")),
+        notes.checked(extra.get(EXTRA_NOTE, b"")), member=member,
     )  # fmt: skip
+
+
+def _member(queue: "Queue", tx: Transaction, record: bytes, head: records.Head) -> Member:
+    """Return which member of its group *record* becomes on *queue*.
+
+    Raises:
+        RequestError: as :meth:`Groups.check`.
+    """
+    at = records.HEAD_BYTES + head.correlation_length
+    member = Member(*records.GROUP.unpack_from(record, at))
+    queue.groups.check(tx, member, is_last=bool(head.group_flags & records.LAST_IN_GROUP))
+    return member
 
 
 def _told_ms(extra: Mapping[str, Any], key: str, otherwise: int) -> int:

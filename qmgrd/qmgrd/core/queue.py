@@ -8,7 +8,9 @@ Everything in memory is a cache of the store, but for the leases, the positions 
 work hold, which die with a restart. A delivery writes nothing.
 
 Lanes. What an ordinary get must not meet, as its time has not come, lies in a lane of its own and
-comes back to the ready one under its old arrival.
+comes back to the ready one under its old arrival. Members of groups have a lane of their own, too:
+who takes one group after the other meets the other messages alone, and finds the groups through
+groups.py; who takes all as it came goes through both lanes at once.
 
 Positions. For each priority, every message before ``heads[priority]`` is leased or gone. Taking
 moves a position forward, what comes back lowers it, and a scan steps over what is leased. So the
@@ -26,6 +28,7 @@ from qmgrd.core.breaker import Breaker
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable, Verdict
 from qmgrd.core.entry import Entry
+from qmgrd.core.groups import Groups
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -78,6 +81,11 @@ class Queue:
             for priority in _PRIORITIES
         ]
         self.heads = [0] * len(_PRIORITIES)
+        self.grouped_prefixes = [
+            keys.entry_prefix(queue_id, priority, keys.LANE_GROUPED) for priority in _PRIORITIES
+        ]
+        self.grouped_heads = [0] * len(_PRIORITIES)  # of those in physical order
+        self.groups = Groups(queue_id, name, schedule)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
         self.lane_end = keys.after(self._lane)
         self._correlation_prefix = keys.of_queue(keys.SPACE_CORRELATION, queue_id)
@@ -146,6 +154,14 @@ class Queue:
         """Return the key of an entry of the ready lane."""
         return keys.message(self.id, keys.LANE_READY, priority, arrival)
 
+    def find(self, tx: Transaction, priority: int, arrival: int) -> tuple[bytes, bytes] | None:
+        """Return key and entry of a message that can be got, or None."""
+        for lane in keys.LANES_READY:
+            key = keys.message(self.id, lane, priority, arrival)
+            if (value := tx.get(key)) is not None:
+                return key, value
+        return None
+
     def next_arrival(self) -> int:
         """Return an arrival that nothing else gets."""
         arrival = self.counters.next_arrival
@@ -163,26 +179,37 @@ class Queue:
         """Lease up to *count* of the next messages to *consumer*; return them as delivery items."""
         return take(self, tx, now, consumer, count)
 
-    def lower(self, priority: int, arrival: int) -> None:
+    def refresh_groups(self, tx: Transaction, now: Now) -> bool:
+        """Bring the chain of groups to where they are; return whether there may be more of one."""
+        turns = self.groups.refresh(tx, now, self._bounds)
+        for place in turns if self.selecting else ():
+            if place:
+                rank, arrival = keys.PLACE.unpack(place)
+                for consumer in self.selecting:
+                    consumer.look_again(keys.PRIORITY_TOP - rank, arrival)
+        return bool(turns)
+
+    def look_anew(self) -> None:
+        """Have everybody look at all that can be got once more."""
+        self.grouped_heads = [0] * len(_PRIORITIES)
+        for consumer in self.selecting:
+            consumer.heads = [0] * len(_PRIORITIES)
+        self.reached.clear()
+        self.sought |= dict.fromkeys(self.seeking)
+
+    def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
         """Have a message found that can be got, though it may lie before where others look."""
         if self.is_transmission:
             return
-        if arrival < self.heads[priority]:
-            self.heads[priority] = arrival
+        heads = self.heads if lane == keys.LANE_READY else self.grouped_heads
+        if arrival < heads[priority]:
+            heads[priority] = arrival
         for consumer in self.selecting:
             consumer.look_again(priority, arrival)
 
     def all_consumers(self) -> list[Consumer]:
         """Return the consumers and waiting gets, however they are looked after."""
         return [*self.consumers, *(one for found in self.seeking.values() for one in found)]
-
-    def tell(self, key: bytes) -> None:
-        """Have those looked after who seek what an index has under *key*."""
-        if not self.seeking:
-            return
-        for prefix in (key[: -keys.PLACE.size], key[: -keys.PLACE.size - 4]):
-            if prefix in self.seeking:  # By correlation id; by group, whatever the number.
-                self._look_from(prefix, key)
 
     def _look_from(self, prefix: bytes, key: bytes) -> None:
         """Have what an index has under *key* found, though it may lie before where they look."""
@@ -196,11 +223,19 @@ class Queue:
             self.sought[key] = None
 
     def tell_all(self, front: bytes, trailer: bytes, priority: int, arrival: int) -> None:
-        """Have those looked after who seek a message that can be got again."""
-        if self.seeking:
-            for key in index.selection_keys(self.id, front, priority, arrival):
-                self.tell(key)
-            self.tell_uid(trailer)
+        """Have those looked after who seek a message that can be got now."""
+        if not self.seeking:
+            return
+        self.tell_uid(trailer)
+        key = index.correlation_key(self.id, front, priority, arrival)
+        if (prefix := key[: -keys.PLACE.size]) in self.seeking:
+            self._look_from(prefix, key)
+        group = index.selected_by(front)[1]
+        if group is not None:
+            key = keys.group(self.id, *group)
+            for prefix in (key, key[:-4]):  # The one member, or whatever the number.
+                if prefix in self.seeking:
+                    self._look_from(prefix, key)
 
     def index_correlation(self, tx: Transaction, correlation_id: bytes, key: bytes) -> int:
         """Have what a put appended under *key* found by it; return how many rows that took."""
@@ -253,6 +288,10 @@ class Queue:
         """Forget a lease, whatever becomes of its message."""
         del self.leases[lease.arrival]
         lease.lessee.leases.pop(lease.arrival, None)
+        if self.groups.holds.leased:
+            group_id = self.groups.holds.settled(lease.arrival)
+            if group_id is not None:
+                self.groups.touch(group_id)
 
     def value_of(self, tx: Transaction, lease: Lease) -> bytes:
         """Return the entry that is leased."""
@@ -262,6 +301,7 @@ class Queue:
 
     def flush(self, tx: Transaction) -> None:
         """Write what this turn changed beside the messages."""
+        assert self.groups.is_fresh, f"{self.name}: groups are not refreshed"
         self.origins.flush(tx)
         self.counters.write(tx, self.id)
 

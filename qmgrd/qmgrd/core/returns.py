@@ -17,11 +17,12 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import DELAY_OF_QUEUE
 from qmgrd.core import entry as entries
-from qmgrd.core import notes, settle
+from qmgrd.core import index, keys, notes, settle
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import State
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.groups import shown
 from qmgrd.core.lease import Lease
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
@@ -46,7 +47,7 @@ class How(NamedTuple):
 RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
 LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
 BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
-CONNECTION_LOST = How()
+CONNECTION_LOST = TAKEN_BACK = How()
 
 
 class Returns:
@@ -101,6 +102,8 @@ class Returns:
         is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
         code = 0 if is_over else self._end_of(queue.bounds, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
+        if code and self._park(queue, lease, entry, code):
+            delay_ms = code = 0
         if code:
             cause = Cause(
                 code, how.reason, how.text, lease.lessee.client, how.delivered, how.failed, how.code
@@ -109,11 +112,28 @@ class Returns:
                 queue.end(lease)
                 return
             delay_ms = max(delay_ms, STUCK_MS)
-        settle.come_back(
+        behind = settle.come_back(
             queue, context.tx, lease, delivered=how.delivered, failed=how.failed,
             ready_ms=context.now.ms + delay_ms if delay_ms else 0,
             note=self._note(queue, entry, lease, how),
         )  # fmt: skip
+        self.later((one for one in behind if not one.lessee.is_unit), TAKEN_BACK)
+
+    def _park(self, queue: Queue, lease: Lease, entry: entries.Entry, code: int) -> bool:
+        """Have a group wait of which a member is a dead letter; return whether it is in one.
+
+        All of it goes once it is whole, in order, or is closed (group_end.py): never one alone.
+        """
+        group = index.selected_by(entries.front(self._context.tx, entry))[1]
+        if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
+            return False
+        row = queue.groups.row(self._context.tx, group[0])
+        if row is None:
+            return False
+        row.parked_number, row.parked_code = group[1], int(code)
+        queue.groups.touch(group[0])
+        self._context.event("group parked", queue=queue.name, group=shown(group[0]))
+        return True
 
     def _end_of(self, bounds: Bounds, entry: entries.Entry, how: How) -> int:
         """Return why the message is a dead letter from here on, or 0."""

@@ -38,6 +38,7 @@ _BY_BYTES = {
     keys.SPACE_PRODUCER: "the window of producer",
     keys.SPACE_LINK_INBOX: "the receiving window of stream",
     keys.SPACE_NOTE: "the note of a message",
+    keys.SPACE_GROUP_ROW: "what is known of group",
 }
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane
+from qmgrd.core import index, keys, lane, order
 from qmgrd.core.browse import indexed
+from qmgrd.core.hold import Member
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -44,7 +45,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     damaged: list[tuple[bytes, bytes]] = []
     size = frame_bytes = looked_at = 0
     at_end = True
-    for key, value, behind in _candidates(queue, tx, consumer):
+    for key, value, behind in candidates(queue, tx, consumer):
         if len(items) >= count or size >= consumer.credit_bytes or looked_at >= LOOKED_AT_MAX:
             at_end = False
             break
@@ -58,19 +59,32 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
                 if items and frame_bytes > DELIVER_MAX_BYTES:
                     at_end = False
                     break
-                items.append(_lease(queue, now, consumer, key, sound, more) + tail)
+                items.append(lease(queue, now, consumer, key, sound, more) + tail)
+                _stray(queue, key, sound.record)
                 size += len(sound.record)
-        if consumer.prefix:
-            queue.reached[consumer.prefix] = behind
-        else:
-            consumer.heads[priority] = max(consumer.heads[priority], arrival + 1)
-            consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
+        passed(queue, consumer, key, behind)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
     for key, value in damaged:
         lane.set_aside(queue, tx, key, value)
     return Found(items, looked_at, at_end)
+
+
+def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:
+    """Have whoever looks next go on behind the message under *key*."""
+    priority, arrival = keys.place(key)
+    if consumer.prefix:
+        if not consumer.is_ordered:  # Who is steps over what is not due, and others want that.
+            queue.reached[consumer.prefix] = behind
+        return
+    heads = consumer.heads
+    if consumer.selector is not None:
+        consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
+    else:
+        is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
+        heads = queue.grouped_heads if is_grouped else queue.heads
+    heads[priority] = max(heads[priority], arrival + 1)
 
 
 def _wanted(
@@ -84,22 +98,35 @@ def _wanted(
         return None
     if not is_there(queue, sound.entry, keys.place(key)[1], now):
         return None
+    if key[keys.POSITION_AT] == keys.LANE_GROUPED and _is_stopped(queue, tx, sound.record):
+        return None
     wanted = is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
     return sound if wanted else None
 
 
-def _lease(
+def _is_stopped(queue: "Queue", tx: Transaction, record: bytes) -> bool:
+    """Return whether a message is a member of a group of which nothing is handed out now."""
+    group = index.selected_by(record)[1]
+    row = None if group is None else queue.groups.row(tx, group[0])
+    return row is not None and row.is_stopped
+
+
+def lease(
     queue: "Queue", now: Now, consumer: Consumer, key: bytes, sound: entries.Sound, more: int
 ) -> bytes:
-    """Lease a message; return it as a delivery item, but for what follows the record."""
+    """Lease a message; return it as a delivery item, but for what follows the record.
+
+    Args:
+        more: what its state says beside of the deliveries before it.
+    """
     entry, record, trailer, checksum = sound
     priority, arrival = keys.place(key)
     number = checksum >> MARK_SHIFT << COUNT_BITS | queue.ids.leases(1)
-    lease = Lease(
+    leased = Lease(
         number, consumer.lessee, now.ms + consumer.lease_ms, priority, arrival, len(record), key,
         queue.origins.index_key(trailer), is_plain=False,
     )  # fmt: skip
-    queue.leases[arrival] = consumer.lessee.leases[arrival] = lease
+    queue.leases[arrival] = consumer.lessee.leases[arrival] = leased
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before) | more
     head = DELIVERY.pack(
         priority, arrival, number, entry.delivered, entry.failed, state, entry.put_us
@@ -107,7 +134,14 @@ def _lease(
     return head + record
 
 
-def _candidates(
+def _stray(queue: "Queue", key: bytes, record: bytes) -> None:
+    """Note that a member of a group was leased by itself."""
+    group = index.selected_by(record)[1]
+    if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
+        queue.groups.holds.stray(Member(*group), keys.place(key)[1])
+
+
+def candidates(
     queue: "Queue", tx: Transaction, consumer: Consumer
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     """Yield keys and entries of what *consumer* may want, in the order of delivery.
@@ -120,19 +154,33 @@ def _candidates(
     elif consumer.prefix:
         yield from _indexed(queue, tx, consumer.prefix)
     else:
-        for key, value in _selectable(queue, tx, consumer):
+        anything = consumer.selector is None
+        found = _everything(queue, tx) if anything else _selectable(queue, tx, consumer)
+        for key, value in found:
             yield key, value, b""
 
 
 def _indexed(
     queue: "Queue", tx: Transaction, prefix: bytes
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    for found, _ in tx.scan(queue.reached.get(prefix, prefix), keys.after(prefix)):
-        rank, arrival = keys.PLACE.unpack(found[-keys.PLACE.size :])
-        key = queue.key(keys.PRIORITY_TOP - rank, arrival)
-        value = b"" if arrival in queue.leases else tx.get(key)
-        if value is not None:
-            yield key, value, found + b"\0"
+    is_group = prefix.startswith(keys.SPACE_GROUP)
+    for found, position in tx.scan(queue.reached.get(prefix, prefix), keys.after(prefix)):
+        if is_group and position[0] != keys.LANE_GROUPED:
+            continue
+        place = position[1:] if is_group else found[-keys.PLACE.size :]
+        rank, arrival = keys.PLACE.unpack(place)
+        if arrival in queue.leases:
+            yield queue.leases[arrival].key, b"", found + b"\0"
+        elif (row := queue.find(tx, keys.PRIORITY_TOP - rank, arrival)) is not None:
+            yield *row, found + b"\0"
+
+
+def _everything(queue: "Queue", tx: Transaction) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what is in groups and what is not, from where the last one stopped."""
+    for priority in range(keys.PRIORITY_TOP, -1, -1):
+        yield from order.of_priority(
+            queue, tx, priority, queue.heads[priority], queue.grouped_heads[priority]
+        )
 
 
 def _selectable(
@@ -140,13 +188,11 @@ def _selectable(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield what comes anew to who has a selector, and what is behind its positions."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
-        prefix, rank = queue.prefixes[priority], keys.PRIORITY_TOP - priority
+        rank, head = keys.PRIORITY_TOP - priority, consumer.heads[priority]
         for place in sorted(x for x in consumer.again if x[0] == rank):
-            key = queue.key(priority, place[1])
-            value = tx.get(key)
-            if value is None:
+            row = queue.find(tx, priority, place[1])
+            if row is None:
                 del consumer.again[place]  # Consumed since.
             else:
-                yield key, value
-        start = prefix + consumer.heads[priority].to_bytes(8, "big")
-        yield from tx.scan(start, keys.after(prefix))
+                yield row
+        yield from order.of_priority(queue, tx, priority, head, head)

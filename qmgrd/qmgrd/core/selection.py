@@ -31,13 +31,16 @@ ALL = Selection()
 
 
 def selection(
-    queue: "Queue", where: str, correlation_id: bytes, group_id: bytes, uid: bytes = b""
-) -> Selection:
-    """Return what a request selects on *queue*.
+    queue: "Queue", where: str, correlation_id: bytes, group_id: bytes, uid: bytes = b"",
+    number: int = 0,
+) -> Selection:  # fmt: skip
+    """Return what a request selects on *queue*; with *number* one member of a group.
 
     Raises:
         RequestError: SELECTOR_INVALID; VALUE_INVALID, more than one way to select is given.
     """
+    if number and not group_id:
+        raise RequestError(ErrorCode.VALUE_INVALID, f"number {number} is of no group: say which")
     if not (where or correlation_id or group_id or uid):
         return ALL
     given = [name for name, value in (
@@ -55,6 +58,8 @@ def selection(
         return Selection(prefix=queue.origins.index_key(uid))
     if correlation_id:
         return Selection(prefix=keys.correlation(queue.id, correlation_id))
+    if number:
+        return Selection(prefix=keys.group(queue.id, group_id, number))
     return Selection(prefix=keys.group(queue.id, group_id, 0)[:-4])
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.producer import Producer
 from qmgrd.core.unit import Unit
@@ -41,6 +42,7 @@ class Session:
     consumers: dict[int, Consumer] = field(default_factory=dict)
     lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
     units: dict[int, Unit] = field(default_factory=dict)
+    readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
     lessees_max: int = 64  # beyond it those without leases are dropped
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream
     settled_id: int = 0

@@ -57,7 +57,7 @@ def _ack(
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
-    for lane_ in (keys.LANE_READY, keys.LANE_DELAYED):
+    for lane_ in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
         key = keys.message(queue.id, lane_, min(priority, keys.PRIORITY_TOP), arrival)
         value = tx.get(key)
         if value is None:
@@ -89,13 +89,17 @@ def _consume(queue: "Queue", tx: Transaction, now: Now, key: bytes, value: bytes
 def come_back(
     queue: "Queue", tx: Transaction, lease: Lease, *, delivered: bool = True, failed: bool = False,
     ready_ms: int = 0, note: bytes = b"",
-) -> None:  # fmt: skip
+) -> list[Lease]:  # fmt: skip
     """End *lease* and let its message be had again in its old place, its counts raised.
+
+    Returns:
+        The leases of the members of its group behind it, which are to come back, too.
 
     Args:
         ready_ms: store clock of when it can be had; 0 at once.
         note: the note that it has from here on; empty for the one that it has, if any.
     """
+    groups, behind = queue.groups.holds.came_back(lease.arrival)
     queue.end(lease)
     value = queue.value_of(tx, lease)
     entry = entries.decode(value)
@@ -108,7 +112,7 @@ def come_back(
     note = note or (notes.raw(tx, queue.id, lease.arrival) if ready_ms and entry.noted else b"")
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     if ready_ms:
-        lane.unlink(queue, tx, lease.key, value)
+        lane.unlink(queue, tx, lease.key, value, for_good=False)
         delayed = changed._replace(due_ms=ready_ms)
         lane.add(queue, tx, delayed, front, trailer, lease.priority, lease.arrival)
     else:
@@ -116,7 +120,10 @@ def come_back(
             tx.put(lease.key, entries.encode(changed))
         else:
             lane.hasten(queue, tx, lease.key, changed)
-        queue.lower(lease.priority, lease.arrival)
+        queue.lower(lease.priority, lease.arrival, lease.key[keys.POSITION_AT])
         queue.tell_all(front, trailer, lease.priority, lease.arrival)
     if note:
         notes.write(tx, queue.id, lease.arrival, note)
+    for group_id in groups:
+        queue.groups.touch(group_id)
+    return [queue.leases[arrival] for arrival in behind]

@@ -13,6 +13,7 @@ from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.groups import shown
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
 
@@ -49,6 +50,9 @@ class Sweep:
             if queue is None:
                 continue  # Deleted since, with the message.
             context.dirty_queues[queue.id] = queue
+            if lane_ == keys.LANE_GROUP:
+                self._look_at_group(queue, value)
+                continue
             if lane_ == keys.LANE_REMEMBERED:
                 queue.forget(context.tx, keys.POSITION.pack(lane_, rank, arrival), value)
                 continue
@@ -64,7 +68,8 @@ class Sweep:
         if value is None or entry is None or entry.flags == entries.UNREADABLE:
             return
         if queue.is_lost(entry, arrival):
-            lane.remove(queue, context.tx, key, value)  # A job would, in time; it is counted.
+            # A job would, in time; it is counted.
+            lane.remove(queue, context.tx, key, value, for_good=False)
             context.rows += entries.body_rows(entry)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
@@ -81,6 +86,13 @@ class Sweep:
         elif is_expired:
             self._expire(queue, key, value, entry)
 
+    def _look_at_group(self, queue: Queue, group_id: bytes) -> None:
+        """Have a group expire that was incomplete for too long, or be forgotten."""
+        context = self._context
+        context.touch(queue)
+        if queue.groups.is_due(context.tx, context.now, queue.bounds, group_id):
+            context.event("group expired", queue=queue.name, group=shown(group_id))
+
     def _expire(self, queue: Queue, key: bytes, value: bytes, entry: entries.Entry) -> None:
         context = self._context
         if queue.bounds.expiry_action == "dead-letter" and not queue.is_transmission:
@@ -92,7 +104,7 @@ class Sweep:
         front = entries.front(context.tx, entry)
         is_reported = len(front) >= records.HEAD_BYTES and front[7] & records.FLAG_REPORT_EXPIRY
         record = entries.record(context.tx, entry) if is_reported else b""
-        lane.remove(queue, context.tx, key, value)
+        lane.remove(queue, context.tx, key, value, for_good=False)
         queue.counters.expired += 1
         context.rows += entries.body_rows(entry)
         context.event("message expired", queue=queue.name)

@@ -48,9 +48,7 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
-    size, priority = 0, keys.PRIORITY_TOP
-    while len(items) < count and size < consumer.credit_bytes and priority >= 0:
-        size, priority = _scan(queue, tx, now, consumer, count, priority, items, size, damaged)
+    size = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
@@ -59,9 +57,25 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     return items
 
 
+def scan_ready(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, items: list[bytes],
+    size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
+) -> int:  # fmt: skip
+    """Add to *items* what can be had of the ready lane before the key *stop*; return all bytes.
+
+    Counts neither credit nor deliveries. What is *damaged* is to be set aside.
+    """
+    priority = keys.PRIORITY_TOP
+    while len(items) < count and size < consumer.credit_bytes and priority >= 0:
+        size, priority = _scan(
+            queue, tx, now, consumer, count, priority, items, size, damaged, stop
+        )
+    return size
+
+
 def _scan(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
-    items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]],
+    items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Add what can be had from *priority* on; return all bytes, and the next priority or -1."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
@@ -69,7 +83,7 @@ def _scan(
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
     room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
-    for key, value in tx.scan(queue.key(priority, heads[priority]), queue.lane_end):
+    for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
         if (found := keys.PRIORITY_TOP - rank) != priority:
             priority = found

@@ -9,9 +9,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane, notes
+from qmgrd.core import index, keys, lane, notes
 from qmgrd.core.context import Context
 from qmgrd.core.dedup import Verdict
+from qmgrd.core.kv import Transaction
 from qmgrd.core.queue import Queue
 
 
@@ -32,11 +33,12 @@ class Copied(Enum):
 
 def transfer(
     context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
-    note: bytes,
+    note: bytes, for_good: bool = True,
 ) -> bool:  # fmt: skip
     """Move the message under *key* of *source*; return whether *place* took it.
 
-    Whoever calls counts why it left *source*, and ends its lease.
+    Whoever calls counts why it left *source*, and ends its lease. Of a group *place* goes on where
+    *source* was; *for_good* is as of :func:`lane.unlink`.
     """
     tx, queue = context.tx, place.queue
     entry = entries.decode(value)
@@ -46,18 +48,29 @@ def transfer(
         verdict = Verdict.SLOW if queue.has_room(1, entries.record_bytes(entry)) else None
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
-        lane.remove(source, tx, key, value)
+        lane.remove(source, tx, key, value, for_good=for_good)
         context.touch(source)
         context.touch(queue)
         return True
     if verdict is None:
         return False
     front, (priority, _) = entries.front(tx, entry), keys.place(key)
-    lane.unlink(source, tx, key, value)
+    _inherit(tx, source, queue, front)
+    lane.unlink(source, tx, key, value, for_good=for_good)
     context.touch(source)
     moved = entry._replace(expires_ms=expires_ms)
     _arrive(context, place, moved, front, priority, verdict, note)
     return True
+
+
+def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
+    """Have the group of a message that comes to *queue* go on there where it was at *source*."""
+    group = index.selected_by(front)[1]
+    if group is None or source.is_transmission or queue.is_transmission:
+        return
+    row = source.groups.row(tx, group[0])
+    if row is not None:
+        queue.groups.inherit(tx, group[0], row.done)
 
 
 def copy(

@@ -9,6 +9,7 @@ All of a commit is in one turn, so that it is atomic over crashes; nothing of it
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmgrd.core.index import is_last
 from qmgrd.core.lease import Lessee
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
@@ -57,6 +58,9 @@ class Unit:
         for held in puts:
             queue.held[held.index_key] = None
             size += len(held.prepared.record)
+            member = held.prepared.member
+            if member is not None:
+                queue.groups.keep(member, is_last=is_last(held.prepared.record))
         queue.held_messages += len(puts)
         queue.held_bytes += size
         self.puts += puts
@@ -69,6 +73,8 @@ class Unit:
         puts, self.puts = self.puts, []
         for queue, prepared, _, index_key in puts:
             queue.held.pop(index_key, None)
+            if prepared.member is not None:
+                queue.groups.give_up(prepared.member)
             queue.held_messages -= 1
             queue.held_bytes -= len(prepared.record)
         return puts

@@ -12,7 +12,7 @@ from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.index import selected_by
+from qmgrd.core.groups import ROWS_OF_A_MEMBER
 from qmgrd.core.lease import Lease
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
@@ -22,7 +22,7 @@ from qmgrd.core.session import Session
 from qmgrd.core.unit import Held, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
-ROWS_OF_A_GET = 5
+ROWS_OF_A_GET = 7
 SMALL_TURNS = 2  # what a commit may write where the map has few pages to spare, in turns
 
 
@@ -318,6 +318,7 @@ def _rows_of_a_get(lease: Lease) -> int:
 
 def _more_rows(prepared: Prepared) -> int:
     """Return how many rows lead to a put, beside its UID."""
-    correlation_id, group = selected_by(prepared.record)
+    correlation_id = prepared.record[records.CORRELATION_LENGTH_AT]
     is_timed = prepared.expires_ms or prepared.ready_ms
-    return bool(correlation_id) + (group is not None) + bool(is_timed)
+    in_group = ROWS_OF_A_MEMBER if prepared.member is not None else 0
+    return bool(correlation_id) + in_group + bool(is_timed)

@@ -5,6 +5,7 @@ from qmgrd.core import index, keys
 from qmgrd.core import row as sealed
 from qmgrd.core.counters import Counters
 from qmgrd.core.queue import Queue
+from tests.qmgrd.core.audit_groups import audit_groups
 from tests.qmgrd.core.harness import Manager
 
 
@@ -37,7 +38,7 @@ def _audit_units(manager: Manager) -> None:
 
 
 def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[bytes]:
-    ready = _living(rows, queue, keys.LANE_READY)
+    ready = _living(rows, queue, keys.LANE_READY) | _living(rows, queue, keys.LANE_GROUPED)
     delayed = _living(rows, queue, keys.LANE_DELAYED)
     uid_prefix = keys.of_queue(keys.SPACE_UID, queue.id)
     uids = {key: value for key, value in rows.items() if key.startswith(uid_prefix)}
@@ -50,6 +51,7 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     size = 0
     bodies: set[bytes] = set()
     _audit_rows(rows, queue)
+    audit_groups(rows, queue)
     for key, value in (ready | delayed).items():
         entry = entries.decode(value)
         trailer = entries.uid_trailer(entry)
@@ -63,8 +65,9 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
     assert counters.bytes == size
+    grouped = {keys.place(key) for key in _lane(rows, queue, keys.LANE_GROUPED)}
     _audit_leases(queue, {keys.place(key): entries.decode(value) for key, value in ready.items()},
-                  now_ms)  # fmt: skip
+                  grouped, now_ms)  # fmt: skip
     key = keys.of_queue(keys.SPACE_COUNTERS, queue.id)
     known = Counters.decode(sealed.unseal(key, rows[key]))
     known.delivered = counters.delivered  # A delivery writes nothing,
@@ -91,16 +94,17 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
     """Each row that leads to a message belongs to one, and each message has all of its own."""
     expected: set[bytes] = set()
-    for lane in (keys.LANE_READY, keys.LANE_DELAYED):
+    for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
         for key, value in _lane(rows, queue, lane).items():
             entry, (priority, arrival) = entries.decode(value), keys.place(key)
             trailer = entries.uid_trailer(entry)
             expected.add(queue.origins.index_key(trailer, entry.target.encode()))
             expected.update(index.timed_keys(queue.id, entry, lane, priority, arrival))
-            if lane == keys.LANE_READY and not queue.is_transmission:
+            if lane != keys.LANE_DELAYED and not queue.is_transmission:
                 front = entry.rest if not entry.in_rows else rows[keys.body(_body_id(entry), 0)]
-                expected.update(index.selection_keys(queue.id, front, priority, arrival))
-    spaces = (keys.SPACE_UID, keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE)
+                selecting = index.correlation_key(queue.id, front, priority, arrival)
+                expected.update([selecting] if selecting else [])
+    spaces = (keys.SPACE_UID, keys.SPACE_CORRELATION, keys.SPACE_NOTE)
     prefixes = tuple(keys.of_queue(space, queue.id) for space in spaces)
     found = {key for key in rows if key.startswith(prefixes)}
     due = {key for key in rows if key[:1] == keys.SPACE_DUE}
@@ -109,6 +113,8 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
             index_key = queue.origins.index_key(rows[key])
             if rows.get(index_key, b"\xff")[0] == keys.LANE_REMEMBERED:
                 found.discard(index_key)
+        elif keys.DUE.unpack(key)[2:4] == (queue.id, keys.LANE_GROUP):
+            continue  # It is looked at then, whether it is there or not.
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
@@ -119,7 +125,8 @@ def _body_id(entry: entries.Entry) -> int:
 
 
 def _audit_leases(
-    queue: Queue, places: dict[tuple[int, int], entries.Entry], now_ms: int
+    queue: Queue, places: dict[tuple[int, int], entries.Entry], grouped: set[tuple[int, int]],
+    now_ms: int,
 ) -> None:  # fmt: skip
     for arrival, lease in queue.leases.items():
         assert (lease.priority, arrival) in places, "a lease of a message that is not there"
@@ -127,5 +134,9 @@ def _audit_leases(
     for (priority, arrival), entry in places.items():
         if 0 < entry.expires_ms <= now_ms:
             continue  # It is stepped over until it is swept.
-        stuck = arrival < queue.heads[priority] and arrival not in queue.leases
+        is_grouped = (priority, arrival) in grouped
+        heads = queue.grouped_heads if is_grouped else queue.heads
+        stuck = arrival < heads[priority] and arrival not in queue.leases
+        if is_grouped and stuck:
+            continue  # Of a group that is stopped: those in physical order look anew later.
         assert not stuck, f"message {arrival} lies before the position, leased to nobody"

@@ -32,12 +32,11 @@ def test_record_that_was_cut_leads_nowhere_that_it_does_not_say(length: int) -> 
     assert group in (None, (GROUP, 3))
 
 
-def test_each_index_has_the_place_behind_what_is_sought() -> None:
+def test_index_has_the_place_behind_what_is_sought() -> None:
     data = front(correlation_id=b"c", group=(GROUP, 3, False))
     place = bytes([9 - 4]) + (77).to_bytes(8, "big")
-    found = index.selection_keys(1, data, 4, 77)
-    assert found == [keys.correlation(1, b"c") + place, keys.group(1, GROUP, 3) + place]
-    assert index.selection_keys(1, front(), 4, 77) == []
+    assert index.correlation_key(1, data, 4, 77) == keys.correlation(1, b"c") + place
+    assert index.correlation_key(1, front(), 4, 77) == b""
 
 
 def test_longer_correlation_id_is_another_one() -> None:

@@ -1,0 +1,296 @@
+"""What operators ask of groups: which there are, how one stands, and to intervene in one."""
+
+from itertools import islice
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
+from qmgrd.core import row as rows
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.groups import shown
+from qmgrd.core.hold import Member
+from qmgrd.core.notes import Cause
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+
+MEMBERS_MAX = 1_000  # shown at once
+GAPS_MAX = 100
+LOOKED_AT_MAX = 10_000  # groups in one go, where those that are complete are left out
+SKIPPED_MAX = 500  # members that a skip makes dead letters
+
+
+class GroupAdmin:
+    """Answers what is asked of groups."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._dead_letters = dead_letters
+
+    def group_new(self, session: Session, message: m.GroupNew) -> None:
+        """Give out an id that no other group has: of this store, and of this boot's next number."""
+        context = self._context
+        group_id = context.store_id + context.ids.next().to_bytes(8, "big")
+        context.send(session.connection, m.Ok(message.request_id, group_id))
+
+    def group_list(self, session: Session, message: m.GroupList) -> None:
+        """List groups."""
+        queue = self._local(message.queue)
+        self._refresh(queue)
+        prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
+        start = prefix + message.after + b"\0" if message.after else prefix
+        found: list[dict[str, Any]] = []
+        last, looked_at = None, 0
+        for key, value in self._context.tx.scan(start, keys.after(prefix)):
+            if len(found) == message.limit or looked_at == LOOKED_AT_MAX:
+                break
+            looked_at += 1
+            last = key[keys.GROUP_ID_AT :]
+            row = GroupRow.decode(rows.unseal(key, value, queue.name))
+            if not message.incomplete or not row.is_rest_here:
+                found.append(self._describe(queue, last, row))
+        else:
+            last = None
+        self._context.count_read(2 * looked_at, 0)
+        self._ok(session, message.request_id, {"groups": found, "next": last})
+
+    def group_show(self, session: Session, message: m.GroupShow) -> None:
+        """Show a group."""
+        queue, row = self._find(message.queue, message.group_id)
+        value = self._describe(queue, message.group_id, row)
+        value |= self._members(queue, message.group_id, row, message.number)
+        self._ok(session, message.request_id, value)
+
+    def group_alter(self, session: Session, message: m.GroupAlter) -> None:
+        """Intervene in a group."""
+        actions = {
+            "pause": self._pause, "resume": self._resume, "skip": self._skip,
+            "reassign": self._reassign, "close": self._close,
+        }  # fmt: skip
+        action = actions.get(message.action)
+        if action is None:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{message.action!r} is none of {', '.join(actions)}"
+            )
+        queue, row = self._find(message.queue, message.group_id)
+        action(queue, message.group_id, row, message)
+        queue.groups.touch(message.group_id)
+        self._context.touch(queue)
+        value = self._describe(queue, message.group_id, row)
+        self._refresh(queue)
+        event = f"group {_DONE[message.action]}"
+        self._context.event(event, queue=queue.name, group=shown(message.group_id))
+        self._ok(session, message.request_id, value)
+
+    def _ok(self, session: Session, request_id: int, value: Any) -> None:
+        self._context.send(session.connection, m.Ok(request_id, value))
+
+    def _local(self, name: str) -> Queue:
+        queue = self._catalogue.local(name, gets=False)
+        if queue.is_transmission:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_TRANSMISSION,
+                f"on {name} messages wait for their link in the order of their ids, not in groups",
+            )
+        return queue
+
+    def _refresh(self, queue: Queue) -> None:
+        """Have the rows be what this turn made of them."""
+        if queue.refresh_groups(self._context.tx, self._context.now):
+            self._context.awake(queue)
+
+    def _find(self, name: str, group_id: bytes) -> tuple[Queue, GroupRow]:
+        queue = self._local(name)
+        self._refresh(queue)
+        row = queue.groups.row(self._context.tx, group_id)
+        if row is None:
+            raise RequestError(
+                ErrorCode.GROUP_UNKNOWN,
+                f"queue {name} knows no group {shown(group_id)}: nothing of it came, or its last "
+                f"message was consumed; see: qmctl group ls {name}",
+            )
+        return queue, row
+
+    # How a group stands
+
+    def _describe(self, queue: Queue, group_id: bytes, row: GroupRow) -> dict[str, Any]:
+        hold = queue.groups.holds.by_group.get(group_id)
+        reader = None if hold is None else hold.reader
+        now_us = self._context.now.wall_us
+        return {
+            "group": group_id.hex(),
+            "state": row.state,
+            "count": row.count,
+            "delayed": row.waiting,
+            "leased": queue.groups.holds.leased_of(group_id),
+            "next": row.due,
+            "next_is_here": queue.groups.position(self._context.tx, Member(group_id, row.due))
+            is not None,
+            "last": row.last or None,
+            "highest": row.highest,
+            "missing": max(row.missing, 0),
+            "holder": "" if reader is None else f"{reader.connection} {reader.client}".rstrip(),
+            "first_us": row.first_us,
+            "age_ms": max(now_us - row.first_us, 0) // 1_000 if row.first_us else 0,
+            "parked_number": row.parked_number,
+            "parked_code": row.parked_code,
+            "closed": row.is_closed,
+        }
+
+    def _members(
+        self, queue: Queue, group_id: bytes, row: GroupRow, first: int
+    ) -> dict[str, Any]:  # fmt: skip
+        tx = self._context.tx
+        start = keys.group(queue.id, group_id, max(first, 1))
+        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
+        members: list[dict[str, Any]] = []
+        gaps: list[list[int]] = []
+        wanted, further = row.after(max(first, row.due)), None
+        for key, position in tx.scan(start, stop):
+            number = int.from_bytes(key[-4:], "big")
+            if len(members) == MEMBERS_MAX:
+                further = number
+                break
+            while wanted < number and len(gaps) < GAPS_MAX:
+                until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
+                if until > wanted:
+                    gaps.append([wanted, until - 1])
+                wanted = row.after(until)
+            wanted = row.after(number + 1)
+            if (member := self._member(queue, number, position)) is not None:
+                members.append(member)
+        self._context.count_read(2 * len(members), 0)
+        return {
+            "members": members, "next_number": further, "gaps": gaps,
+            "waiting_for": _waiting_for(row, gaps),
+        }  # fmt: skip
+
+    def _member(self, queue: Queue, number: int, position: bytes) -> dict[str, Any] | None:
+        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+        value = self._context.tx.get(key)
+        if value is None:
+            return None
+        entry, (priority, arrival) = entries.decode(value), keys.place(key)
+        state = "delayed" if position[0] == keys.LANE_DELAYED else "ready"
+        front = entries.front(self._context.tx, entry)
+        left_ms = max(entry.expires_ms - self._context.now.ms, 0) if entry.expires_ms else None
+        return {
+            "number": number,
+            "last": len(front) > _FLAGS_AT and index.is_last(front),
+            "priority": priority,
+            "arrival": arrival,
+            "state": "leased" if arrival in queue.leases else state,
+            "delivered": entry.delivered,
+            "failed": entry.failed,
+            "put_us": entry.put_us,
+            "expires_left_ms": left_ms,
+        }
+
+    # Interventions
+
+    def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
+        row.is_paused = True
+        queue.groups.holds.let_go(group_id)
+
+    def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
+        row.is_paused, row.parked_number, row.parked_code = False, 0, 0
+        queue.groups.ripe.pop(group_id, None)
+        queue.look_anew()
+
+    def _reassign(
+        self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
+    ) -> None:
+        del row
+        holds = queue.groups.holds
+        if not holds.can_assign(group_id, message.connection):
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"nobody else reads groups of {queue.name}"
+                if not message.connection
+                else f"connection {message.connection} reads no groups of {queue.name}",
+            )
+        holds.assign(group_id, message.connection)
+        holds.let_go(group_id)
+
+    def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
+        del queue, group_id
+        row.is_closed, row.last = True, row.last or max(row.highest, row.done)
+
+    def _skip(
+        self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
+    ) -> None:
+        number = message.number or self._behind(queue, group_id, row)
+        if number <= row.due:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"group {shown(group_id)} is at number {row.due}; a skip goes to a higher one",
+            )
+        self._bury_up_to(queue, group_id, row, number)
+        row.give_up_to(number)
+        row.highest = max(row.highest, row.done)
+        if row.parked_number < number:
+            self._resume(queue, group_id, row, message)
+
+    def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
+        """Return the number to which a skip without one goes."""
+        due = keys.group(queue.id, group_id, row.due)
+        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
+        first = next(self._context.tx.scan(due, stop), None)
+        if first is None:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"nothing of group {shown(group_id)} is there: say to which number to skip",
+            )
+        return row.due + 1 if first[0] == due else int.from_bytes(first[0][-4:], "big")
+
+    def _bury_up_to(self, queue: Queue, group_id: bytes, row: GroupRow, number: int) -> None:
+        """Have the members below *number* be dead letters."""
+        tx = self._context.tx
+        start = keys.group(queue.id, group_id, row.due)
+        found = list(islice(tx.scan(start, keys.group(queue.id, group_id, number)), SKIPPED_MAX + 1))
+        if len(found) > SKIPPED_MAX:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"more than {SKIPPED_MAX} members lie below number {number}; skip fewer at a time",
+            )
+        for _, position in found:
+            if int.from_bytes(position[2:], "big") in queue.leases:
+                raise RequestError(
+                    ErrorCode.LEASE_LOST,
+                    "a member that is to be skipped is leased; pause the group, and try again once "
+                    "it is settled",
+                )
+        for _, position in found:
+            key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+            value = tx.get(key)
+            cause = Cause(int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator")
+            if value is not None and not self._dead_letters.bury(queue, key, value, cause):
+                raise RequestError(
+                    ErrorCode.QUEUE_FULL, "no queue takes what is to be skipped", 1_000
+                )
+
+
+_FLAGS_AT = 17
+_DONE = {
+    "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
+    "close": "closed",
+}  # fmt: skip
+
+
+def _waiting_for(row: GroupRow, gaps: list[list[int]]) -> str:
+    """Return what a group waits for, for people."""
+    if row.parked_number:
+        return f"an operator: number {row.parked_number} failed"
+    if row.is_paused:
+        return "an operator: it is paused"
+    if gaps:
+        first, last = gaps[0]
+        return f"number {first}" if first == last else f"numbers {first} to {last}"
+    if row.last:
+        return "nothing" if row.highest >= row.last else f"numbers up to {row.last}"
+    return f"number {row.highest + 1}, or an end"

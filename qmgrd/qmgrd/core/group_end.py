@@ -1,0 +1,80 @@
+"""How a group ends that is not consumed: all of it leaves its queue, in the order of its numbers.
+
+    a member failed too often ──▶ parked ──▶ all of it is here, or it was closed ──▶ backout queue
+    incomplete for too long ─────────────────────────────────────────▶ discarded, or dead letters
+
+A job, as a group may have any number of members; what is leased is waited for.
+"""
+
+from itertools import islice
+
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
+from qmgrd.core.notes import Cause
+from qmgrd.core.queue import Queue
+
+LEASED_MS = 1_000  # until a group is looked at again of which something is leased
+NO_PLACE_MS = 10_000  # the same where no queue takes its members
+ROWS_EACH = 8
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Have a slice of a group leave."""
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if queue is None:
+        return DONE
+    group_id = job.row["group"]
+    row = queue.groups.row(context.tx, group_id)
+    if row is None or not row.parked_number:
+        return DONE._replace(text="the group is gone, or goes on")
+    prefix = keys.group(queue.id, group_id, 0)[:-4]
+    found = context.tx.scan(max(job.row["cursor"], prefix), keys.after(prefix))
+    count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
+    members = list(islice(found, count))
+    context.touch(queue)
+    for key, position in members:
+        why = _end(context, catalogue, queue, row, key, position)
+        if why is not None:
+            return why
+        job.count("examined")
+        job.count("done")
+        job.row["cursor"] = key + b"\0"
+    if len(members) == count:
+        return MORE
+    if row.count or row.waiting:
+        job.row["cursor"] = b""  # More came, of lower numbers.
+        return MORE
+    queue.groups.forget(context.tx, group_id)
+    return DONE
+
+
+def _end(
+    context: Context, catalogue: Catalogue, queue: Queue, row: GroupRow, key: bytes, position: bytes
+) -> Step | None:
+    """Have a member leave; return why it is to be tried again, or None."""
+    number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
+    if arrival in queue.leases:
+        text = f"number {number} is leased"
+        return Step("waiting", text, context.now.ms + LEASED_MS)
+    entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+    value = context.tx.get(entry_key)
+    if value is None:
+        return None
+    context.rows += ROWS_EACH
+    is_expired = row.parked_code == ErrorCode.GROUP_EXPIRED
+    if is_expired and queue.bounds.expiry_action == "discard":
+        entry = lane.remove(queue, context.tx, entry_key, value)
+        queue.counters.expired += 1
+        context.rows += entries.body_rows(entry)
+        return None
+    is_cause = is_expired or number == row.parked_number
+    cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
+    if DeadLetters(context, catalogue).bury(queue, entry_key, value, cause):
+        return None
+    return Step("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)

@@ -1,0 +1,351 @@
+"""Taking messages in logical or pinned order: members by their numbers, groups by their turns.
+
+    in a group, or several  ──▶  their next members
+    room for more           ──▶  what is first: a message of no group, or a group of nobody's
+                                    logical: in that group from then on, until it ends
+                                    pinned:  in that one, too
+
+A step is a look into an index, whatever lies on the queue. What others hold is stepped over once:
+positions as those of the queue tell where to go on.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys, lane
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.hold import Hold, Member, Reader
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease import Consumer
+from qmgrd.core.seek import LOOKED_AT_MAX, Found, candidates, lease, passed
+from qmgrd.core.selection import is_selected, weight
+from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, scan_ready, tail_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+
+class MatchInconsistent(RequestError):
+    """A reader in a group selects what is not its next member (MQRC 2247)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            ErrorCode.MATCH_INCONSISTENT,
+            f"the reader is in a group, whose number {number} is not what is selected; select "
+            "nothing until it has ended, or leave it with a get in physical order",
+        )
+
+
+def take_in_order(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
+) -> Found:
+    """Lease up to *count* of what is next for *consumer*, which has a reader, to it.
+
+    Raises:
+        MatchInconsistent: nothing is leased.
+    """
+    count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
+    round_ = _Round(queue, tx, now, consumer, count)
+    round_.run()
+    return round_.settle()
+
+
+class _Round:
+    """What a consumer is handed in one go."""
+
+    def __init__(
+        self, queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
+    ) -> None:
+        assert consumer.reader is not None, "only a reader has an order"
+        self._queue, self._tx, self._now, self._consumer = queue, tx, now, consumer
+        self._reader: Reader = consumer.reader
+        self._groups = queue.groups
+        self._count = count
+        self._items: list[bytes] = []
+        self._damaged: list[tuple[bytes, bytes]] = []
+        self._size = self._looked_at = 0
+        self._frame_bytes = 0
+        self._at_end = True
+        self._is_passed = False  # a group that others may begin, and this reader may not
+
+    def run(self) -> None:
+        """Take what there is room for."""
+        reader = self._reader
+        if reader.current is not None and self._consumer.is_get:
+            self._check_selection(reader.current)
+        for group_id in list(reader.calling):
+            if reader.order != LOGICAL or reader.current == group_id:
+                self._follow(group_id, self._groups.holds.by_group[group_id])
+        if reader.current is not None:
+            return
+        if self._consumer.selector is None and not self._consumer.prefix:
+            self._take_first()
+        else:
+            self._take_selected()
+
+    def settle(self) -> Found:
+        """Count what was taken."""
+        consumer, queue = self._consumer, self._queue
+        consumer.credit_messages -= len(self._items)
+        consumer.credit_bytes -= self._size
+        queue.counters.delivered += len(self._items)
+        for key, value in self._damaged:
+            lane.set_aside(queue, self._tx, key, value)
+        return Found(self._items, self._looked_at, self._at_end)
+
+    @property
+    def _has_room(self) -> bool:
+        has = len(self._items) < self._count and self._size < self._consumer.credit_bytes
+        has = has and self._looked_at < LOOKED_AT_MAX
+        self._at_end &= has
+        return has
+
+    # The next of a group
+
+    def _follow(self, group_id: bytes, hold: Hold) -> None:
+        """Lease the members of a group that is held, from its position on."""
+        row = self._groups.row(self._tx, group_id)
+        self._reader.calling.pop(group_id, None)
+        if row is None or row.is_stopped:
+            return
+        number = row.after(hold.next)
+        start = keys.group(self._queue.id, group_id, number)
+        stop = keys.after(keys.group(self._queue.id, group_id, 0)[:-4])
+        for key, position in self._tx.scan(start, stop):
+            found = int.from_bytes(key[-4:], "big")
+            if found != number or position[0] != keys.LANE_GROUPED:
+                break
+            if not self._has_room:
+                self._reader.calling[group_id] = None
+                break
+            if not self._take_member(Member(group_id, number), hold, position):
+                break
+            hold.has_ended = number == row.last
+            number = row.after(number + 1)
+            hold.next = number
+        if hold.has_ended and self._reader.current == group_id:
+            self._reader.current = None
+        self._end_if_idle(group_id, hold)
+
+    def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
+        """Let go of a group that was begun, or was to go on, and of which nothing can be had."""
+        if hold.is_settled and self._reader.current != group_id:
+            self._groups.holds.end(group_id)
+
+    def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
+        """Lease a member; return whether it can be had, and fits in what is being sent."""
+        queue, arrival = self._queue, int.from_bytes(position[2:], "big")
+        self._looked_at += 1
+        if arrival in queue.leases:
+            return False
+        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+        value = self._tx.get(key)
+        if value is None:
+            return False
+        sound = self._open(key, value)
+        if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
+            return False
+        self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
+        return True
+
+    def _taken_over(self, member: Member, hold: Hold) -> int:
+        """Return what the state says of a group that comes to this reader."""
+        holds = self._groups.holds
+        if hold.is_told or holds.last_reader(member.group_id) is self._reader:
+            hold.is_told = True
+            return 0
+        hold.is_told = True
+        return STATE_TAKEN_OVER
+
+    def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
+        sound = entries.open_sound(self._tx, value)
+        if sound is None:
+            self._damaged.append((key, value))
+            return None
+        is_here = is_there(self._queue, sound.entry, keys.place(key)[1], self._now)
+        return sound if is_here else None
+
+    def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
+        """Lease a message; return whether it fits in what is being sent."""
+        queue, arrival = self._queue, keys.place(key)[1]
+        more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival)
+        size = DELIVERY.size + len(sound.record) + len(tail)
+        if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
+            self._at_end = False
+            self._count = len(self._items)  # It is the first of the next frame.
+            return False
+        item = lease(queue, self._now, self._consumer, key, sound, more | state)
+        self._items.append(item + tail)
+        self._frame_bytes += size
+        self._size += len(sound.record)
+        return True
+
+    # What is first
+
+    def _take_first(self) -> None:
+        """Lease messages of no group and begin groups, in the order of their places."""
+        while self._has_room:
+            found = self._first_group()
+            self._take_free(found)
+            if found is None or not self._has_room:
+                return
+            place, group_id = found
+            self._step_over(place, group_id)
+            if self._begin(group_id) and self._reader.current is not None:
+                return
+
+    def _first_group(self) -> tuple[bytes, bytes] | None:
+        """Return place and id of the first group in the chain that may be begun here."""
+        queue, heads = self._queue, self._heads
+        self._is_passed = False
+        for priority in range(keys.PRIORITY_TOP, -1, -1):
+            rank = keys.PRIORITY_TOP - priority
+            start = keys.chain(queue.id, keys.PLACE.pack(rank, heads[priority]))
+            stop = keys.after(keys.of_queue(keys.SPACE_CHAIN, queue.id) + bytes([rank]))
+            for key, group_id in self._tx.scan(start, stop):
+                place = key[-keys.PLACE.size :]
+                if self._may_begin(group_id):
+                    return place, group_id
+                self._step_over(place, group_id)
+                self._looked_at += 1
+                if not self._has_room:
+                    return None
+        return None
+
+    @property
+    def _heads(self) -> list[int]:
+        return self._groups.whole_heads if self._consumer.all_available else self._groups.heads
+
+    def _step_over(self, place: bytes, group_id: bytes) -> None:
+        """Have all look behind a group next, unless it, or one before it, is another's to begin."""
+        self._is_passed |= not self._groups.holds.is_for(group_id, self._reader)
+        if self._is_passed:
+            return
+        rank, arrival = keys.PLACE.unpack(place)
+        heads, priority = self._heads, keys.PRIORITY_TOP - rank
+        heads[priority] = max(heads[priority], arrival + 1)
+
+    def _may_begin(self, group_id: bytes) -> bool:
+        """Return whether a group whose turn it is may be begun by this reader."""
+        holds = self._groups.holds
+        hold = holds.by_group.get(group_id)
+        if hold is not None:
+            return hold.reader is self._reader and self._reader.order == LOGICAL
+        if not holds.is_for(group_id, self._reader):
+            return False
+        if not self._consumer.all_available:
+            return True
+        row = self._groups.row(self._tx, group_id)
+        return row is not None and row.is_whole and group_id not in holds.strays
+
+    def _begin(self, group_id: bytes) -> bool:
+        """Begin a group, or go on with it; return whether there was something of it."""
+        holds, row = self._groups.holds, self._groups.row(self._tx, group_id)
+        if row is None:
+            return False
+        hold = holds.by_group.get(group_id)
+        if hold is None:
+            hold = holds.begin(group_id, self._reader, row.due)
+        before = len(self._items)
+        if self._reader.order == LOGICAL:
+            self._reader.current = group_id
+        self._follow(group_id, hold)
+        if len(self._items) == before and self._reader.current == group_id:
+            self._reader.current = None  # Its first is leased in physical order, or over.
+            self._end_if_idle(group_id, hold)
+        return len(self._items) > before
+
+    def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
+        """Lease the messages of no group that have their turn before that of a group."""
+        queue = self._queue
+        if queue.counters.depth <= queue.counters.grouped:
+            return
+        stop = queue.lane_end
+        if found is not None:
+            stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
+        self._size = scan_ready(
+            queue, self._tx, self._now, self._consumer, self._count, self._items, self._size,
+            self._damaged, stop,
+        )  # fmt: skip
+        self._frame_bytes = sum(map(len, self._items))
+
+    # What is selected
+
+    def _take_selected(self) -> None:
+        """Lease what is selected of the messages of no group, and begin groups by what is."""
+        found_any = False
+        for key, value, behind in candidates(self._queue, self._tx, self._consumer):
+            if not self._has_room or found_any:
+                self._at_end = False
+                return
+            self._looked_at += weight(self._consumer.selector, self._tx, value)
+            if keys.place(key)[1] not in self._queue.leases:
+                found_any = self._take_one_selected(key, value)
+            if not found_any:
+                passed(self._queue, self._consumer, key, behind)
+
+    def _take_one_selected(self, key: bytes, value: bytes) -> bool:
+        """Lease a message if it is wanted; return whether a group was begun with it."""
+        sound = self._open(key, value)
+        if sound is None or not self._is_selected(key, sound):
+            return False
+        group = index.selected_by(sound.record)[1]
+        if key[keys.POSITION_AT] == keys.LANE_READY or group is None:
+            self._lease(key, sound)
+            return False
+        row = self._groups.row(self._tx, group[0])
+        if row is None or group[1] != row.due or row.is_stopped or not self._may_begin(group[0]):
+            return False
+        return self._begin(group[0])
+
+    def _is_selected(self, key: bytes, sound: entries.Sound) -> bool:
+        selector = self._consumer.selector
+        return is_selected(selector, self._queue, self._tx, key, sound.entry, sound.record)
+
+    def _check_selection(self, group_id: bytes) -> None:
+        """Raise MatchInconsistent where the next member is not what is selected."""
+        consumer, queue = self._consumer, self._queue
+        if consumer.selector is None and not consumer.prefix:
+            return
+        hold, row = self._groups.holds.by_group[group_id], self._groups.row(self._tx, group_id)
+        number = hold.next if row is None else row.after(hold.next)
+        prefix = consumer.prefix
+        if prefix.startswith(keys.SPACE_GROUP):
+            if not keys.group(queue.id, group_id, number).startswith(prefix):
+                raise MatchInconsistent(number)
+            return
+        position = self._groups.position(self._tx, Member(group_id, number))
+        value = None if position is None else self._tx.get(_entry_key(queue, position))
+        if position is None or value is None:
+            return
+        key = _entry_key(queue, position)
+        sound = self._open(key, value)
+        if sound is not None and not self._fits(key, sound):
+            raise MatchInconsistent(number)
+
+    def _fits(self, key: bytes, sound: entries.Sound) -> bool:
+        prefix, queue = self._consumer.prefix, self._queue
+        if not prefix:
+            return self._is_selected(key, sound)
+        if prefix.startswith(keys.SPACE_UID):
+            return queue.origins.index_key(sound.trailer) == prefix
+        place = keys.place(key)
+        return index.correlation_key(queue.id, sound.record, *place).startswith(prefix)
+
+
+def _entry_key(queue: "Queue", position: bytes) -> bytes:
+    return keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+
+
+def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> None:
+    """Have *reader* be in the group of what it got in physical order, behind that."""
+    holds = queue.groups.holds
+    if member.group_id in holds.by_group or member.number == row.last:
+        return
+    hold = holds.begin(member.group_id, reader, row.after(member.number + 1))
+    hold.is_told = True
+    reader.current = member.group_id
+    reader.calling[member.group_id] = None
+    holds.adopt(member, arrival)

@@ -1,0 +1,342 @@
+"""The groups of one queue: what is stored of them, and whose turn each is.
+
+    put, wake ──enter──▶ index: number ──▶ place      row: counts, what left, last
+    ack, move ──leave──▶   │
+                           ▼
+    refresh: is the due member there? ──▶ chain: place ──▶ group, for who begins one
+
+A group has its turn at the place of its first member that is due, and keeps it as long as there is
+a due one. So a getter in logical order goes through two lists that are in the order of places, the
+messages of no group and the chain, and steps over nothing but what others hold. Whether all of a
+group is there is told by its row. Nothing here walks a group, and nothing in memory grows with the
+groups at rest: ``_rows`` is a bounded cache.
+
+What changed in a turn is looked at before messages are handed out, and written once, at its end.
+"""
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.bounds import Bounds
+from qmgrd.core.group_row import NO_PLACE, GroupRow
+from qmgrd.core.hold import Holds, Member
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.schedule import Schedule
+
+ROWS_CACHED_MAX = 10_000
+ROWS_OF_A_MEMBER = 4  # what a put writes beside entry and UID, at most: index, row, chain, schedule
+NO_GROUP = bytes(24)
+_PRIORITIES = range(keys.PRIORITY_TOP + 1)
+
+
+class Groups:
+    """All groups of one queue.
+
+    Invariant, once refreshed: a group is in the chain, at the place in its row, if its due member
+    can be got and it is not stopped. Groups in the chain that nobody holds lie behind ``heads``;
+    those that are whole, too, behind ``whole_heads``.
+    """
+
+    def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
+        self.holds = Holds()
+        self.heads = [0] * len(_PRIORITIES)
+        self.whole_heads = [0] * len(_PRIORITIES)
+        self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
+        self.wrote = False  # in this turn
+        self._id = queue_id
+        self._name = name
+        self._schedule = schedule
+        self._rows: dict[bytes, GroupRow] = {}
+        self._stored: dict[bytes, bytes] = {}  # of these, what the store has
+        self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
+        self._pending: dict[Member, bool] = {}  # what units are going to put; whether it is last
+
+    # What is known
+
+    def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
+        """Return what is known of a group, or None."""
+        found = self._rows.get(group_id)
+        if found is None:
+            stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
+            if stored is None:
+                return None
+            found = self._rows[group_id] = GroupRow.decode(stored)
+            self._stored[group_id] = stored
+        return found
+
+    def position(self, tx: Transaction, member: Member) -> bytes | None:
+        """Return lane, 9 - priority and arrival of a member that is there, or None."""
+        return tx.get(keys.group(self._id, *member))
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether :meth:`refresh` has nothing to do."""
+        return not self._touched
+
+    # Putting
+
+    def check(self, tx: Transaction, member: Member, *, is_last: bool) -> None:
+        """Raise RequestError where a member may not be put.
+
+        GROUP_NUMBER_INVALID, GROUP_NUMBER_TAKEN, GROUP_ENDED, VALUE_INVALID.
+        """
+        group_id, number = member
+        if group_id == NO_GROUP:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, "a group id of 24 zero bytes stands for no group"
+            )
+        if not 1 <= number <= GROUP_NUMBER_MAX:
+            raise number_invalid(number)
+        row = self.row(tx, group_id)
+        if row is not None:
+            self._check_row(row, member, is_last=is_last)
+        if self.position(tx, member) is not None:
+            raise self._taken(member, "is there already")
+        if self._pending:
+            self._check_pending(member, is_last=is_last)
+
+    def _check_row(self, row: GroupRow, member: Member, *, is_last: bool) -> None:
+        group_id, number = member
+        if row.has_left(number):
+            raise self._taken(member, f"has left it; number {row.due} is due")
+        if row.last and (number > row.last or is_last):
+            why = "was closed" if row.is_closed else "ends"
+            raise self._ended(group_id, f"{why} with number {row.last}")
+        if is_last and number < row.highest:
+            raise self._ended(
+                group_id, f"goes on to number {row.highest}, so {number} cannot be its last"
+            )
+
+    def _check_pending(self, member: Member, *, is_last: bool) -> None:
+        group_id, number = member
+        if member in self._pending:
+            raise self._taken(member, "is in a unit of work that is not over yet")
+        for (other_id, other), other_last in self._pending.items():
+            if other_id == group_id and (
+                (other_last and number > other) or (is_last and number < other)
+            ):
+                raise self._ended(
+                    group_id, f"has number {other} in a unit of work, which contradicts {number}"
+                )
+
+    def _taken(self, member: Member, why: str) -> RequestError:
+        return RequestError(
+            ErrorCode.GROUP_NUMBER_TAKEN,
+            f"number {member.number} of group {shown(member.group_id)} on queue {self._name} {why}",
+        )
+
+    def _ended(self, group_id: bytes, why: str) -> RequestError:
+        return RequestError(
+            ErrorCode.GROUP_ENDED, f"group {shown(group_id)} on queue {self._name} {why}"
+        )
+
+    def keep(self, member: Member, *, is_last: bool) -> None:
+        """Have nobody else put a member that a unit of work is going to."""
+        self._pending[member] = is_last
+
+    def give_up(self, member: Member) -> None:
+        """Have others put a member that no unit holds any more."""
+        self._pending.pop(member, None)
+
+    def admits(self, tx: Transaction, member: Member) -> bool:
+        """Return whether a message that was not put, but moved here, is a member here."""
+        row = self.row(tx, member.group_id)
+        return (
+            1 <= member.number <= GROUP_NUMBER_MAX
+            and (row is None or not row.has_left(member.number))
+            and (row is None or not row.last or member.number <= row.last)
+            and self.position(tx, member) is None
+        )
+
+    def enter(
+        self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int
+    ) -> None:
+        """Take in a member that is at *position* from here on."""
+        row = self.row(tx, member.group_id)
+        if row is None:
+            row = self._rows[member.group_id] = GroupRow()
+        if not row.born:
+            row.born, row.first_us = int.from_bytes(position[2:], "big"), put_us
+        tx.put(keys.group(self._id, *member), position)
+        if position[0] == keys.LANE_GROUPED:
+            row.count += 1
+        else:
+            row.waiting += 1
+        row.highest = max(row.highest, member.number)
+        if is_last:
+            row.last = member.number
+        row.changed_ms = 0  # Now; which is known when it is refreshed.
+        self._touched[member.group_id] = None
+
+    def leave(
+        self, tx: Transaction, member: Member, position: bytes, *, for_good: bool
+    ) -> bool:
+        """Have a member that was at *position* be there no more; return whether it was one."""
+        key = keys.group(self._id, *member)
+        if tx.get(key) != position:
+            return False
+        tx.delete(key)
+        row = self.row(tx, member.group_id)
+        if row is None:
+            return True  # It rotted away.
+        if position[0] == keys.LANE_GROUPED:
+            row.count -= 1
+        else:
+            row.waiting -= 1
+        if for_good:
+            row.leave(member.number)
+        row.changed_ms = 0
+        self._touched[member.group_id] = None
+        return True
+
+    def inherit(self, tx: Transaction, group_id: bytes, done: int) -> None:
+        """Have a group that came from another queue go on where it was there."""
+        row = self.row(tx, group_id)
+        if row is None and done:
+            row = self._rows[group_id] = GroupRow()
+            row.give_up_to(done + 1)
+            row.highest = row.done
+
+    # Whose turn it is
+
+    def touch(self, group_id: bytes) -> None:
+        """Have the turn of a group looked at, and its row written if it is another one."""
+        self._touched[group_id] = None
+
+    def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> list[bytes]:
+        """Bring the chain to where the rows are.
+
+        Returns:
+            Of the groups whose turn may have come the places of the due members.
+        """
+        touched, self._touched = self._touched, {}
+        called: list[bytes] = []
+        for group_id in touched:
+            row = self.row(tx, group_id)
+            if row is not None:
+                row.changed_ms = row.changed_ms or now.ms
+                called += self._turn(tx, group_id, row)
+                self._store(tx, now, bounds, group_id, row)
+        if len(self._rows) > ROWS_CACHED_MAX:
+            self._rows.clear()
+            self._stored.clear()
+        return called
+
+    def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
+        """Have a group be in the chain, or not; return its due place, if there may be more of it."""
+        position = None
+        if row.count and not row.is_stopped:
+            position = self.position(tx, Member(group_id, row.due))
+        if position is None or position[0] != keys.LANE_GROUPED:
+            if row.place:
+                tx.delete(keys.chain(self._id, row.place))
+                row.place = NO_PLACE
+                self.wrote = True
+            return [NO_PLACE] if self._call(group_id, row) else []
+        if not row.place:
+            row.place = position[1:]
+            tx.put(keys.chain(self._id, row.place), group_id)
+            self.wrote = True
+        return [position[1:]] if self._call(group_id, row) else []
+
+    def _call(self, group_id: bytes, row: GroupRow) -> bool:
+        """Tell who may have more of a group."""
+        hold = self.holds.by_group.get(group_id)
+        if hold is not None:
+            if hold.reader is not None and not row.is_stopped:
+                hold.reader.calling[group_id] = None
+                return True
+            return False
+        if not row.place:
+            return False
+        rank, arrival = keys.PLACE.unpack(row.place)
+        priority = keys.PRIORITY_TOP - rank
+        self.heads[priority] = min(self.heads[priority], arrival)
+        if row.is_whole:
+            self.whole_heads[priority] = min(self.whole_heads[priority], arrival)
+        return True
+
+    # At rest
+
+    def _store(
+        self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
+    ) -> None:
+        if row.parked_number and (row.is_rest_here or row.is_closed):
+            self.ripe[group_id] = None
+        if self._is_over(group_id, row):
+            self.forget(tx, group_id)
+            return
+        self._watch(tx, now, bounds, group_id, row)
+        data = row.encode()
+        if self._stored.get(group_id) != data:
+            rows.put(tx, keys.group_row(self._id, group_id), data)
+            self._stored[group_id] = data
+            self.wrote = True
+
+    def _is_over(self, group_id: bytes, row: GroupRow) -> bool:
+        """Return whether nothing more is to be known of a group."""
+        if row.count or row.waiting or row.is_paused:
+            return False
+        return row.is_closed or not row.gone or 0 < row.last <= row.done
+
+    def _watch(
+        self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
+    ) -> None:
+        """Have a group be looked at in time, where that may come to something."""
+        if row.due_ms:
+            return
+        is_empty = not (row.count or row.waiting)
+        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
+        if not wait_ms or (row.is_rest_here and not is_empty):
+            return
+        row.due_ms = now.ms + wait_ms
+        self._schedule.add(tx, row.due_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
+
+    def is_due(self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes) -> bool:
+        """Return whether a group, whose row in the schedule is gone, is to expire now.
+
+        One of which nothing is there for too long is forgotten; others are looked at again in time.
+        """
+        row = self.row(tx, group_id)
+        if row is None:
+            return False
+        row.due_ms = 0
+        self._touched[group_id] = None
+        if row.is_paused or row.parked_number:
+            return False
+        is_empty = not (row.count or row.waiting)
+        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
+        over_ms = row.changed_ms + wait_ms
+        if not wait_ms or (row.is_rest_here and not is_empty):
+            return False
+        if over_ms > now.ms:
+            row.due_ms = over_ms
+            self._schedule.add(tx, over_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
+            return False
+        if is_empty:
+            self.forget(tx, group_id)
+            return False
+        row.parked_number, row.parked_code = row.due, int(ErrorCode.GROUP_EXPIRED)
+        self.ripe[group_id] = None
+        return True
+
+    def forget(self, tx: Transaction, group_id: bytes) -> None:
+        """Forget a group of which nothing is there."""
+        row = self._rows.pop(group_id)
+        self.wrote = True
+        self._stored.pop(group_id, None)
+        self.ripe.pop(group_id, None)
+        tx.delete(keys.group_row(self._id, group_id))
+        if row.place:
+            tx.delete(keys.chain(self._id, row.place))
+        if row.due_ms:
+            tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
+
+
+def shown(group_id: bytes) -> str:
+    """Return a group id for people: as text where it is one, else in hexadecimal digits."""
+    text = group_id.rstrip(b"\0")
+    if text.isascii() and text.decode("ascii").isprintable() and text.strip():
+        return text.decode("ascii")
+    return group_id.hex()

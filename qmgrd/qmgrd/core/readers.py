@@ -1,0 +1,84 @@
+"""The readers of connections: in which group each is, from get to get (BEHAVIOUR, section 4.4).
+
+A reader is made by the first get that names it, and ends with its connection, or when it is closed.
+A consumer in logical or pinned order, and a get that names none, have one of their own.
+"""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import index, keys
+from qmgrd.core.amount import amount
+from qmgrd.core.context import Context
+from qmgrd.core.group_take import stand_in
+from qmgrd.core.hold import Member, Reader
+from qmgrd.core.kv import Transaction
+from qmgrd.core.lease import Consumer
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+
+
+class Readers:
+    """The readers of all connections."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def of_consumer(self, session: Session, queue: Queue, order: int) -> Reader | None:
+        """Return the reader of a new consumer, or of a get that names none; None needs none."""
+        if order == m.PHYSICAL:
+            return None
+        reader = Reader(session.connection, session.name, queue.id, order)
+        queue.groups.holds.open(reader)
+        return reader
+
+    def find(self, session: Session, queue: Queue, number: int) -> Reader:
+        """Return the reader of that number of *session*.
+
+        Raises:
+            RequestError: CONSUMERS_EXHAUSTED; VALUE_INVALID, it reads another queue.
+        """
+        found = session.readers.get(number)
+        if found is None:
+            limit = self._context.config.limits.consumers_per_connection_max
+            if len(session.readers) >= limit:
+                raise RequestError(
+                    ErrorCode.CONSUMERS_EXHAUSTED,
+                    f"{amount(len(session.readers), 'reader')} on this connection, at most {limit}",
+                )
+            found = session.readers[number] = Reader(
+                session.connection, session.name, queue.id, m.LOGICAL
+            )
+            queue.groups.holds.open(found)
+        if found.queue_id != queue.id:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"reader {number} reads another queue than {queue.name}; name one reader for each",
+            )
+        return found
+
+    def close(self, queue: Queue, reader: Reader) -> None:
+        """Have a reader let go of its groups: what is out is settled before others have them."""
+        for group_id in queue.groups.holds.close(reader):
+            queue.groups.touch(group_id)
+        self._context.touch(queue)
+
+
+def leave_group(queue: Queue, reader: Reader) -> None:
+    """Have a reader be in no group, as it gets in physical order."""
+    group_id = reader.current
+    if group_id is not None:
+        queue.groups.holds.let_go(group_id)
+        queue.groups.touch(group_id)
+
+
+def enter_group(queue: Queue, tx: Transaction, consumer: Consumer, item: bytes) -> None:
+    """Have the reader of a get in physical order be in the group of what it was handed."""
+    record = item[m.DELIVERY_BYTES :]
+    group = index.selected_by(record)[1]
+    _, arrival, *_ = m.DELIVERY.unpack_from(item)
+    row = None if group is None else queue.groups.row(tx, group[0])
+    lease = queue.leases[arrival]
+    if group is None or row is None or lease.key[keys.POSITION_AT] != keys.LANE_GROUPED:
+        return
+    assert consumer.reader is not None, "only a reader is in a group"
+    stand_in(queue, consumer.reader, Member(*group), arrival, row)

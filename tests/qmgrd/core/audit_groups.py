@@ -1,0 +1,131 @@
+"""Holds what a queue stores and remembers of its groups against its messages."""
+
+from collections import Counter
+
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
+from qmgrd.core import row as sealed
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.hold import Member
+from qmgrd.core.queue import Queue
+
+Rows = dict[bytes, bytes]
+
+
+def audit_groups(rows: Rows, queue: Queue) -> None:
+    """Check the groups of a queue between two turns."""
+    members = _members(rows, queue)
+    prefix = keys.of_queue(keys.SPACE_GROUP, queue.id)
+    indexed = {key: value for key, value in rows.items() if key.startswith(prefix)}
+    assert {keys.group(queue.id, *x): at for x, at in members.items()} == indexed
+    known = _known(rows, queue)
+    chained = _chained(rows, queue)
+    for group_id in {member.group_id for member in members} | set(known):
+        assert group_id in known, "a group without a row"
+        _audit_row(queue, group_id, known[group_id], members)
+    turns = {row.place: group_id for group_id, row in known.items() if row.place}
+    assert turns == chained, "the chain is not what the rows say"
+    _audit_holds(queue, members)
+    _audit_positions(queue, known)
+    assert queue.counters.grouped == sum(at[0] == keys.LANE_GROUPED for at in members.values())
+
+
+def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
+    """Return the members that lie on the queue, and where.
+
+    What is delayed and in the index of no group is a message of no group.
+    """
+    found: dict[Member, bytes] = {}
+    for lane in (keys.LANE_GROUPED, keys.LANE_DELAYED):
+        prefix = keys.lane(queue.id, lane)
+        for key, value in rows.items():
+            if not key.startswith(prefix):
+                continue
+            group = index.selected_by(_front(rows, value))[1]
+            if group is None or queue.is_transmission:
+                assert lane != keys.LANE_GROUPED, "no member, and yet among them"
+            elif lane == keys.LANE_GROUPED or rows.get(keys.group(queue.id, *group)) == key[5:]:
+                assert Member(*group) not in found, "two of one number"
+                found[Member(*group)] = key[5:]
+    return found
+
+
+def _front(rows: Rows, value: bytes) -> bytes:
+    entry = entries.decode(value)
+    if not entry.in_rows:
+        return entry.rest
+    return rows[keys.body(int.from_bytes(entry.rest[:8], "big"), 0)]
+
+
+def _known(rows: Rows, queue: Queue) -> dict[bytes, GroupRow]:
+    prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue.id)
+    return {
+        key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))
+        for key, value in rows.items()
+        if key.startswith(prefix)
+    }
+
+
+def _chained(rows: Rows, queue: Queue) -> dict[bytes, bytes]:
+    prefix = keys.of_queue(keys.SPACE_CHAIN, queue.id)
+    return {key[len(prefix) :]: x for key, x in rows.items() if key.startswith(prefix)}
+
+
+def _audit_row(
+    queue: Queue, group_id: bytes, row: GroupRow, members: dict[Member, bytes]
+) -> None:
+    mine = {x.number: at for x, at in members.items() if x.group_id == group_id}
+    there = Counter(at[0] for at in mine.values())
+    assert row.count == there[keys.LANE_GROUPED]
+    assert row.waiting == there[keys.LANE_DELAYED]
+    assert not any(row.has_left(number) for number in mine), "there, and gone for good"
+    assert row.highest >= max(mine, default=0)
+    assert not row.last or row.last >= max(mine, default=0), "behind the last"
+    runs = [[row.done + 1, 0], *row.ahead]
+    for (first, count), (further, more) in zip(runs, runs[1:], strict=False):
+        assert more > 0
+        assert further > first + count or (count == 0 and further > first), "runs that touch"
+    due = mine.get(row.due, b"\xff")
+    has_turn = due[0] == keys.LANE_GROUPED and not row.is_stopped
+    assert bool(row.place) == has_turn, f"number {row.due} of {group_id!r}: {row.place!r}"
+    cached = queue.groups._rows.get(group_id)
+    assert cached is None or cached == row, "the cache is not what is stored"
+
+
+def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
+    holds = queue.groups.holds
+    arrivals = set()
+    for group_id, hold in holds.by_group.items():
+        reader = hold.reader
+        if reader is not None:
+            assert group_id in reader.holds
+            assert reader in holds._readers, "held by a reader that is gone"
+        assert not hold.is_settled or (reader is not None and reader.current == group_id)
+        assert not set(hold.out) & set(hold.going)
+        for number, arrival in (hold.out | hold.going).items():
+            assert holds.leased[arrival] == Member(group_id, number)
+            arrivals.add(arrival)
+    for reader in holds._readers:
+        assert set(reader.calling) <= set(reader.holds)
+        assert reader.current is None or reader.current in reader.holds
+        for group_id in reader.holds:
+            assert holds.by_group[group_id].reader is reader
+    strays = Counter(x.group_id for at, x in holds.leased.items() if at not in arrivals)
+    assert dict(strays) == holds.strays
+    leased = {int.from_bytes(at[2:], "big") for at in members.values()} & set(queue.leases)
+    assert set(holds.leased) == leased, "leases of members, and what is known of them"
+
+
+def _audit_positions(queue: Queue, known: dict[bytes, GroupRow]) -> None:
+    """No group lies before the position that nobody holds, and somebody could begin."""
+    groups = queue.groups
+    for group_id, row in known.items():
+        if not row.place or group_id in groups.holds.by_group or group_id in groups.holds.strays:
+            continue
+        rank, arrival = keys.PLACE.unpack(row.place)
+        head = groups.heads[keys.PRIORITY_TOP - rank]
+        assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
+            f"group {group_id!r} at {arrival} lies before {head}, and nobody holds it"
+        )
+        if row.is_whole:
+            assert arrival >= groups.whole_heads[keys.PRIORITY_TOP - rank]
