@@ -6,7 +6,6 @@ from qmgr_client.message import Outgoing
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgr_tools import grouping
 from qmgr_tools.failure import Failure
-from qmgr_tools.grouping import Order
 from tests.qmgr_tools.conftest import Qmctl
 
 TAIL = b"N12345".ljust(24, b"\0")
@@ -21,15 +20,11 @@ def test_place_of_a_put_needs_a_group() -> None:
             grouping.of_put(b"", number, last=last)
 
 
-def test_get_says_what_differs_from_the_usual() -> None:
-    group = {"group_id": TAIL}
-    assert grouping.of_get({}, Order.PHYSICAL, None, all_available=False) == {}
-    assert grouping.of_get({}, Order.LOGICAL, None, all_available=True) == {
-        "order": "logical", "all_available": True,
-    }  # fmt: skip
-    assert grouping.of_get(group, Order.PHYSICAL, 4, all_available=False) == group | {"number": 4}
+def test_number_needs_a_group() -> None:
+    grouping.checked({"group_id": TAIL}, 4)
+    grouping.checked({}, None)
     with pytest.raises(Failure, match="no group is named"):
-        grouping.of_get({}, Order.PHYSICAL, 4, all_available=False)
+        grouping.checked({"where": "size > 1"}, 4)
 
 
 def test_lines_are_numbered_over_batches_and_the_last_ends_the_group() -> None:
@@ -125,3 +120,28 @@ def test_one_message_of_a_group_is_got_by_its_number(qm: Qmctl, queue: str) -> N
     qm("put", queue, "--lines", "--group", "N1", stdin=b"a\nb\nc\n")
     assert qm("get", queue, "--group", "N1", "--number", "2", "--body-only").out == "b"
     assert qm("get", queue, "--group", "N1", "--number", "2").code == 7
+
+
+@pytest.mark.process
+def test_group_is_read_on_from_a_number(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "--lines", "--group", "N1", stdin=b"a\nb\nc\nd\n")
+    words = ("--group", "N1", "--number", "2", "--order", "logical", "--count", "2", "--body-only")
+    assert qm("get", queue, *words).out == "b\nc\n"
+
+
+@pytest.mark.process
+def test_selection_is_of_the_message_that_a_group_begins_with(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "--lines", "--group", "N1", "--last", stdin=b"a\nb\n")
+    qm("put", queue, "first", "--group", "N2", "--header", "kind=arrival")
+    qm("put", queue, "second", "--group", "N2", "--number", "2", "--last")
+    words = ("--order", "logical", "--where", "kind = 'arrival'", "--all", "--body-only")
+    assert qm("get", queue, *words).out == "first\nsecond\n"
+
+
+@pytest.mark.process
+def test_group_that_is_given_back_is_there_as_it_was(qm: Qmctl, queue: str) -> None:
+    qm("put", queue, "--lines", "--group", "N1", "--last", stdin=b"a\nb\nc\n")
+    words = ("--order", "logical", "--all", "--body-only")
+    ended = qm("get", queue, *words, "--release")
+    assert (ended.code, ended.out, ended.err) == (0, "a\nb\nc\n", "")
+    assert qm("get", queue, *words).out == "a\nb\nc\n"

@@ -43,9 +43,12 @@ def browse(
       qmctl browse FLIGHTS --order logical
     """
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
-    chosen = grouping.of_get(chosen, order, None, all_available=all_available)
     with call.client(f"browse {queue}", queue) as client:
-        found, is_cut = first(client.browse(queue, limit + 1, delayed=delayed, **chosen), limit)
+        browsing = client.browse(
+            queue, limit + 1, delayed=delayed, order=order.value, all_available=all_available,
+            **chosen,
+        )  # fmt: skip
+        found, is_cut = first(browsing, limit)
     if call.is_json:
         for message in found:
             output.line(message_text.as_object(message))

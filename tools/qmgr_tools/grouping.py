@@ -1,6 +1,9 @@
 """What put, get and browse say of message groups: which one, which number, in which order."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +13,8 @@ from qmgr_tools import completion, option
 from qmgr_tools.failure import usage
 
 if TYPE_CHECKING:
-    from qmgr_client.message import Outgoing
+    from qmgr_client.blocking import Client
+    from qmgr_client.message import Message, Outgoing
 
 
 class Order(StrEnum):
@@ -85,21 +89,44 @@ def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[
     ]
 
 
-def of_get(
-    chosen: dict[str, Any], order: Order, number: int | None, *, all_available: bool
-) -> dict[str, Any]:
-    """Return what a client is told to get, with what is *chosen*.
-
-    Raises:
-        Failure: USAGE, a number in no group.
-    """
+def checked(chosen: dict[str, Any], number: int | None) -> None:
+    """Raise a Failure, USAGE, where a *number* is of no group that is *chosen*."""
     if number and "group_id" not in chosen:
         raise usage("--number is of no group", "no group is named", "name one with --group")
-    found = dict(chosen)
-    if order is not Order.PHYSICAL:
-        found["order"] = order.value
-    if all_available:
-        found["all_available"] = True
-    if number:
-        found["number"] = number
-    return found
+
+
+@contextmanager
+def getter(
+    client: "Client", queue: str, chosen: dict[str, Any], order: Order, number: int | None, *,
+    all_available: bool, wait_ms: int, lease_ms: int,
+) -> "Iterator[Callable[[int], list[Message]]]":  # fmt: skip
+    """Yield a function that gets up to so many messages more, as soon as there is one.
+
+    Args:
+        chosen: what is selected; in logical order that with which a group begins.
+        number: of the message of a group that comes first, and in physical order alone.
+    """
+    if order is Order.PHYSICAL and not number and not all_available:
+        yield lambda count: client.get_many(queue, count, wait_ms, lease_ms, **chosen)
+        return
+    with client.reader(queue, all_available=all_available, lease_ms=lease_ms) as reader:
+        physical = chain([number], repeat(0)) if number else repeat(0)
+
+        def one(first_wait_ms: int) -> "Message | None":
+            at = next(physical)
+            if order is Order.LOGICAL and not at:
+                selection = {} if reader.current else chosen
+                return reader.get(first_wait_ms, **selection)
+            if number and not at:
+                return None
+            return reader.get_physical(
+                first_wait_ms, number=at, all_available=all_available, **chosen
+            )
+
+        def several(count: int) -> "list[Message]":
+            first = one(wait_ms)
+            if first is None:
+                return []
+            return [first, *islice(iter(lambda: one(0), None), count - 1)]
+
+        yield several

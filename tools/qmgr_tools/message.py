@@ -331,14 +331,20 @@ def get(
       qmctl get FLIGHTS --order logical --all-available --count 10
     """
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
-    chosen = grouping.of_get(chosen, order, number, all_available=all_available)
+    grouping.checked(chosen, number)
     left = None if all_ else count
     got = 0
-    with call.client(f"get from {queue}", queue) as client:
+    with (
+        call.client(f"get from {queue}", queue) as client,
+        grouping.getter(
+            client, queue, chosen, order, number, all_available=all_available, wait_ms=wait,
+            lease_ms=lease,
+        ) as get_more,
+    ):  # fmt: skip
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
-            came = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease, **chosen)
+            came = get_more(wanted)
             if not came:
                 break
             held += came
@@ -362,7 +368,7 @@ def get(
 
 
 def _give_back(client: "Client", held: Sequence["Message"]) -> None:
-    for message in held:
+    for message in reversed(held):  # Behind one of a group that comes back, all others would.
         client.release(message)
 
 
