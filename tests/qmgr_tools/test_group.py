@@ -80,9 +80,8 @@ def test_group_is_shown_with_its_messages_and_gaps(qm: Qmctl, flights: str) -> N
 
 
 def test_who_holds_a_group_is_shown(qm: Qmctl, flights: str, daemon: Daemon) -> None:
-    with connect(daemon.unix, name="gate") as client:
-        message = client.get(flights, group_id=b"N1".ljust(24, b"\0"), order="logical")
-        assert message is not None
+    with connect(daemon.unix, name="gate") as client, client.reader(flights) as reader:
+        assert reader.get(group_id=b"N1".ljust(24, b"\0")) is not None
         found = qm("group", "show", flights, "N1", "-o", "json").json
         assert [row["state"] for row in found["members"]] == ["leased", "ready"]
         assert (found["leased"], found["holder"].endswith(" gate")) == (1, True)

@@ -56,7 +56,7 @@ def test_member_has_its_time_of_put_and_what_is_left_to_it() -> None:
     shown = group_row.member(member)
     assert shown["put_time"] == "1970-01-01T00:00:02.000000Z"
     assert shown["expiry_left_ms"] is None
-    assert group_row.member(member | {"expiry_left_ms": 5})["expiry_left_ms"] == 5
+    assert group_row.member(member | {"expires_left_ms": 5})["expiry_left_ms"] == 5
     assert {column.key for column in group_row.MEMBERS} == set(shown)
 
 

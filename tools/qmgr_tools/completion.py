@@ -115,7 +115,8 @@ def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the first message groups of the queue that the command line names."""
-    queue = str(ctx.params.get("queue"))
+    # Behind an option that has no value yet nothing that stands before it has its name.
+    queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
 
     def ask(client: "Client") -> list[str]:
         return [_group(row["group"]) for row in islice(client.groups(queue), OFFERED_MAX)]

@@ -80,7 +80,7 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
 JSON: the group as it is then, as "qmctl group ls" gives it
   with --dry-run: dry_run (true), queue, group, group_id, from, to (the first
   number that is given up, and the one that it would go on with), messages
-  (of these here: dead letters), leased (of them), absent (never came)
+  (of these here: dead letters), absent (of these: never came)
 """
 )
 def skip(
@@ -177,7 +177,6 @@ class GivenUp(NamedTuple):
     first: int
     stop: int
     messages: int  # of them here
-    leased: int  # of these
 
     @property
     def absent(self) -> int:
@@ -198,8 +197,6 @@ class GivenUp(NamedTuple):
         if self.messages:
             becomes = "becomes a dead letter" if self.messages == 1 else "become dead letters"
             lost.append(f"{messages(self.messages)} {becomes}")
-        if self.leased:
-            lost.append(f"{self.leased} of them leased")
         if self.absent:
             lost.append(f"{counted(self.absent, 'number')} never came: refused from then on")
         return ", ".join(lost)
@@ -207,8 +204,7 @@ class GivenUp(NamedTuple):
     def as_dict(self) -> dict[str, int]:
         """Return it for scripts."""
         return {
-            "from": self.first, "to": self.stop, "messages": self.messages, "leased": self.leased,
-            "absent": self.absent,
+            "from": self.first, "to": self.stop, "messages": self.messages, "absent": self.absent,
         }  # fmt: skip
 
 
@@ -216,22 +212,34 @@ def _given_up(client: "Client", doing: str, queue: str, group: bytes, to: int) -
     """Return what a skip would give up.
 
     Raises:
-        Failure: REFUSED, that is nothing.
+        Failure: REFUSED, that is nothing, or somebody has a part of it.
     """
     found = client.show_group(queue, group)
     first: int = found["next"]
-    numbers = [row["number"] for row in found["members"] if row["number"] >= first]
+    numbers = [row["number"] for row in found["members"]]
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
+    see = f"see: qmctl group show {queue} {shlex.quote(group_id.shown(group))}"
     if stop <= first:
         why = f"number {first} is next" if to else "nothing of it is here"
-        see = f"see: qmctl group show {queue} {shlex.quote(group_id.shown(group))}"
         raise Failure(Exit.REFUSED, f"cannot {doing}", why, f"say a higher number by --to; {see}")
-    here = leased = 0
+    here = 0
+    for row in _members(client, queue, group, found, stop):
+        if row["state"] == "leased":
+            raise Failure(
+                Exit.REFUSED, f"cannot {doing}", f"number {row['number']} is leased",
+                f"pause the group, and skip once that is settled; {see}",
+            )  # fmt: skip
+        here += 1
+    return GivenUp(first, stop, here)
+
+
+def _members(
+    client: "Client", queue: str, group: bytes, found: dict[str, Any], stop: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a group below *stop*, of which the first were *found*."""
     while True:
-        given = [row for row in found["members"] if first <= row["number"] < stop]
-        here += len(given)
-        leased += sum(row["state"] == "leased" for row in given)
+        yield from (row for row in found["members"] if row["number"] < stop)
         following = found["next_number"]
         if following is None or following >= stop:
-            return GivenUp(first, stop, here, leased)
+            return
         found = client.show_group(queue, group, following)

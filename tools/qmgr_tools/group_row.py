@@ -98,9 +98,11 @@ def told(row: Mapping[str, Any]) -> str:
 
 def member(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message of a group, as a queue manager gives it, as the help describes it."""
-    shown = {key: value for key, value in row.items() if not key.endswith("_us")}
-    shown.setdefault("expiry_left_ms", None)
-    return shown | {"put_time": rfc3339(int(row.get("put_us") or 0))}
+    known = ("number", "last", "state", "priority", "arrival", "delivered", "failed")
+    return {key: row.get(key) for key in known} | {
+        "expiry_left_ms": row.get("expires_left_ms"),
+        "put_time": rfc3339(int(row.get("put_us") or 0)),
+    }
 
 
 def gaps_text(gaps: list[list[int]]) -> str:

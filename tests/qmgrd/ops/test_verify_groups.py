@@ -1,4 +1,4 @@
-"""Each damage to what is known of a group, or to its turn, is found; what is sound is not told of."""
+"""Each damage to what is known of a group, or to its turn, is found, and nothing that is sound."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +77,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("due-missing", DUE, having(AWAY, due_ms=7)),
     (
         "due-missing", DUE,
-        lambda txn: txn.delete(next(key for key, group in stores.rows_in(txn, DUE) if group == AWAY)),
+        lambda txn: txn.delete(next(key for key, of in stores.rows_in(txn, DUE) if of == AWAY)),
     ),
 ]  # fmt: skip
 
