@@ -16,6 +16,7 @@ from qmgr_client.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.window import Inbox, Outbox
+from tests.group_player import GroupPlayer
 from tests.qmgrd.core.harness import Delivery, Manager, items, record
 
 HERE = Path(__file__).parent / "conversations"
@@ -285,10 +286,11 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 PLAYERS: dict[str, Callable[[], Player]] = {
-    "window": WindowPlayer,
-    "queue": QueuePlayer,
-    "group_put": GroupPutPlayer,
+    "group": GroupPlayer,
     "group_get": GroupGetPlayer,
+    "group_put": GroupPutPlayer,
+    "queue": QueuePlayer,
+    "window": WindowPlayer,
 }
 
 
