@@ -202,10 +202,6 @@ class HandlePlayer:
         unit.is_over = unit.is_undone = True
         return "backed out"
 
-    def _refused(self, words: set[str], unit: Unit | None, group: Group | None) -> str:
-        self.state.refused()
-        return "it is refused"
-
 
 class GroupPutPlayer(HandlePlayer):
     """A handle that puts."""
@@ -236,6 +232,10 @@ class GroupPutPlayer(HandlePlayer):
     def _physical(self, words: set[str], unit: Unit | None, group: Group | None) -> str:
         self.state.physical(group, unit, persistent="volatile" not in words)
         return "put"
+
+    def _refused(self, words: set[str], unit: Unit | None, group: Group | None) -> str:
+        self.state.refused()
+        return "it is refused"
 
     def _close(self, words: set[str], unit: Unit | None, group: Group | None) -> str:
         self.state.close()
