@@ -38,6 +38,7 @@ class Keeper:
         self.refuse_commits: list[int] = []  # codes, for the next commits
         self.fields: dict[bytes, Fields] = {}  # of each body that was put
         self.gets: list[m.Get] = []
+        self.consumers: list[m.Consume] = []  # Each is opened, and has nothing.
         self.closed_readers: list[int] = []
         self._groups = 0
         self._ids: dict[int, tuple[int, str]] = {}  # sequence id to code, or 0
@@ -51,6 +52,7 @@ class Keeper:
             m.UnitBackout: self._backout,
             m.Get: self._get,
             m.Settle: self._settle,
+            m.Consume: self._consume,
             m.Browse: self._browse,
             m.GroupNew: self._group_new,
             m.ReaderClose: self._reader_close,
@@ -198,6 +200,10 @@ class Keeper:
     def _browse(self, browse: m.Browse) -> list[m.Message]:
         items = [self._item(body) for body in self._selected(browse)]
         return [m.Ok(browse.request_id, {"items": items[: browse.messages_max], "next": None})]
+
+    def _consume(self, request: m.Consume) -> list[m.Message]:
+        self.consumers.append(request)
+        return [m.Ok(request.request_id, [3, 30_000])]
 
     def _group_new(self, request: m.GroupNew) -> list[m.Message]:
         self._groups += 1
