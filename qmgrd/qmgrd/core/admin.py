@@ -5,7 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import browse, keys, system
+from qmgrd.core import browse, group_browse, keys, system
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.catalogue import Catalogue
@@ -233,26 +233,43 @@ class Admin:
         wanted = selection(
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
-        if wanted.prefix:
+        group_browse.check_cursor(message.after, message.order)
+        if message.order == m.LOGICAL:
+            self._check_logical(message, is_selecting=bool(wanted.prefix))
+            found = group_browse.in_logical_order(
+                queue, context.tx, message.after, all_available=message.all_available
+            )
+        elif wanted.prefix:
             if message.delayed:
                 raise RequestError(
                     ErrorCode.VALUE_INVALID,
                     "what is delayed is in no index yet: select it with where, as in "
                     "where = \"correlation_id = 'k'\"",
                 )
-            found = browse.indexed(queue, context.tx, wanted.prefix, after, number)
+            found = browse.placed(
+                browse.indexed(queue, context.tx, wanted.prefix, after, number)
+            )
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
-            found = browse.behind(queue, context.tx, lane, after)
+            found = browse.placed(browse.behind(queue, context.tx, lane, after))
         page = browse.browse(
             queue, context.tx, context.now, found, message.messages_max, message.bytes_max,
             wanted.selector,
         )  # fmt: skip
         context.count_read(page.looked_at, sum(map(len, page.items)))
-        further = None if page.next is None else list(page.next)
-        if page.next is not None and message.group_id:
-            further = [*page.next, browse.number_at(queue, context.tx, page.next)]
+        further = page.next
+        if further is not None and message.group_id:
+            place = further[0], further[1]
+            further = [*further, browse.number_at(queue, context.tx, place)]
         self._ok(session, message.request_id, {"items": page.items, "next": further})
+
+
+    def _check_logical(self, message: m.Browse, *, is_selecting: bool) -> None:
+        if is_selecting or message.delayed:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                "a browse in logical order selects by where alone, of what can be got",
+            )
 
 
 def _number(after: list[int]) -> int:

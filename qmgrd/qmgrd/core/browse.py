@@ -21,48 +21,57 @@ if TYPE_CHECKING:
 LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
 
 Place = tuple[int, int]
+Cursor = list[int]  # a place, and what else tells where a browse goes on
+Found = tuple[bytes, bytes, Cursor]  # key and entry of a message, and the cursor behind it
 
 
 class Page(NamedTuple):
     """What a browse found."""
 
     items: list[bytes]  # as in a delivery, without a lease
-    next: Place | None  # where to go on, None at the end
+    next: Cursor | None  # where to go on, None at the end
     looked_at: int  # in rows: what weighs more counts more
 
 
 def browse(
-    queue: "Queue", tx: Transaction, now: Now, found: Iterator[tuple[bytes, bytes]], count: int,
-    bytes_max: int, selector: Selector | None = None,
+    queue: "Queue", tx: Transaction, now: Now, found: Iterator[Found], count: int, bytes_max: int,
+    selector: Selector | None = None,
 ) -> Page:  # fmt: skip
-    """Return up to *count* of the messages *found*, keys and entries, as delivery items.
+    """Return up to *count* of the messages *found* as delivery items.
 
     At most *bytes_max* of records, and what a frame may hold of all that comes with them.
     """
     items: list[bytes] = []
-    size, frame_bytes, place, looked_at = 0, 0, None, 0
-    for key, value in found:
+    size, frame_bytes, looked_at = 0, 0, 0
+    cursor: Cursor | None = None
+    for key, value, behind_it in found:
         priority, arrival = keys.place(key)
         entry = entries.decode(value)
         if looked_at - len(items) >= LOOKED_AT_MAX:
-            return Page(items, place, looked_at)
+            return Page(items, cursor, looked_at)
         looked_at += weight(selector, tx, value)
         if not is_there(queue, entry, arrival, now):
-            place = priority, arrival
+            cursor = behind_it
             continue
         record = entries.record(tx, entry)
         if not is_selected(selector, queue, tx, key, entry, record):
-            place = priority, arrival
+            cursor = behind_it
             continue
         size += len(record)
         item = _item(queue, tx, now, entry, record, priority, arrival)
         frame_bytes += len(item)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
-            return Page(items, place, looked_at)
+            return Page(items, cursor, looked_at)
         items.append(item)
-        place = priority, arrival
+        cursor = behind_it
     return Page(items, None, looked_at)
+
+
+def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:
+    """Yield keys and entries with their places as cursors."""
+    for key, value in found:
+        yield key, value, list(keys.place(key))
 
 
 def _item(

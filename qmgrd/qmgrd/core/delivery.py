@@ -17,8 +17,8 @@ from qmgrd.core.group_take import MatchInconsistent, take_in_order
 from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
-from qmgrd.core.readers import Readers, enter_group, leave_group
-from qmgrd.core.seek import seek
+from qmgrd.core.readers import Readers, got_in_physical_order
+from qmgrd.core.seek import Found, seek
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
@@ -326,15 +326,12 @@ class Delivery:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:
             items = queue.take(context.tx, context.now, consumer, share)
-            if items and reader is not None:
-                leave_group(queue, reader)
-            return items, True
+            found = Found(items, 0, at_end=True)
         else:
             found = seek(queue, context.tx, context.now, consumer, share)
-            if found.items and reader is not None:
-                leave_group(queue, reader)
-                enter_group(queue, context.tx, consumer, found.items[-1])
-        context.count_read(found.looked_at + 1, 0)
+        if found.items and reader is not None and not consumer.is_ordered:
+            got_in_physical_order(queue, context.tx, reader, found.items[-1])
+        context.count_read(found.looked_at, 0)
         return found.items, found.at_end
 
     def _refuse(self, consumer: Consumer, error: RequestError) -> None:

@@ -93,7 +93,7 @@ class _Round:
         queue.counters.delivered += len(self._items)
         for key, value in self._damaged:
             lane.set_aside(queue, self._tx, key, value)
-        return Found(self._items, self._looked_at, self._at_end)
+        return Found(self._items, self._looked_at + 1, self._at_end)
 
     @property
     def _has_room(self) -> bool:
@@ -122,9 +122,9 @@ class _Round:
                 break
             if not self._take_member(Member(group_id, number), hold, position):
                 break
-            hold.has_ended = number == row.last
             number = row.after(number + 1)
             hold.next = number
+            hold.has_ended = 0 < row.last < number
         if hold.has_ended and self._reader.current == group_id:
             self._reader.current = None
         self._end_if_idle(group_id, hold)
@@ -341,11 +341,13 @@ def _entry_key(queue: "Queue", position: bytes) -> bytes:
 
 def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> None:
     """Have *reader* be in the group of what it got in physical order, behind that."""
-    holds = queue.groups.holds
-    if member.group_id in holds.by_group or member.number == row.last:
+    holds, next_ = queue.groups.holds, row.after(member.number + 1)
+    hold = holds.by_group.get(member.group_id)
+    if 0 < row.last < next_ or (hold is not None and hold.reader is not reader):
         return
-    hold = holds.begin(member.group_id, reader, row.after(member.number + 1))
-    hold.is_told = True
+    if hold is None:
+        hold = holds.begin(member.group_id, reader, next_)
+    hold.next, hold.is_told, hold.has_ended = next_, True, False
     reader.current = member.group_id
     reader.calling[member.group_id] = None
     holds.adopt(member, arrival)

@@ -72,7 +72,7 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not self._touched
+        return not (self._touched or self.ripe)
 
     # Putting
 

@@ -90,6 +90,8 @@ class Holds:
         self.by_group: dict[bytes, Hold] = {}
         self.leased: dict[int, Member] = {}
         self.strays: dict[bytes, int] = {}  # how many of a group are leased outside of any order
+        # Arrivals of what was behind one that came back: to be had again, and not acknowledged now.
+        self.taken_back: dict[int, None] = {}
         self._readers: dict[Reader, None] = {}
         self._begun = 0
         self._last: OrderedDict[bytes, Reader] = OrderedDict()  # who held it, of some
@@ -112,10 +114,12 @@ class Holds:
         """Note that a member was leased to the reader of *hold*."""
         hold.out[number] = arrival
         self.leased[arrival] = Member(group_id, number)
+        self.taken_back.pop(arrival, None)
 
     def stray(self, member: Member, arrival: int) -> None:
         """Note that a member was leased in physical order, whoever holds its group."""
         self.leased[arrival] = member
+        self.taken_back.pop(arrival, None)
         self.strays[member.group_id] = self.strays.get(member.group_id, 0) + 1
 
     def adopt(self, member: Member, arrival: int) -> None:
@@ -163,8 +167,11 @@ class Holds:
         hold.next = min(hold.next, member.number)
         hold.has_ended = False
         behind = {number: at for number, at in hold.out.items() if number > member.number}
-        for number in behind:
+        for number, at in behind.items():
             hold.going[number] = hold.out.pop(number)
+            self.taken_back[at] = None
+        while len(self.taken_back) > LAST_MAX:
+            del self.taken_back[next(iter(self.taken_back))]
         groups = [member.group_id]
         left = self._restore(member.group_id, hold)
         if left is not None:

@@ -12,7 +12,6 @@ from qmgrd.core.context import Context
 from qmgrd.core.group_take import stand_in
 from qmgrd.core.hold import Member, Reader
 from qmgrd.core.kv import Transaction
-from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
 
@@ -63,22 +62,19 @@ class Readers:
         self._context.touch(queue)
 
 
-def leave_group(queue: Queue, reader: Reader) -> None:
-    """Have a reader be in no group, as it gets in physical order."""
-    group_id = reader.current
-    if group_id is not None:
-        queue.groups.holds.let_go(group_id)
-        queue.groups.touch(group_id)
-
-
-def enter_group(queue: Queue, tx: Transaction, consumer: Consumer, item: bytes) -> None:
-    """Have the reader of a get in physical order be in the group of what it was handed."""
-    record = item[m.DELIVERY_BYTES :]
-    group = index.selected_by(record)[1]
+def got_in_physical_order(
+    queue: Queue, tx: Transaction, reader: Reader, item: bytes
+) -> None:
+    """Have a reader be in the group of what it got in physical order last, or in none."""
+    group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)
-    row = None if group is None else queue.groups.row(tx, group[0])
-    lease = queue.leases[arrival]
-    if group is None or row is None or lease.key[keys.POSITION_AT] != keys.LANE_GROUPED:
-        return
-    assert consumer.reader is not None, "only a reader is in a group"
-    stand_in(queue, consumer.reader, Member(*group), arrival, row)
+    is_member = queue.leases[arrival].key[keys.POSITION_AT] == keys.LANE_GROUPED
+    row = None
+    if group is not None and is_member:
+        row = queue.groups.row(tx, group[0])
+    left = reader.current
+    if left is not None and (row is None or group is None or left != group[0]):
+        queue.groups.holds.let_go(left)
+        queue.groups.touch(left)
+    if group is not None and row is not None:
+        stand_in(queue, reader, Member(*group), arrival, row)

@@ -68,7 +68,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     queue.counters.delivered += len(items)
     for key, value in damaged:
         lane.set_aside(queue, tx, key, value)
-    return Found(items, looked_at, at_end)
+    return Found(items, looked_at + 1, at_end)
 
 
 def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:

@@ -52,6 +52,8 @@ def _ack(
     now, if nobody else holds the message, also while that waits to be tried again; but never
     another message that has its place, as in a store that was put back to an earlier state.
     """
+    if arrival in queue.groups.holds.taken_back:
+        return ErrorCode.LEASE_LOST  # It has its turn behind one that failed.
     if lease is not None:
         if lease.number != number or lease.lessee.is_unit:
             return ErrorCode.LEASE_LOST

@@ -1,0 +1,88 @@
+"""Browsing in logical order: messages of no group and groups by their places, members by number.
+
+A cursor says where it is in that order: place, number in the group that has its turn there, and 1
+for the order. What is completed behind it, it does not notice; a group that left its place
+meanwhile is over for it.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import LOGICAL
+from qmgrd.core import keys
+from qmgrd.core.browse import Cursor, Found
+from qmgrd.core.kv import Transaction
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+_START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
+
+
+def check_cursor(after: Cursor | None, order: int) -> None:
+    """Raise INCONSISTENT_BROWSE where a browse goes on in another order (MQRC 2259)."""
+    if after is None:
+        return
+    was = after[3] if len(after) > 3 else 0
+    if was != order or (order == LOGICAL and not _is_sound(after)):
+        raise RequestError(
+            ErrorCode.INCONSISTENT_BROWSE,
+            "the browse began in another order than it goes on in; begin anew, without a cursor",
+        )
+
+
+def _is_sound(after: Cursor) -> bool:
+    return after[0] <= keys.PRIORITY_TOP and 0 <= after[2] < 2**32
+
+
+def in_logical_order(
+    queue: "Queue", tx: Transaction, after: Cursor | None, *, all_available: bool
+) -> Iterator[Found]:
+    """Yield keys and entries in logical order behind a cursor, each with its own."""
+    priority, arrival, number, _ = after or _START
+    place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
+    ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")
+    turns = merge(
+        tx.scan(ready + place, keys.after(ready)), tx.scan(chain + place, keys.after(chain)),
+        key=_place,
+    )  # fmt: skip
+    for key, value in turns:
+        is_same = after is not None and _place((key, value)) == place
+        if key.startswith(keys.SPACE_CHAIN):
+            if is_same or not all_available or _is_whole(queue, tx, value):
+                yield from _members(queue, tx, key, value, number if is_same else 0)
+        elif not is_same:
+            top, at = keys.place(key)
+            yield key, value, [top, at, 0, LOGICAL]
+
+
+def _place(row: tuple[bytes, bytes]) -> bytes:
+    return row[0][-keys.PLACE.size :]
+
+
+def _is_whole(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
+    row, holds = queue.groups.row(tx, group_id), queue.groups.holds
+    return row is not None and row.is_whole and not holds.leased_of(group_id)
+
+
+def _members(
+    queue: "Queue", tx: Transaction, turn: bytes, group_id: bytes, number: int
+) -> Iterator[Found]:
+    """Yield the members behind *number* up to the first gap."""
+    row = queue.groups.row(tx, group_id)
+    if row is None:
+        return
+    rank, arrival = keys.PLACE.unpack(turn[-keys.PLACE.size :])
+    wanted = row.after(max(row.due, number + 1))
+    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    start = keys.group(queue.id, group_id, wanted)
+    for key, position in tx.scan(start, keys.after(keys.group(queue.id, group_id, 0)[:-4])):
+        found = int.from_bytes(key[-4:], "big")
+        if found != wanted or position[0] != keys.LANE_GROUPED:
+            return
+        value = tx.get(prefix + position)
+        if value is not None:
+            yield prefix + position, value, [keys.PRIORITY_TOP - rank, arrival, found, LOGICAL]
+        wanted = row.after(found + 1)
