@@ -78,20 +78,23 @@ class Consumer:
         """Whether messages of a group come in the order of their numbers."""
         return self.groups[0] != m.PHYSICAL
 
-    def take_back(self, group_id: bytes, number: int) -> TakenBack:
-        """Drop what is behind a message that goes back, and from now on what is on its way."""
-        kept: deque[tuple[int, bytes]] = deque()
-        has_come_again = False
-        for queue_id, item in reversed(self.buffer):
-            member = member_of(item)
-            is_other = member is None or member[0] != group_id
-            has_come_again |= not is_other and member is not None and member[1] <= number
-            if is_other or has_come_again:
-                kept.appendleft((queue_id, item))
-            else:
+    def take_back(self, group_id: bytes, number: int) -> TakenBack | None:
+        """Drop what is behind a message that goes back, and from now on what is on its way.
+
+        Not what is behind the same number where that came again: its lease was over already, and
+        it does not go back now.
+        """
+        found = [member_of(item) for _, item in self.buffer]
+        own = [member[1] if member and member[0] == group_id else 0 for member in found]
+        again = max((i for i, other in enumerate(own) if 0 < other <= number), default=-1)
+        end = len(own) if again < 0 else again
+        stale = [other > number and i < end for i, other in enumerate(own)]
+        for (_, item), is_stale in zip(self.buffer, stale, strict=True):
+            if is_stale:
                 self.let_go(item[: m.HANDLE.size])
-        self.buffer = kept
-        return self.taken_back.add(group_id, number)
+        pairs = zip(self.buffer, stale, strict=True)
+        self.buffer = deque(held for held, is_stale in pairs if not is_stale)
+        return None if again >= 0 else self.taken_back.add(group_id, number)
 
     def let_go(self, handle: bytes) -> bool:
         """Forget what is held under *handle*; return whether anything was."""
@@ -246,7 +249,8 @@ class Consumers:
         for ticket, group_id, number in unit.members:
             consumer = self._all.get(ticket)
             if consumer is not None:
-                unit.taken_back.append(consumer.take_back(group_id, number))
+                taken = consumer.take_back(group_id, number)
+                unit.taken_back += [] if taken is None else [taken]
                 self._touched[ticket] = consumer
 
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:

@@ -52,11 +52,6 @@ class GroupGetState:
         group_id, number = (group.id, group.number) if group is not None and inside else (b"", 0)
         self._places.move(Place(group_id, number, unit, logical))
 
-    def refused(self) -> None:
-        """Take it that the message of the last get could not be kept: the reader is before it."""
-        self.warning = None
-        self._places.move_back()
-
     def _begin(self) -> Group | None:
         self.warning, current = None, self.current
         self._places.mark()
