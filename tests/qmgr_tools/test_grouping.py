@@ -102,8 +102,8 @@ def test_logical_order_is_by_number_whatever_came_first(qm: Qmctl, queue: str) -
     browsed = qm("browse", queue, "--order", "logical", "-o", "json").lines
     assert sorted(row["body"] for row in browsed) == ["a", "b", "x"]
     assert [row["body"] for row in browsed if row["group"]] == ["a", "b"]
-    words = ("--order", "logical", "--all-available", "--all", "--body-only")
-    assert qm("get", queue, *words).out == "".join(f"{row['body']}\n" for row in browsed)
+    whole = ("--order", "logical", "--all-available", "--all", "--body-only")
+    assert qm("get", queue, *whole).out == "".join(f"{row['body']}\n" for row in browsed)
 
 
 @pytest.mark.process
