@@ -13,6 +13,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RemoteProtocolError, RequestError
 from qmgr_protocol.window import Inbox, Outbox
 from tests.group_player import GroupPlayer
+from tests.qmgr_client.handle_players import GroupGetPlayer, GroupPutPlayer
 from tests.qmgrd.core.harness import Delivery, Manager, items, record
 
 HERE = Path(__file__).parent / "conversations"
@@ -166,8 +167,12 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 PLAYERS: dict[str, Callable[[], Player]] = {
-    "group": GroupPlayer, "queue": QueuePlayer, "window": WindowPlayer,
-}  # fmt: skip
+    "group": GroupPlayer,
+    "group_get": GroupGetPlayer,
+    "group_put": GroupPutPlayer,
+    "queue": QueuePlayer,
+    "window": WindowPlayer,
+}
 
 
 def replay(text: str, player: Player) -> str:

@@ -20,17 +20,24 @@ from typing import Any, Unpack, cast
 
 from qmgr_client import address as addresses
 from qmgr_client.aio_admin import Admin
+from qmgr_client.aio_browse import browse
 from qmgr_client.aio_consumer import Consumer
 from qmgr_client.aio_dialler import Dialler, Patience
 from qmgr_client.aio_get import get_many, give_back
+from qmgr_client.aio_group_put import GroupPut
+from qmgr_client.aio_group_run import GroupGot, GroupPutDone
+from qmgr_client.aio_groups import Groups
+from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_session import Session, Unopened
 from qmgr_client.aio_unit import UnitOfWork
 from qmgr_client.client_name import client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
-from qmgr_client.message import DeadLetter, Group, Message, decode
+from qmgr_client.message import DeadLetter, Group, Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, delay_until, encode
-from qmgr_client.selection import Selection, SelectionOrUid, chosen
+from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
+from qmgr_client.selection import chosen as chosen
+from qmgr_client.selection import order_of as order_of
 from qmgr_client.settles import Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol import name as names
@@ -44,6 +51,10 @@ __all__ = [
     "Consumer",
     "DeadLetter",
     "Group",
+    "GroupGot",
+    "GroupPut",
+    "GroupPutDone",
+    "GroupReader",
     "Message",
     "MessageDamaged",
     "Outgoing",
@@ -57,8 +68,6 @@ __all__ = [
 ]
 
 CLOSE_MAX_MS = 5_000
-BROWSE_PAGE = 100
-BYTES_MAX_PAGE: int = m.Browse._field_defaults["bytes_max"]
 NAMES_KNOWN_MAX = 10_000
 
 
@@ -109,7 +118,7 @@ def _checked(name: str) -> str:
     return name
 
 
-class QueueManager(Admin):
+class QueueManager(Admin, Groups):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())
@@ -119,6 +128,7 @@ class QueueManager(Admin):
         self._core = core
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
+        Groups.__init__(self)
         self._names: set[str] = set()  # known to be well-formed
 
     async def __aenter__(self) -> "QueueManager":
@@ -260,7 +270,8 @@ class QueueManager(Admin):
         return await get_many(self._session, queue, messages_max, wait_ms, lease_ms, wanted)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX,
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
+        groups: GroupOrder = "physical", all_available: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put.
@@ -269,10 +280,14 @@ class QueueManager(Admin):
             prefetch: how many may be here and not settled.
             lease_ms: how long each is this client's; 0 leaves it to the queue.
             bytes_max: as *prefetch*, in bytes.
+            groups: "logical" has one group after the other, each in the order of its numbers;
+                "pinned" many at a time, all of each to one consumer. What came behind a message
+                that is given back comes again: to settle it is LEASE_LOST.
+            all_available: whether groups are begun only when all of them is there.
             selection: one of where, correlation_id and group_id.
         """
-        wanted = chosen(**selection)[:3]
-        ticket, stream = self._session.consume(queue, prefetch, bytes_max, lease_ms, wanted)
+        wanted, order = chosen(**selection)[:3], (order_of(groups, pinned=True), all_available)
+        ticket, stream = self._session.consume(queue, prefetch, bytes_max, lease_ms, wanted, order)
         return Consumer(self._session, ticket, stream)
 
     async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
@@ -341,26 +356,19 @@ class QueueManager(Admin):
 
     async def browse(
         self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        after: Message | None = None, **selection: Unpack[SelectionOrUid],
+        after: Message | None = None, order: BrowseOrder = "physical", all_available: bool = False,
+        **selection: Unpack[SelectionOrUid],
     ) -> AsyncGenerator[Message, None]:  # fmt: skip
         """Yield messages in their order, at most *limit*, and leave them where they are.
 
         One that cannot be read says so in ``damage``. With *delayed* those that wait for their time
         come, instead of those that can be got; with *after* those behind that message, which was
-        browsed here and may be gone. *selection* is as of :meth:`get`.
+        browsed here and may be gone; in logical *order* each group from the message on that is due,
+        with *all_available* only such as are all there. *selection* is as of :meth:`get`.
         """
-        wanted = chosen(**selection)
-        place = None if after is None else list(m.HANDLE.unpack(after.handle)[:2])
-        count = 0
-        while limit is None or count != limit:  # A negative limit is refused as a page.
-            page = BROWSE_PAGE if limit is None else min(BROWSE_PAGE, limit - count)
-            value = await self._ask(m.Browse, queue, place, page, BYTES_MAX_PAGE, *wanted, delayed)
-            for item in value["items"]:
-                yield decode(item, queue, 0)
-            count += len(value["items"])
-            place = value["next"]
-            if place is None:  # A page may be empty where its selection met nothing.
-                return
+        wanted, groups = chosen(**selection), (order_of(order), all_available)
+        async for message in browse(self._ask, queue, limit, after, wanted, delayed, groups):
+            yield message
 
     async def _ask(self, kind: type[Any], *fields: Any) -> Any:
         ticket, future = self._session.request(kind, *fields)

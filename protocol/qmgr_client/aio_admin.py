@@ -1,10 +1,12 @@
 """The verbs of administration. The values are maps as in PROTOCOL.md, section 11."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+
+GROUPS_PAGE = 1_000
 
 
 class Admin:
@@ -188,6 +190,64 @@ class Admin:
         """Return the rows of all templates, in order of their patterns."""
         rows: list[dict[str, Any]] = (await self._row(m.TemplateList))["templates"]
         return rows
+
+    async def groups(
+        self, queue: str, incomplete: bool = False
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the rows of a queue's groups, in order of their ids.
+
+        With *incomplete* those only of which something is missing, or has not come yet.
+        """
+        after: bytes | None = b""
+        while after is not None:
+            value = await self._row(m.GroupList, queue, after, GROUPS_PAGE, incomplete)
+            for row in value["groups"]:
+                yield row
+            after = value["next"]
+
+    async def show_group(self, queue: str, group_id: bytes, number: int = 1) -> dict[str, Any]:
+        """Return a group's row, with up to 1,000 of its messages from *number* on.
+
+        "members" are those messages, "gaps" what is missing between them, "next_number" is where
+        to go on, or None.
+
+        Raises:
+            RequestError: GROUP_UNKNOWN.
+        """
+        return await self._row(m.GroupShow, queue, group_id, number)
+
+    async def pause_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """Have nothing of a group delivered until it is resumed. Returns its row."""
+        return await self._row(m.GroupAlter, queue, group_id, "pause")
+
+    async def resume_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
+        return await self._row(m.GroupAlter, queue, group_id, "resume")
+
+    async def skip_group(self, queue: str, group_id: bytes, number: int = 0) -> dict[str, Any]:
+        """Give up what is due of a group: it becomes a dead letter. Returns the group's row.
+
+        Where what is due is missing, the lowest number that is there is due then. With *number*
+        all below it are given up.
+        """
+        return await self._row(m.GroupAlter, queue, group_id, "skip", number)
+
+    async def reassign_group(
+        self, queue: str, group_id: bytes, connection: int = 0
+    ) -> dict[str, Any]:
+        """Take a group from its consumer, once what that was handed is settled.
+
+        Another one has it then, or one of *connection*. Returns the group's row.
+        """
+        return await self._row(m.GroupAlter, queue, group_id, "reassign", 0, connection)
+
+    async def close_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """End a group with the highest number that is there. Returns its row.
+
+        Raises:
+            RequestError: GROUP_ENDED: it has ended; GROUP_UNKNOWN.
+        """
+        return await self._row(m.GroupAlter, queue, group_id, "close")
 
     async def status(self) -> dict[str, Any]:
         """Return how the queue manager is."""

@@ -11,20 +11,23 @@ from qmgr_client.units import Unit
 from qmgr_protocol import messages as m
 
 BYTES_MAX: int = m.Get._field_defaults["bytes_max"]
+UNGROUPED = (m.PHYSICAL, False, 0, 0)
 
 
 async def get_many(
     session: Session, queue: str, messages_max: int, wait_ms: int, lease_ms: int,
     selection: tuple[str, bytes, bytes, bytes], unit: Unit | None = None,
+    groups: tuple[int, bool, int, int] = UNGROUPED,
 ) -> list[Message]:  # fmt: skip
     """Return up to *messages_max* messages under lease, as soon as there is one.
 
-    It ends with its *unit* of work, which the messages are not part of yet.
+    *groups* is order, all_available, number and reader. It ends with its *unit* of work, which the
+    messages are not part of yet.
 
     Raises:
         MessageDamaged: one cannot be read; the others are given back.
     """
-    fields = (queue, messages_max, wait_ms, lease_ms, BYTES_MAX, *selection)
+    fields = (queue, messages_max, wait_ms, lease_ms, BYTES_MAX, *selection, *groups)
     ticket, future = session.request(m.Get, *fields, unit=unit)
     try:
         found: list[Message] = await future

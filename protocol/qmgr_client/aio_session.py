@@ -178,10 +178,10 @@ class Session:
 
     def consume(
         self, queue: str, prefetch: int, bytes_max: int, lease_ms: int,
-        selection: tuple[str, bytes, bytes],
+        selection: tuple[str, bytes, bytes], groups: tuple[int, bool],
     ) -> tuple[int, Stream]:  # fmt: skip
         """Open a consumer; return its ticket, and what tells its news."""
-        ticket = self.core.consume(queue, prefetch, bytes_max, lease_ms, selection)
+        ticket = self.core.consume(queue, prefetch, bytes_max, lease_ms, selection, groups)
         stream = self._streams[ticket] = Stream()
         self.wake()
         return ticket, stream

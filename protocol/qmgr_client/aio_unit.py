@@ -83,6 +83,11 @@ class UnitOfWork:
             raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
         return self._begun
 
+    @property
+    def core_unit(self) -> Unit:
+        """What the core knows it by."""
+        return self._unit
+
     # Steps
 
     async def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:

@@ -45,12 +45,13 @@ class Answers:
         self._settles.settled(answer)
 
     def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
-        unwanted: list[bytes] = []
+        give_back, home, queue_id = self._settles.give_back, self.home, answer.queue_id
         if answer.request_id in self._consumers.open:
-            unwanted = self._consumers.delivered(answer, now_ms)
+            for handle, taken in self._consumers.delivered(answer, now_ms):
+                give_back(home, queue_id, handle, taken)
         elif answer.request_id in self._requests.open:
-            unwanted = self._requests.delivered(answer, self.home)
-        self._settles.give_back(self.home, answer.queue_id, unwanted)
+            for handle in self._requests.delivered(answer, home):
+                give_back(home, queue_id, handle)
 
     def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
         if answer.request_id == self._puts.open_id:

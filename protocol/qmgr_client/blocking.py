@@ -22,13 +22,16 @@ from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from qmgr_client import aio
+from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.blocking_admin import Admin
+from qmgr_client.blocking_bridge import pages
+from qmgr_client.blocking_groups import GroupPut, GroupReader, Groups
 from qmgr_client.blocking_unit import UnitOfWork
 from qmgr_client.core import BYTES_MAX
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
 from qmgr_client.message import DeadLetter, Group, Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
-from qmgr_client.selection import Selection, SelectionOrUid
+from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
@@ -39,6 +42,10 @@ __all__ = [
     "Consumer",
     "DeadLetter",
     "Group",
+    "GroupGot",
+    "GroupPut",
+    "GroupPutDone",
+    "GroupReader",
     "Message",
     "MessageDamaged",
     "Outgoing",
@@ -49,8 +56,6 @@ __all__ = [
     "UnknownOutcome",
     "connect",
 ]
-
-BROWSE_BATCH = 100
 
 Value = TypeVar("Value")
 
@@ -71,7 +76,7 @@ def connect(
     )  # fmt: skip
 
 
-class Client(Admin):
+class Client(Admin, Groups):
     """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
 
     Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.
@@ -211,13 +216,17 @@ class Client(Admin):
         return self._call(getting)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX,
+        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
+        groups: GroupOrder = "physical", all_available: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
-        """Return an iterator over messages under lease, which come as they are put."""
+        """Return an iterator over messages under lease, which come as they are put; see aio."""
 
         async def opened() -> aio.Consumer:
-            return self._manager.consume(queue, prefetch, lease_ms, bytes_max, **selection)
+            return self._manager.consume(
+                queue, prefetch, lease_ms, bytes_max, groups=groups, all_available=all_available,
+                **selection,
+            )  # fmt: skip
 
         return Consumer(self, self._call(opened()))
 
@@ -257,21 +266,15 @@ class Client(Admin):
 
     def browse(
         self, queue: str, limit: int | None = None, *, delayed: bool = False,
-        after: Message | None = None, **selection: Unpack[SelectionOrUid],
+        after: Message | None = None, order: BrowseOrder = "physical", all_available: bool = False,
+        **selection: Unpack[SelectionOrUid],
     ) -> Iterator[Message]:  # fmt: skip
-        """Yield messages in their order, at most *limit*, and leave them where they are."""
-        messages = self._manager.browse(queue, limit, delayed=delayed, after=after, **selection)
-
-        async def some() -> list[Message]:
-            found: list[Message] = []
-            async for message in messages:
-                found.append(message)
-                if len(found) == BROWSE_BATCH:
-                    break
-            return found
-
-        while found := self._call(some()):
-            yield from found
+        """Yield messages in their order, at most *limit*, and leave them there; see aio."""
+        messages = self._manager.browse(
+            queue, limit, delayed=delayed, after=after, order=order, all_available=all_available,
+            **selection,
+        )  # fmt: skip
+        return pages(self._call, messages)
 
 
 class Consumer:

@@ -1,9 +1,10 @@
 """The verbs of administration without async; aio_admin says more of each."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 from qmgr_client import aio
+from qmgr_client.blocking_bridge import pages
 
 Value = TypeVar("Value")
 
@@ -105,6 +106,34 @@ class Admin:
     def template_list(self) -> list[dict[str, Any]]:
         """Return the rows of all templates, in order of their patterns."""
         return self._call(self._manager.template_list())
+
+    def groups(self, queue: str, incomplete: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a queue's groups, with *incomplete* of those only; see aio_admin."""
+        return pages(self._call, self._manager.groups(queue, incomplete))
+
+    def show_group(self, queue: str, group_id: bytes, number: int = 1) -> dict[str, Any]:
+        """Return a group's row, with up to 1,000 of its messages from *number* on."""
+        return self._call(self._manager.show_group(queue, group_id, number))
+
+    def pause_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """Have nothing of a group delivered until it is resumed. Returns its row."""
+        return self._call(self._manager.pause_group(queue, group_id))
+
+    def resume_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
+        return self._call(self._manager.resume_group(queue, group_id))
+
+    def skip_group(self, queue: str, group_id: bytes, number: int = 0) -> dict[str, Any]:
+        """Give up what is due of a group, or all below *number*. Returns the group's row."""
+        return self._call(self._manager.skip_group(queue, group_id, number))
+
+    def reassign_group(self, queue: str, group_id: bytes, connection: int = 0) -> dict[str, Any]:
+        """Take a group from its consumer, once what that was handed is settled; see aio_admin."""
+        return self._call(self._manager.reassign_group(queue, group_id, connection))
+
+    def close_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+        """End a group with the highest number that is there. Returns its row."""
+        return self._call(self._manager.close_group(queue, group_id))
 
     def status(self) -> dict[str, Any]:
         """Return how the queue manager is."""

@@ -5,24 +5,17 @@ with client.unit_of_work() as unit:
     unit.put("INVOICES", invoice_of(order))
 """
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Unpack
 
 from qmgr_client import aio
+from qmgr_client.blocking_bridge import Caller
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
-
-Value = TypeVar("Value")
-
-
-class Caller(Protocol):
-    """Has a call done on the client's own thread, and returns what it returns."""
-
-    def __call__(self, call: Coroutine[Any, Any, Value]) -> Value: ...
 
 
 class UnitOfWork:
@@ -32,6 +25,13 @@ class UnitOfWork:
         self._call = call
         self._manager = manager
         self._unit: aio.UnitOfWork | None = None
+
+    @classmethod
+    def of(cls, call: Caller, manager: aio.QueueManager, unit: aio.UnitOfWork) -> "UnitOfWork":
+        """Return one that is *unit*, which was begun elsewhere."""
+        self = cls(call, manager)
+        self._unit = unit
+        return self
 
     def __enter__(self) -> "UnitOfWork":
         async def begun() -> aio.UnitOfWork:
@@ -44,7 +44,7 @@ class UnitOfWork:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        ending = self._begun.__aexit__(kind, error, traceback)
+        ending = self.begun.__aexit__(kind, error, traceback)
         if error is None:
             self._call(ending)
             return
@@ -52,7 +52,8 @@ class UnitOfWork:
             self._call(ending)
 
     @property
-    def _begun(self) -> aio.UnitOfWork:
+    def begun(self) -> aio.UnitOfWork:
+        """The unit of work on the client's own thread."""
         if self._unit is None:
             text = "the unit of work is not begun: use it in a with"
             raise RequestError(ErrorCode.UNIT_UNKNOWN, text)
@@ -61,41 +62,41 @@ class UnitOfWork:
     @property
     def has_ended(self) -> bool:
         """Whether the caller has ended it, or it was committed; not whether it was lost."""
-        return self._begun.has_ended
+        return self.begun.has_ended
 
     def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
         """Put a message in the unit: nobody sees it before the commit."""
-        return self._call(self._begun.put(queue, body, **options))
+        return self._call(self.begun.put(queue, body, **options))
 
     def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
         """Put bodies or whole messages; return what became of each; raise the first refusal."""
-        return self._call(self._begun.put_many(queue, list(items)))
+        return self._call(self.begun.put_many(queue, list(items)))
 
     def get(
         self, queue: str, wait_ms: int = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
         """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
-        return self._call(self._begun.get(queue, wait_ms, **selection))
+        return self._call(self.begun.get(queue, wait_ms, **selection))
 
     def get_many(
         self, queue: str, messages_max: int, wait_ms: int = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, which the commit removes, once there is one."""
-        return self._call(self._begun.get_many(queue, messages_max, wait_ms, **selection))
+        return self._call(self.begun.get_many(queue, messages_max, wait_ms, **selection))
 
     def ack(self, message: Message) -> None:
         """Have the commit remove a message that is under lease, from a consumer say."""
-        self._call(self._begun.ack(message))
+        self._call(self.begun.ack(message))
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
         """Do so with many; return why not for each that is not in the unit."""
-        return self._call(self._begun.ack_many(list(messages)))
+        return self._call(self.begun.ack_many(list(messages)))
 
     def commit(self) -> None:
         """Have all of it done; return when it is on disk."""
-        self._call(self._begun.commit())
+        self._call(self.begun.commit())
 
     def backout(self) -> None:
         """Have nothing of it done: what was got comes back."""
-        self._call(self._begun.backout())
+        self._call(self.begun.backout())

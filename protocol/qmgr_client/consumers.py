@@ -19,6 +19,8 @@ from qmgr_client import message as messages
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import ConsumerEnded, Delivered, Events
 from qmgr_client.message import Home, Message
+from qmgr_client.taken_back import TakenBack, TakenBacks, comes_back, member_of
+from qmgr_client.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import U32, U64, row
@@ -44,6 +46,7 @@ class Consumer:
     bytes_max: int
     lease_wanted_ms: int  # 0 leaves it to the queue
     selection: tuple[str, bytes, bytes]  # where, correlation id, group id
+    groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
     lease_ms: int = 0  # as granted
     request_id: int = 0  # on this connection
     is_open: bool = False  # on this connection
@@ -53,6 +56,7 @@ class Consumer:
     held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
     held_bytes: int = 0
     buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
+    taken_back: TakenBacks = field(default_factory=TakenBacks)
 
     @property
     def free(self) -> tuple[int, int]:
@@ -68,6 +72,29 @@ class Consumer:
         self.credit_messages += count
         self.credit_bytes += size
         return count, size
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether messages of a group come in the order of their numbers."""
+        return self.groups[0] != m.PHYSICAL
+
+    def take_back(self, group_id: bytes, number: int) -> TakenBack | None:
+        """Drop what is behind a message that goes back, and from now on what is on its way.
+
+        Not what is behind the same number where that came again: its lease was over already, and
+        it does not go back now.
+        """
+        found = [member_of(item) for _, item in self.buffer]
+        own = [member[1] if member and member[0] == group_id else 0 for member in found]
+        again = max((i for i, other in enumerate(own) if 0 < other <= number), default=-1)
+        end = len(own) if again < 0 else again
+        stale = [other > number and i < end for i, other in enumerate(own)]
+        for (_, item), is_stale in zip(self.buffer, stale, strict=True):
+            if is_stale:
+                self.let_go(item[: m.HANDLE.size])
+        pairs = zip(self.buffer, stale, strict=True)
+        self.buffer = deque(held for held, is_stale in pairs if not is_stale)
+        return None if again >= 0 else self.taken_back.add(group_id, number)
 
     def let_go(self, handle: bytes) -> bool:
         """Forget what is held under *handle*; return whether anything was."""
@@ -122,8 +149,9 @@ class Consumers:
         self._opening += 1
         count, size = consumer.grant()
         return m.Consume(
-            request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection
-        )
+            request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection,
+            *consumer.groups,
+        )  # fmt: skip
 
     def take_credit(self) -> m.Credit | None:
         """Return credit for a consumer that has half of its own free."""
@@ -150,22 +178,33 @@ class Consumers:
         consumer.lease_ms = value[1]
         self._touched[consumer.ticket] = consumer
 
-    def delivered(self, answer: m.Deliver, now_ms: int) -> list[bytes]:
-        """Take messages; return the handles of those that nobody wants any more."""
+    def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, TakenBack | None]]:
+        """Take messages; return the handles of those that nobody wants any more.
+
+        And of each what is to be told when it has gone back.
+        """
         consumer = self.open[answer.request_id]
+        unwanted: list[tuple[bytes, TakenBack | None]] = []
         until_ms = now_ms + consumer.lease_ms
         for item in answer.items:
             size = messages.record_bytes(item)
             consumer.credit_messages -= 1
             consumer.credit_bytes -= size
-            if not consumer.is_cancelled:
-                consumer.held[item[: m.HANDLE.size]] = Held(size, until_ms)
+            handle = item[: m.HANDLE.size]
+            member = member_of(item) if consumer.is_ordered else None
+            if consumer.is_cancelled:
+                unwanted.append((handle, None))
+            elif member is not None and consumer.taken_back.takes(*member):
+                unwanted.append((handle, consumer.taken_back.add(*member)))
+            else:
+                consumer.held[handle] = Held(size, until_ms)
                 consumer.held_bytes += size
                 consumer.buffer.append((answer.queue_id, item))
-        if consumer.is_cancelled:
-            return [item[: m.HANDLE.size] for item in answer.items]
-        self._events.append(Delivered(consumer.ticket))
-        return []
+        if not consumer.is_cancelled:
+            if unwanted:
+                self._touched[consumer.ticket] = consumer
+            self._events.append(Delivered(consumer.ticket))
+        return unwanted
 
     def next_message(self, ticket: int, home: Home, now_ms: int) -> Message | None:
         """Return the next message for the application, or None where nothing is buffered."""
@@ -185,11 +224,34 @@ class Consumers:
             return messages.decode(item, consumer.queue, queue_id, home, ticket)
         return None
 
-    def settled(self, ticket: int, handle: bytes) -> None:
-        """Free the credit of a message that the application is settling."""
-        consumer = self._all.get(ticket)
-        if consumer is not None and consumer.let_go(handle):
-            self._touched[ticket] = consumer
+    def settled(self, message: Message, action: int, unit: Unit | None) -> TakenBack | None:
+        """Free the credit of a message that the application is settling, perhaps in a unit.
+
+        Return what is to be told when that is answered, where it takes others back.
+        """
+        consumer = self._all.get(message.consumer)
+        if consumer is None:
+            return None
+        if consumer.let_go(message.handle):
+            self._touched[consumer.ticket] = consumer
+        if message.group is None or not consumer.is_ordered:
+            return None
+        group_id, number, _ = message.group
+        if unit is not None:
+            unit.members.append((consumer.ticket, group_id, number))
+        if not comes_back(action):
+            return None
+        self._touched[consumer.ticket] = consumer
+        return consumer.take_back(group_id, number)
+
+    def undone(self, unit: Unit) -> None:
+        """Take note that what *unit* had acknowledged comes back."""
+        for ticket, group_id, number in unit.members:
+            consumer = self._all.get(ticket)
+            if consumer is not None:
+                taken = consumer.take_back(group_id, number)
+                unit.taken_back += [] if taken is None else [taken]
+                self._touched[ticket] = consumer
 
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Count on a message for longer: its lease is being renewed."""
@@ -239,6 +301,7 @@ class Consumers:
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])
             consumer.buffer.clear()
+            consumer.taken_back.clear()
             consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0
             consumer.is_open = False
             if consumer.is_cancelled:
@@ -256,3 +319,14 @@ class Consumers:
         self.open.clear()
         self._waiting.clear()
         self._opening = 0
+
+
+def check_credit(prefetch: int, bytes_max: int) -> None:
+    """Refuse what would never let a message come.
+
+    Raises:
+        RequestError: VALUE_INVALID.
+    """
+    if not prefetch or not bytes_max:
+        text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)

@@ -14,13 +14,14 @@ from typing import Any
 
 from qmgr_client.agenda import Agenda
 from qmgr_client.answers import Answers
-from qmgr_client.consumers import ANY, Consumer, Consumers
+from qmgr_client.consumers import ANY, Consumer, Consumers, check_credit
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
 from qmgr_client.message import NOWHERE, Message
 from qmgr_client.puts import Put, Puts
 from qmgr_client.requests import Request, Requests, check
 from qmgr_client.settles import PLAIN, Settle, Settles, Terms, refusal
+from qmgr_client.taken_back import TakenBack
 from qmgr_client.unanswered import Unanswered
 from qmgr_client.units import Unit, Units
 from qmgr_protocol import messages as m
@@ -29,7 +30,6 @@ from qmgr_protocol.errors import (
     ErrorClass,
     ErrorCode,
     RemoteProtocolError,
-    RequestError,
     class_of,
 )
 from qmgr_protocol.record import Uid
@@ -142,8 +142,8 @@ class ClientCore:
         if unit is not None:
             unit.check()
         ticket = self._ticket()
-        self._consumers.settled(message.consumer, message.handle)
-        self._add_settle(ticket, message, action, terms, unit)
+        taken = self._consumers.settled(message, action, unit)
+        self._add_settle(ticket, message, action, terms, unit, taken)
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
@@ -152,20 +152,21 @@ class ClientCore:
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
         self._consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
-        self._add_settle(ticket, message, m.RENEW, terms, None)
+        self._add_settle(ticket, message, m.RENEW, terms)
         return ticket
 
     def _add_settle(
-        self, ticket: int, message: Message, action: int, terms: Terms, unit: Unit | None
-    ) -> None:
+        self, ticket: int, message: Message, action: int, terms: Terms, unit: Unit | None = None,
+        taken: TakenBack | None = None,
+    ) -> None:  # fmt: skip
         home = self._answers.home
         if home is not NOWHERE and not home.knows(message.home):
             self._events.append(Settled(ticket, refusal(ErrorCode.LEASE_LOST)))
             return
         if unit is not None:
             unit.stepped()
-        queue_id, handle = message.queue_id, message.handle
-        self._settles.add(Settle(ticket, action, message.home, queue_id, handle, terms, unit))
+        lease = message.home, message.queue_id, message.handle
+        self._settles.add(Settle(ticket, action, *lease, terms, unit, taken))
 
     def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
         """Take in a request: a class of messages, and its fields behind the request id.
@@ -234,6 +235,7 @@ class ClientCore:
         """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`."""
         unit.check()
         self._requests.back_out(ticket := self._ticket(), unit)
+        self._consumers.undone(unit)
         return ticket
 
     def abandon(self, ticket: int) -> None:
@@ -244,7 +246,7 @@ class ClientCore:
 
     def consume(
         self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0,
-        selection: tuple[str, bytes, bytes] = ANY,
+        selection: tuple[str, bytes, bytes] = ANY, groups: tuple[int, bool] = (m.PHYSICAL, False),
     ) -> int:  # fmt: skip
         """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
 
@@ -252,13 +254,11 @@ class ClientCore:
             RequestError: VALUE_INVALID, a field that the protocol does not allow.
             ConnectionEnded: this client is done.
         """
-        fields = (queue, prefetch, bytes_max, lease_ms, *selection)
+        fields = (queue, prefetch, bytes_max, lease_ms, *selection, *groups)
         check(m.Consume, fields, self.welcome.frame_max_bytes)
-        if not prefetch or not bytes_max:
-            text = f"prefetch and bytes_max are {prefetch} and {bytes_max}, at least 1"
-            raise RequestError(ErrorCode.VALUE_INVALID, text)
+        check_credit(prefetch, bytes_max)
         ticket = self._ticket()
-        self._consumers.add(Consumer(ticket, queue, prefetch, bytes_max, lease_ms, selection))
+        self._consumers.add(Consumer(ticket, *fields[:4], selection, groups))
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
@@ -269,7 +269,7 @@ class ClientCore:
         """End a consumer; what it was not handed yet goes back unread."""
         cancel, unread = self._consumers.cancel(ticket)
         for queue_id, handle in unread:
-            self._settles.give_back(self._answers.home, queue_id, [handle])
+            self._settles.give_back(self._answers.home, queue_id, handle)
         if cancel is not None:
             self._unanswered.add(cancel)
 
@@ -376,9 +376,8 @@ class ClientCore:
         what = (
             "the queue manager broke the protocol" if self.is_open else "no queue manager answers"
         )
-        text = f"{what}: {error}"
         self._send_now(m.Goaway(error.code, str(error)[:1_000]))
-        self.end(ConnectionEnded(error.code, text))
+        self.end(ConnectionEnded(error.code, f"{what}: {error}"))
 
     # What the queue manager says
 

@@ -23,6 +23,7 @@ from qmgr_protocol.messages import (
     STATE_MAYBE_REDELIVERED,
     STATE_NOTED,
     STATE_REDELIVERED,
+    STATE_TAKEN_OVER,
 )
 from qmgr_protocol.record import (
     CONTENT_TYPE,
@@ -55,6 +56,7 @@ class Home(NamedTuple):
 
 
 NOWHERE = Home(b"", 0)
+NO_GROUP = bytes(records.GROUP_ID_BYTES)
 
 
 class Message(NamedTuple):
@@ -106,6 +108,26 @@ class Message(NamedTuple):
         if self.state & STATE_REDELIVERED:
             return "yes"
         return "maybe" if self.state & STATE_MAYBE_REDELIVERED else "no"
+
+    @property
+    def group_id(self) -> bytes:
+        """The id of its group: 24 bytes, all zero where it is of none."""
+        return NO_GROUP if self.group is None else self.group.id
+
+    @property
+    def group_number(self) -> int:
+        """Its number in its group; a message of no group is number 1 of its own."""
+        return 1 if self.group is None else self.group.number
+
+    @property
+    def group_last(self) -> bool:
+        """Whether its group ends with it, as a message of no group does."""
+        return self.group is None or self.group.last
+
+    @property
+    def taken_over(self) -> bool:
+        """Whether its group came with it to this consumer or reader, from another one or none."""
+        return bool(self.state & STATE_TAKEN_OVER)
 
     @property
     def leased(self) -> bool:

@@ -136,6 +136,8 @@ class Requests:
             unit.puts += sum(1 for result in results if isinstance(result, PutResult))
             self._units.answered(unit)
             return results
+        for taken in unit.taken_back if kind is m.UnitBackout else ():
+            taken.is_over = True
         return value
 
     def back_out(self, ticket: int, unit: Unit, *, is_wanted: bool = True) -> None:

@@ -1,9 +1,14 @@
 """Which messages a get, a consumer or a browse wants."""
 
-from typing import TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid
+
+GroupOrder: TypeAlias = Literal["physical", "logical", "pinned"]
+BrowseOrder: TypeAlias = Literal["physical", "logical"]
+_ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED}
 
 
 class Selection(TypedDict, total=False):
@@ -43,3 +48,16 @@ def chosen(
     if not isinstance(uid, Uid):
         raise RequestError(ErrorCode.VALUE_INVALID, f"{uid!r} is not a Uid")
     return where, correlation_id, group_id, encode_uid(uid)
+
+
+def order_of(word: str, *, pinned: bool = False) -> int:
+    """Return an order of groups as the protocol has it; *pinned* whether that is one here.
+
+    Raises:
+        RequestError: VALUE_INVALID, there is no such order.
+    """
+    order = _ORDERS.get(word) if type(word) is str else None
+    if order is None or (order == m.PINNED and not pinned):
+        words = "physical, logical or pinned" if pinned else "physical or logical"
+        raise RequestError(ErrorCode.VALUE_INVALID, f"the order {word!r} is not {words}")
+    return order

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Events, Settled
 from qmgr_client.message import Home
+from qmgr_client.taken_back import TakenBack
 from qmgr_client.units import Unit, Units, backed_out
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -45,6 +46,7 @@ class Settle(NamedTuple):
     handle: bytes
     terms: Terms = PLAIN
     unit: Unit | None = None  # that an ack is part of
+    taken: TakenBack | None = None  # to be told once it is answered
 
     @property
     def outlives_connection(self) -> bool:
@@ -86,17 +88,18 @@ class Settles:
         """Take in a settle, to be sent when the window lets it."""
         self._waiting.append(settle)
 
-    def give_back(self, home: Home, queue_id: int, handles: list[bytes]) -> None:
-        """Have messages go back that nobody has looked at."""
-        for handle in handles:
-            self._waiting.append(Settle(0, m.UNREAD, home, queue_id, handle))
+    def give_back(
+        self, home: Home, queue_id: int, handle: bytes, taken: TakenBack | None = None
+    ) -> None:
+        """Have a message go back that nobody has looked at."""
+        self._waiting.append(Settle(0, m.UNREAD, home, queue_id, handle, taken=taken))
 
     def take(self) -> m.Settle | None:
         """Return the next frame: handles of one queue, for one action, in one way."""
         waiting = self._waiting
         if not waiting or not self._renumber():
             return None
-        _, action, _, queue_id, _, terms, unit = waiting[0]
+        _, action, _, queue_id, _, terms, unit, _ = waiting[0]
         batch: list[Settle] = []
         while waiting and len(batch) < self._batch_max:
             other = waiting[0]
@@ -154,6 +157,8 @@ class Settles:
             if error is None:
                 settle.unit.gets.add((settle.queue_id, settle.handle))
             self._units.answered(settle.unit)
+        if settle.taken is not None:
+            settle.taken.is_over = True
         if settle.ticket:
             self._events.append(Settled(settle.ticket, error))
 

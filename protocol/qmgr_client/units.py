@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from qmgr_client.events import Events, PutDone
 from qmgr_client.outgoing import PutResult
+from qmgr_client.taken_back import TakenBack
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgr_protocol.layout import ID_END, check_reply
@@ -38,6 +39,10 @@ class Unit:
     pending: int = 0  # steps without an answer
     ticket: int = 0  # of the commit that waits for them
     error: RequestError | None = None  # what whoever uses it is told
+    is_over: bool = False  # for good: done, undone, or nobody knows
+    is_undone: bool = False
+    members: list[tuple[int, bytes, int]] = field(default_factory=list)  # see consumers.py
+    taken_back: list[TakenBack] = field(default_factory=list)  # to be told when it is undone
 
     def check(self) -> None:
         """Raise what stands against another step: it is over, or its commit is under way."""
@@ -124,16 +129,16 @@ class Units:
     def committed(self, unit: Unit, result: PutResult | RequestError) -> None:
         """Take what became of a commit. Where it does not say that the unit is gone, it is open."""
         if isinstance(result, PutResult) or result.error_class is ErrorClass.UNKNOWN_OUTCOME:
-            self.end(unit, over(unit))
+            self.end(unit, over(unit), undone=False)
         elif result.code in _GONE or unit.number not in self._open:
             self.end(unit, backed_out(unit))
         else:
             unit.error = None
 
-    def end(self, unit: Unit, error: RequestError) -> None:
+    def end(self, unit: Unit, error: RequestError, *, undone: bool = True) -> None:
         """Have a unit refuse further use with *error*."""
         self._open.pop(unit.number, None)
-        unit.error = error
+        unit.error, unit.is_over, unit.is_undone = error, True, undone
         self._refuse_commit(unit, error)
 
     def lost(self) -> None:

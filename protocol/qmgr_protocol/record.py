@@ -36,6 +36,7 @@ HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
 SUMMED_AT = 5  # the first byte that the checksum covers
 CORRELATION_LENGTH_AT = 16
+GROUP_FLAGS_AT = 17
 TIMESTAMP = struct.Struct(">Q")
 GROUP = struct.Struct(">24sI")
 GROUP_ID_BYTES = 24

@@ -66,7 +66,7 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 
 def state_of(kind: str, lane: int) -> str:
     """Return what a sound message of a queue of that *kind* is, in that *lane*."""
-    if lane == keys.LANE_READY:
+    if lane in (keys.LANE_READY, keys.LANE_GROUPED):
         return TRANSMISSION if kind == TRANSMISSION else READY
     return DELAYED if lane == keys.LANE_DELAYED else DAMAGED
 

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from pyspark_qmgr.manifest import QueueInfo, Range, Snapshot
 from pyspark_qmgr.options import OptionInvalid, Options
-from pyspark_qmgr.partition import Run, plan
+from pyspark_qmgr.partition import Run, plan, state_of
+from qmgrd.core import keys
 
 PATH = ("/snap",)
 RANGES = st.builds(
     lambda lane, priority, messages, first, gaps: Range(
         lane, priority, messages, first, first + messages + gaps - 1
     ),
-    st.sampled_from([0, 15]), st.integers(0, 9), st.integers(1, 500), st.integers(1, 2**60),
+    st.sampled_from([0, 2, 15]), st.integers(0, 9), st.integers(1, 500), st.integers(1, 2**60),
     st.integers(0, 1000),
 )  # fmt: skip
 
@@ -53,6 +54,13 @@ def test_every_arrival_is_in_one_run(ranges: list[Range], rows: int, minimum: in
     if ranges:
         messages = sum(found.messages for found in ranges)
         assert len(shares) >= min(minimum, messages)
+
+
+def test_messages_of_groups_are_ready_ones() -> None:
+    grouped = one(1000)._replace(lane=keys.LANE_GROUPED)
+    assert sizes([snapshot(queue(1, grouped))], states=frozenset({"ready"})) == [1000]
+    assert sizes([snapshot(queue(1, grouped))], states=frozenset({"delayed"})) == []
+    assert state_of("local", keys.LANE_GROUPED) == "ready"
 
 
 def test_long_queue_is_cut() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
-from qmgr_protocol.record import Uid
+from qmgr_protocol.record import Fields, Uid
 
 NAME = "QM1"
 
@@ -36,6 +36,11 @@ class Keeper:
         self.refuse: dict[bytes, int] = {}  # body to code
         self.lost_leases: set[bytes] = set()  # bodies
         self.refuse_commits: list[int] = []  # codes, for the next commits
+        self.fields: dict[bytes, Fields] = {}  # of each body that was put
+        self.gets: list[m.Get] = []
+        self.consumers: list[m.Consume] = []  # Each is opened, and has nothing.
+        self.closed_readers: list[int] = []
+        self._groups = 0
         self._ids: dict[int, tuple[int, str]] = {}  # sequence id to code, or 0
         self._clock = 100
         self._answers: dict[type[Any], Callable[[Any], list[m.Message]]] = {
@@ -47,6 +52,10 @@ class Keeper:
             m.UnitBackout: self._backout,
             m.Get: self._get,
             m.Settle: self._settle,
+            m.Consume: self._consume,
+            m.Browse: self._browse,
+            m.GroupNew: self._group_new,
+            m.ReaderClose: self._reader_close,
             m.Cancel: lambda cancel: [m.Ended(cancel.request_id, ErrorCode.CANCELLED)],
         }
 
@@ -83,14 +92,20 @@ class Keeper:
         return [m.Ok(request.request_id, [7, self._commit_id, [], refused])]
 
     def _put(self, put: m.Put) -> list[m.Message]:
-        stamped = []
+        refused, stamped = [], []
         for seq_id, record in enumerate(put.records, put.first_id):
             if seq_id not in self._ids:
                 self._ids[seq_id] = 0, ""
-                self.ready.setdefault(put.queue, []).append(records.decode(record).body)
+                fields = records.decode(record)
+                if code := self.refuse.get(fields.body):
+                    self._ids[seq_id] = code, "as the test says"
+                    refused.append([seq_id, code, "as the test says"])
+                    continue
+                self.fields[fields.body] = fields
+                self.ready.setdefault(put.queue, []).append(fields.body)
                 self._clock += 1
                 stamped.append([seq_id, self._clock, 1])
-        return [m.Committed(7, self._commit_id, [], stamped)]
+        return [m.Committed(7, self._commit_id, refused, stamped)]
 
     def _begin(self, request: m.UnitBegin) -> list[m.Message]:
         assert request.unit not in self.units
@@ -103,7 +118,9 @@ class Keeper:
             return [m.Error(request.request_id, ErrorCode.UNIT_UNKNOWN, 2)]
         refused, stamped = [], []
         for index, record in enumerate(request.records):
-            body = records.decode(record).body
+            fields = records.decode(record)
+            body = fields.body
+            self.fields[body] = fields
             if code := self.refuse.get(body):
                 refused.append([index, code, "as the test says"])
                 continue
@@ -147,18 +164,54 @@ class Keeper:
         return [m.Ok(request.request_id, [len(held.puts), len(held.gets)])]
 
     def _get(self, get: m.Get) -> list[m.Message]:
-        ready = self.ready.get(get.queue, [])
-        if not ready:
-            return [] if get.wait_ms else [m.Ok(get.request_id)]  # Nothing will come, for long.
+        self.gets.append(get)
+        found = self._selected(get)
+        if not found:
+            return (
+                [] if get.wait_ms > 10 else [m.Ok(get.request_id)]
+            )  # Nothing will come, for long.
         items = []
-        for _ in range(min(get.messages_max, len(ready))):
-            body = ready.pop(0)
+        for body in found[: get.messages_max]:
+            self.ready[get.queue].remove(body)
             self._clock += 1
             handle = m.HANDLE.pack(4, self._clock, self._clock)
             self.leased[handle] = get.queue, body
-            record = records.encode(records.Fields(body, uid=Uid(NAME, self._clock)))
-            items.append(m.DELIVERY.pack(4, self._clock, self._clock, 0, 0, 0, 1_000_000) + record)
+            items.append(self._item(body))
         return [m.Deliver(get.request_id, 3, items)]
+
+    def _selected(self, wanted: m.Get | m.Browse) -> list[bytes]:
+        """Return the bodies that are selected, by a correlation id or a place in a group."""
+        number = wanted.number if isinstance(wanted, m.Get) else 0
+        found = []
+        for body in self.ready.get(wanted.queue, []):
+            fields = self.fields.get(body, Fields(body))
+            group_id, is_number, _ = fields.group or (bytes(24), 1, True)
+            if wanted.correlation_id not in (b"", fields.correlation_id):
+                continue
+            if wanted.group_id in (b"", group_id) and number in (0, is_number):
+                found.append(body)
+        return found
+
+    def _item(self, body: bytes) -> bytes:
+        fields = self.fields.get(body, Fields(body))
+        record = records.encode(fields._replace(uid=Uid(NAME, self._clock)))
+        return m.DELIVERY.pack(4, self._clock, self._clock, 0, 0, 0, 1_000_000) + record
+
+    def _browse(self, browse: m.Browse) -> list[m.Message]:
+        items = [self._item(body) for body in self._selected(browse)]
+        return [m.Ok(browse.request_id, {"items": items[: browse.messages_max], "next": None})]
+
+    def _consume(self, request: m.Consume) -> list[m.Message]:
+        self.consumers.append(request)
+        return [m.Ok(request.request_id, [3, 30_000])]
+
+    def _group_new(self, request: m.GroupNew) -> list[m.Message]:
+        self._groups += 1
+        return [m.Ok(request.request_id, self._groups.to_bytes(24, "big"))]
+
+    def _reader_close(self, request: m.ReaderClose) -> list[m.Message]:
+        self.closed_readers.append(request.reader)
+        return [m.Ok(request.request_id)]
 
     def _settle(self, settle: m.Settle) -> list[m.Message]:
         self.settles.append(settle)

@@ -280,3 +280,152 @@ def test_selection_that_the_protocol_does_not_allow_is_refused() -> None:
     with pytest.raises(RequestError) as caught:
         pair.core.consume("Q", 8, selection=("", b"", b"short"))
     assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+GROUP, OTHER = b"g" * 24, b"o" * 24
+
+
+class Ordered(Consuming):
+    """The same in pinned order, with messages of groups."""
+
+    def __init__(self, groups: tuple[int, bool] = (m.PINNED, False)) -> None:
+        self.pair = Scripted().connect()
+        self.ticket = self.pair.core.consume("Q", 8, 1_000_000, groups=groups)
+        self.lease = 100
+        self.opening = self.answer()
+
+    def members(self, *numbers: int, group_id: bytes = GROUP) -> None:
+        items = []
+        for number in numbers:
+            self.lease += 1
+            group = group_id, number, False
+            items.append(delivery(b"%d" % number, number, self.lease, group=group))
+        self.pair.say(m.Deliver(self.request_id, 3, items))
+
+    def numbers(self) -> list[int]:
+        return [message.group_number for message in self.take(8)]
+
+    def answer_settles(self) -> list[m.Settle]:
+        settles = self.pair.hear_all(m.Settle)
+        self.pair.say(m.Settled(settles[-1].settle_id))
+        return settles
+
+
+def test_consumer_opens_in_the_order_asked_for() -> None:
+    opening = Ordered((m.LOGICAL, True)).opening
+    assert (opening.order, opening.all_available) == (m.LOGICAL, True)
+
+
+@pytest.mark.parametrize("action", [m.RELEASE, m.RETURN, m.UNREAD, m.REJECT])
+def test_members_behind_one_that_goes_back_are_dropped(action: int) -> None:
+    consuming = Ordered()
+    consuming.members(1, 2, 3)
+    consuming.members(7, group_id=OTHER)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, action)
+    assert consuming.numbers() == [7]
+
+
+def test_what_still_arrives_is_dropped_until_the_number_comes_again() -> None:
+    consuming = Ordered()
+    consuming.members(1, 2)
+    first, second = consuming.take(2)
+    consuming.pair.core.settle(second, m.ACK)
+    consuming.pair.core.settle(first, m.RELEASE)
+    consuming.members(3)
+    consuming.members(1, 3, 4)
+    assert consuming.numbers() == [1, 3, 4]
+
+
+def test_what_still_arrives_is_dropped_until_the_settle_is_answered() -> None:
+    consuming = Ordered()
+    consuming.members(1, 2)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.REJECT)
+    consuming.members(3)
+    consuming.answer_settles()  # The reject, and that 3 goes back.
+    consuming.members(2, 3)
+    assert consuming.numbers() == [2, 3]
+
+
+def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
+    """It may have been sent anew behind a reject: then nobody else would ever have it."""
+    consuming = Ordered()
+    consuming.members(1)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.REJECT)
+    consuming.members(2)
+    actions = [settle.action for settle in consuming.answer_settles()]
+    assert actions == [m.REJECT, m.UNREAD]
+
+
+def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
+    consuming = Ordered()
+    consuming.members(1)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.REJECT)
+    (reject,) = consuming.pair.hear_all(m.Settle)
+    consuming.members(2)
+    consuming.pair.say(m.Settled(reject.settle_id))
+    consuming.members(3)  # The queue manager has not heard yet that 2 went back.
+    consuming.answer_settles()
+    consuming.members(2, 3)
+    assert consuming.numbers() == [2, 3]
+
+
+def test_what_is_dropped_frees_its_credit() -> None:
+    consuming = Ordered()
+    consuming.members(1, 2, 3, 4)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.RELEASE)
+    consuming.members(5, 6)
+    assert sum(consuming.credits()) == 6
+
+
+def test_what_came_again_stays_when_an_older_lease_is_given_back() -> None:
+    consuming = Ordered()
+    consuming.members(1, 2)
+    (first,) = consuming.take()
+    consuming.members(1, 2)  # Its lease had ended there.
+    consuming.pair.core.settle(first, m.RELEASE)
+    assert consuming.numbers() == [1, 2]
+
+
+def test_unit_that_is_backed_out_takes_those_behind_along() -> None:
+    consuming = Ordered()
+    core = consuming.pair.core
+    consuming.members(1, 2, 3)
+    (first,) = consuming.take()
+    ticket = core.begin_unit()
+    consuming.pair.say(m.Ok(consuming.pair.hear(m.UnitBegin).request_id))
+    unit = consuming.pair.done[ticket]
+    core.settle(first, m.ACK, unit=unit)
+    consuming.answer_settles()
+    core.back_out(unit)
+    backout = consuming.pair.hear(m.UnitBackout)
+    consuming.members(4)
+    consuming.pair.say(m.Ok(backout.request_id, [0, 1]))
+    consuming.answer_settles()
+    consuming.members(1, 2)
+    assert consuming.numbers() == [1, 2]
+
+
+def test_connection_that_is_lost_leaves_nothing_to_drop() -> None:
+    consuming = Ordered()
+    consuming.members(1)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.RELEASE)
+    consuming.pair.cut().connect()
+    consuming.pair.hear_all(m.Settle)
+    consuming.answer()
+    consuming.members(2)
+    assert consuming.numbers() == [2]
+
+
+def test_in_physical_order_nothing_is_dropped() -> None:
+    consuming = Ordered((m.PHYSICAL, False))
+    consuming.members(1, 2)
+    (first,) = consuming.take()
+    consuming.pair.core.settle(first, m.RELEASE)
+    consuming.members(3)
+    assert consuming.numbers() == [2, 3]

@@ -28,6 +28,22 @@ def test_priority_is_that_of_the_queue_where_the_put_leaves_it_to_that() -> None
     assert decode(own, "Q", 3).priority == 2
 
 
+def test_message_of_no_group_is_a_group_of_one() -> None:
+    """E3: an implied header: an id of zeros, number 1, last."""
+    alone = decode(item(encode(Outgoing(b"x"))), "Q", 3)
+    assert (alone.group, alone.group_id, alone.group_number) == (None, bytes(24), 1)
+    assert alone.group_last
+    member = decode(item(encode(Outgoing(b"x", group=(b"g" * 24, 3, False)))), "Q", 3)
+    assert (member.group_id, member.group_number) == (b"g" * 24, 3)
+    assert not member.group_last
+
+
+@pytest.mark.parametrize("state", [0, m.STATE_REDELIVERED, m.STATE_TAKEN_OVER])
+def test_message_says_whether_its_group_was_taken_over(state: int) -> None:
+    message = decode(item(encode(Outgoing(b"x")), state), "Q", 3)
+    assert message.taken_over is (state == m.STATE_TAKEN_OVER)
+
+
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.binary()
 
 

@@ -71,7 +71,6 @@ def test_time_of_day_that_means_nothing_is_refused(outgoing: Outgoing, why: str)
         ({"expiry_ms": "1"}, "expiry_ms is of type str"),
         ({"delay_ms": 1.5}, "delay_ms is of type float"),
         ({"group": (b"short", 1, False)}, "group id of 5 bytes"),
-        ({"group": (GROUP_ID, -1, False)}, "number -1 in a group"),
         ({"group": (GROUP_ID, 1)}, "is not an id of 24 bytes"),
         ({"group": ("g" * 24, 1, False)}, "is not an id of 24 bytes"),
         ({"priority": "9"}, "priority is of type str"),
@@ -81,6 +80,14 @@ def test_what_is_out_of_range_is_refused(options: dict[str, Any], why: str) -> N
     with pytest.raises(RequestError, match=why) as caught:
         encode(Outgoing(b"x", **options))
     assert caught.value.code == ErrorCode.VALUE_INVALID
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1_000_000_000])
+def test_number_that_no_message_has_in_a_group_is_refused(number: int) -> None:
+    """E19: 2250."""
+    with pytest.raises(RequestError, match=f"number {number} in a group") as caught:
+        encode(Outgoing(b"x", group=(GROUP_ID, number, False)))
+    assert caught.value.code == ErrorCode.GROUP_NUMBER_INVALID
 
 
 def test_delay_of_what_is_no_time_names_it() -> None:

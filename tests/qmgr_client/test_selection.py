@@ -2,7 +2,7 @@
 
 import pytest
 
-from qmgr_client.selection import SelectionOrUid, chosen
+from qmgr_client.selection import SelectionOrUid, chosen, order_of
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid
 
@@ -46,3 +46,15 @@ def test_empty_selector_is_refused_and_not_any_message() -> None:
     with pytest.raises(RequestError, match="leave where out") as caught:
         chosen(where="")
     assert caught.value.code == ErrorCode.SELECTOR_INVALID
+
+
+def test_each_order_has_its_number() -> None:
+    assert [order_of(word) for word in ("physical", "logical")] == [0, 1]
+    assert order_of("pinned", pinned=True) == 2
+
+
+@pytest.mark.parametrize("word", ["pinned", "", "LOGICAL", 1, None])
+def test_what_is_no_order_is_refused(word: str) -> None:
+    with pytest.raises(RequestError, match="is not physical or logical") as caught:
+        order_of(word)
+    assert caught.value.code == ErrorCode.VALUE_INVALID

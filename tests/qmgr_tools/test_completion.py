@@ -127,6 +127,15 @@ def test_jobs_are_offered_and_queues_to_move_to(tab: Tab, qm: Qmctl, queue: str)
 
 
 @pytest.mark.process
+def test_groups_are_offered_as_text_where_that_is_a_name(tab: Tab, qm: Qmctl, queue: str) -> None:
+    for name in ("N12345", "two words"):
+        assert qm("put", queue, "x", "--group", name).code == 0
+    spaced = b"two words".ljust(24, b"\0").hex()
+    assert tab("group", "show", queue, "") == ["N12345", spaced]
+    assert tab("get", queue, "--group", "N") == ["N12345"]
+
+
+@pytest.mark.process
 def test_only_what_begins_so_is_offered(tab: Tab, queue: str) -> None:
     assert queue in tab("get", queue[:2])
     assert tab("get", f"{queue}.no-such-") == []

@@ -36,6 +36,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "correlation_id": "4711", "reply_to": "ANSWERS", "content_type": "text/plain",
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
         "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
+        "group": None, "number": None, "last": None,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 
@@ -88,8 +89,8 @@ def test_rate_of_many_lines_is_told(qm: Qmctl, queue: str, monkeypatch: pytest.M
 def test_interrupted_lines_say_how_far_they_came(
     qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def batches(source: object) -> Iterator[list[bytes]]:
-        yield [b"a", b"b"]
+    def batches(source: object, **_: object) -> Iterator[tuple[list[bytes], bool]]:
+        yield [b"a", b"b"], False
         raise KeyboardInterrupt
 
     monkeypatch.setattr(message, "_batches", batches)

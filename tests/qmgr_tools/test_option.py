@@ -99,3 +99,11 @@ def test_uid_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Failure, match="is no UID") as refusal:
         option.uid(text)
     assert refusal.value.exit_code is Exit.USAGE
+
+
+def test_group_is_a_text_or_digits_and_a_default_stays() -> None:
+    found = b"N12345".ljust(24, b"\0")
+    assert option.group("N12345") == option.group(found.hex()) == found
+    assert option.group(b"") == b""
+    with pytest.raises(typer.BadParameter, match="is no group: a text of 25 bytes, at most 24"):
+        option.group("x" * 25)

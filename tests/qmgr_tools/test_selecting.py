@@ -13,13 +13,14 @@ def test_each_way_to_select_is_passed_on() -> None:
     assert selecting.chosen("size > 1", "", "", None) == {"where": "size > 1"}
     assert selecting.chosen("", "é", "", None) == {"correlation_id": "é".encode()}
     assert selecting.chosen("", "", "0A" * 24, None) == {"group_id": b"\n" * 24}
+    assert selecting.chosen("", "", "N1", None) == {"group_id": b"N1".ljust(24, b"\0")}
     assert selecting.chosen("", "", "", "QM1.7") == {"uid": Uid("QM1", 7)}
 
 
 @pytest.mark.parametrize(
     "given",
     [("x = 1", "c", "", None), ("", "c", "", "QM1.7"), ("", "x" * 65, "", None),
-     ("", "", "0A", None), ("", "", "xy" * 24, None), ("", "", "", "QM1")],
+     ("", "", "00" * 24, None), ("", "", "xy" * 24, None), ("", "", "", "QM1")],
 )  # fmt: skip
 def test_what_selects_nothing_is_wrong_usage(given: tuple[str, str, str, str | None]) -> None:
     with pytest.raises(Failure) as caught:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools import completion, message_text, output, selecting
+from qmgr_tools import completion, grouping, message_text, output, selecting
 from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def browse(
     call: Call, queue: Browsed, limit: Limit = BROWSED, where: selecting.Where = "",
     correlation_id: selecting.CorrelationId = "", group_id: selecting.GroupId = "",
     uid: selecting.GivenUid = None, delayed: Delayed = False,
+    order: grouping.Ordered = grouping.Order.PHYSICAL, all_available: grouping.AllAvailable = False,
 ) -> None:  # fmt: skip
     """List the next messages of a queue, and leave them where they are.
 
@@ -39,10 +40,15 @@ def browse(
       qmctl browse ORDERS
       qmctl browse ORDERS --where "priority > 4 AND customer = 'ann'"
       qmctl browse ORDERS --limit 100 -o json
+      qmctl browse FLIGHTS --order logical
     """
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
     with call.client(f"browse {queue}", queue) as client:
-        found, is_cut = first(client.browse(queue, limit + 1, delayed=delayed, **chosen), limit)
+        browsing = client.browse(
+            queue, limit + 1, delayed=delayed, order=order.value, all_available=all_available,
+            **chosen,
+        )  # fmt: skip
+        found, is_cut = first(browsing, limit)
     if call.is_json:
         for message in found:
             output.line(message_text.as_object(message))

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from qmgr_protocol import group_id
 from qmgr_protocol.name import is_name
 from qmgr_tools import context_file, target
 
@@ -41,6 +43,7 @@ complete -F %(complete_func)s %(prog_name)s
 FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
+OFFERED_MAX = 1_000  # groups
 # Bash makes words of their own of these, wherever they stand.
 _BREAKS = re.compile("[@:=]+")
 # A name may begin with @ behind these; behind anything else @ stands within a name.
@@ -108,6 +111,28 @@ def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         for row in rows
         if type(row.get("job")) is int
     ]
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the first message groups of the queue that the command line names."""
+    # Behind an option that has no value yet nothing that stands before it has its name.
+    queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
+
+    def ask(client: "Client") -> list[str]:
+        return [_group(row["group"]) for row in islice(client.groups(queue), OFFERED_MAX)]
+
+    return _asked(ctx, ask) or []
+
+
+def _group(digits: str) -> str:
+    """Return the group of these *digits* as it can be typed: as text where that is a name.
+
+    Raises:
+        ValueError: they are no digits.
+    """
+    found = bytes.fromhex(digits)
+    text = group_id.shown(found)
+    return text if is_name(text) else found.hex()
 
 
 def contexts(incomplete: str) -> list[tuple[str, str]]:

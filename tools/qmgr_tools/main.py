@@ -16,6 +16,7 @@ from qmgr_tools import (
     ending,
     events,
     explain,
+    group_alter,
     help_text,
     job,
     link,
@@ -30,6 +31,7 @@ from qmgr_tools import (
     template,
     top,
 )
+from qmgr_tools import group as groups
 from qmgr_tools.bench import commands as bench
 from qmgr_tools.command import Command, group, shared_options
 
@@ -50,6 +52,11 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "queue": group(
             "Queues", create=queue.create, alter=queue_alter.alter, ls=queue.ls, show=queue.show,
             purge=queue.purge, delete=queue.delete,
+        ),
+        "group": group(
+            "Message groups", ls=groups.ls, show=groups.show, pause=group_alter.pause,
+            resume=group_alter.resume, skip=group_alter.skip, reassign=group_alter.reassign,
+            close=group_alter.close,
         ),
         "template": group(
             "Templates: what queues have by their names", ls=template.ls, show=template.show,

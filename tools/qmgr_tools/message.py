@@ -14,6 +14,7 @@ from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import CORRELATION_MAX_BYTES, PRIORITY_MAX
 from qmgr_tools import (
     completion,
+    grouping,
     humane,
     message_text,
     nothing,
@@ -162,6 +163,7 @@ def put(
     header: Header = None, content_type: ContentType = "", reply_to: ReplyTo = "",
     uid: GivenUid = None, expiry: Expiry = 0, delay: Delay = 0, deliver_at: DeliverAt = "",
     non_persistent: NonPersistent = False, report: Report = False,
+    group: grouping.PutGroup = b"", number: grouping.PutNumber = None, last: grouping.Last = False,
 ) -> None:  # fmt: skip
     """Put a message on a queue, or one for each line of a file. What is answered is on disk.
 
@@ -176,6 +178,7 @@ def put(
       qmctl put ORDERS --file order.xml --priority 9 --expiry 1h
       qmctl put ORDERS 'good morning' --deliver-at 2030-01-31T06:00
       qmctl put ORDERS --lines --file orders.txt
+      qmctl put FLIGHTS 'off blocks' --group N12345 --number 1
     """
     _check_source(
         queue, body is not None, file is not None, stdin=stdin, lines=lines, uid=uid is not None
@@ -188,6 +191,7 @@ def put(
         "priority": priority, "correlation_id": correlation, "content_type": content_type,
         "headers": option.headers(header or []), "reply_to": reply_to, "expiry_ms": expiry,
         "persistent": not non_persistent, "report": report,
+        "group": grouping.of_put(group, number, last=last),
     }  # fmt: skip
     if report and not reply_to:
         raise usage("--report tells nobody", "no queue is named", "name one with --reply-to")
@@ -259,6 +263,7 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
 
     started_s = time.monotonic()
     done, size, refusals = 0, 0, list[RequestError]()
+    has_last = bool((place := properties["group"]) and place[-1])
     try:
         source: BinaryIO = sys.stdin.buffer if file is None else file.open("rb")
         total = None if file is None else file.stat().st_size
@@ -267,8 +272,9 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         raise _unreadable(file, error) from None
     with source, call.client(f"put on {queue}") as client, progress.bar(queue, total) as bar:
         try:
-            for batch in _batches(source):
-                results = client.put_many(queue, [Outgoing(line, **properties) for line in batch])
+            for batch, is_end in _batches(source, has_last=has_last):
+                outgoing = [Outgoing(line, **properties) for line in batch]
+                results = client.put_many(queue, grouping.numbered(outgoing, done, is_end=is_end))
                 refusals += [result for result in results if isinstance(result, RequestError)]
                 done += len(batch)
                 size += sum(map(len, batch))
@@ -288,10 +294,20 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         raise refused(f"put {len(refusals)} of {messages(done)} on {queue}", refusals[0])
 
 
-def _batches(source: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines of *source*, without their ends, a batch at a time."""
-    while batch := [line.removesuffix(b"\n") for line in islice(source, LINES_AT_A_TIME)]:
-        yield batch
+def _batches(source: BinaryIO, *, has_last: bool) -> Iterator[tuple[list[bytes], bool]]:
+    """Yield the lines of *source*, without their ends, a batch at a time.
+
+    With *has_last* also whether no more follow, for which each waits for the next.
+    """
+    batch = _lines(source)
+    while batch:
+        following = _lines(source) if has_last else None
+        yield batch, following == []
+        batch = _lines(source) if following is None else following
+
+
+def _lines(source: BinaryIO) -> list[bytes]:
+    return [line.removesuffix(b"\n") for line in islice(source, LINES_AT_A_TIME)]
 
 
 @command(message_text.JSON_KEYS)
@@ -300,6 +316,8 @@ def get(
     lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,
     where: selecting.Where = "", correlation_id: selecting.CorrelationId = "",
     group_id: selecting.GroupId = "", uid: selecting.GivenUid = None,
+    order: grouping.Ordered = grouping.Order.PHYSICAL, all_available: grouping.AllAvailable = False,
+    number: grouping.Number = None,
 ) -> None:  # fmt: skip
     """Get messages: they are leased, printed, and acknowledged once they are printed.
 
@@ -310,15 +328,23 @@ def get(
       qmctl get ORDERS --wait 30s --body-only
       qmctl get ORDERS --all -o json
       qmctl get ORDERS --where "customer = 'ann'"
+      qmctl get FLIGHTS --order logical --all-available --count 10
     """
     chosen = selecting.chosen(where, correlation_id, group_id, uid)
+    grouping.checked(chosen, number)
     left = None if all_ else count
     got = 0
-    with call.client(f"get from {queue}", queue) as client:
+    with (
+        call.client(f"get from {queue}", queue) as client,
+        grouping.getter(
+            client, queue, chosen, order, number, all_available=all_available, wait_ms=wait,
+            lease_ms=lease,
+        ) as get_more,
+    ):  # fmt: skip
         held: list[Message] = []
         while left is None or got < left:
             wanted = AT_A_TIME if left is None else min(left - got, AT_A_TIME)
-            came = client.get_many(queue, wanted, wait_ms=wait, lease_ms=lease, **chosen)
+            came = get_more(wanted)
             if not came:
                 break
             held += came
@@ -342,7 +368,7 @@ def get(
 
 
 def _give_back(client: "Client", held: Sequence["Message"]) -> None:
-    for message in held:
+    for message in reversed(held):  # Behind one of a group that comes back, all others would.
         client.release(message)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from qmgr_protocol import group_id
 from qmgr_tools import humane, output
 from qmgr_tools.output import Column, Row
 
@@ -22,6 +23,7 @@ JSON: one line a message, each an object with
   redelivered, leased            "no", "maybe", "yes"; whether somebody has it
   correlation_id, reply_to, content_type, headers
   expiry_left_ms, delay_ms       left, null: for ever; as its put has it
+  group, number, last            as "qmctl group ls" shows it; null: in none
   persistent                     whether it outlives a restart of the daemon
   body_bytes, body               text, or null where it is none; then
   body_base64                    has it, else null
@@ -39,6 +41,9 @@ COLUMNS = (
     output.long_text("preview", "BODY"),
 )
 SELDOM = (
+    output.whole("group"),
+    output.count("number"),
+    output.Column("last", "LAST", output.flag),
     output.duration("expiry_left_ms", "LEFT"),
     output.Column("persistent", "PERSISTENT", output.flag),
 )
@@ -52,6 +57,9 @@ FACTS = (
     output.count("failed"),
     output.text("correlation_id", "correlation id"),
     output.text("reply_to", "reply to"),
+    output.text("group"),
+    output.count("number"),
+    output.Column("last", "last", output.flag),
     output.duration("expiry_left_ms", "time left"),
     output.duration("delay_ms", "delay"),
     output.Column("persistent", "persistent", output.flag),
@@ -64,7 +72,7 @@ FACTS = (
 def as_object(message: "Message") -> dict[str, Any]:
     """Return *message* as the object that JSON_KEYS describes."""
     body = text_of(message.body)
-    uid = message.uid
+    uid, group = message.uid, message.group
     return {
         "queue": message.queue,
         "uid": None if uid is None else str(uid),
@@ -80,6 +88,9 @@ def as_object(message: "Message") -> dict[str, Any]:
         "reply_to": message.reply_to,
         "content_type": message.content_type,
         "headers": {key: _simple(value) for key, value in message.headers.items()},
+        "group": None if group is None else group_id.shown(group.id),
+        "number": None if group is None else group.number,
+        "last": None if group is None else group.last,
         "expiry_left_ms": message.expiry_left_ms,
         "delay_ms": message.delay_ms,
         "persistent": message.persistent,
@@ -114,7 +125,9 @@ def columns_of(rows: Sequence[Row], *, delayed: bool) -> list[Column]:
 
 def _unusual(message: "Message") -> dict[str, Any]:
     """Return what people are told only where it is so."""
+    group = message.group
     return {
+        "last": True if group is not None and group.last else None,
         "delay_ms": message.delay_ms or None,
         "persistent": None if message.persistent else False,
     }

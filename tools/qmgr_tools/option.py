@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from qmgr_config.units import ms_text, parse_bytes, parse_ms, shown
+from qmgr_protocol import group_id
 from qmgr_protocol.messages import DELAY_MAX_MS, LEASE_MAX_MS, WAIT_MAX_MS
 from qmgr_protocol.name import NAME_MAX, is_name
 from qmgr_protocol.record import TIMESTAMP_MAX, Uid
@@ -191,6 +192,16 @@ def _typed(said: str, key: str, value: str) -> str | float | bool | None:
         why = "it is beyond an integer of 64 bits or a decimal that a number holds"
         raise usage(f"--header {said[:80]!r} has no value", why, f"a text is {key}=TEXT")
     return found
+
+
+def group(text: str | bytes) -> bytes:
+    """Return the id of a message group, of an option or an argument; a default as it is."""
+    if isinstance(text, bytes):
+        return text
+    try:
+        return group_id.parsed(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{shown(text)} is no group: {error}") from None
 
 
 def uid(text: str) -> Uid:

@@ -1,15 +1,14 @@
 """Which messages a command is for: --where and its like. The daemon picks them."""
 
-import re
 from typing import Annotated, Any
 
 import typer
 
+from qmgr_protocol import group_id as group_ids
 from qmgr_protocol.record import CORRELATION_MAX_BYTES
-from qmgr_tools import option
+from qmgr_tools import completion, option
 from qmgr_tools.failure import usage
 
-GROUP_ID_BYTES = 24
 HELP = """\b
 A selector is a condition on messages, as "priority > 4 AND color = 'red'": on
 what is known of each, and on its headers by their names: docs/SELECTORS.md.
@@ -31,8 +30,8 @@ CorrelationId = Annotated[
 GroupId = Annotated[
     str,
     typer.Option(
-        metavar="HEX", show_default=False, callback=option.given,
-        help="Those of that group: 48 digits.",
+        "--group", "--group-id", metavar="GROUP", show_default=False, callback=option.given,
+        autocompletion=completion.groups, help='Those of that group; see "qmctl group ls".',
     ),
 ]  # fmt: skip
 GivenUid = Annotated[
@@ -51,7 +50,7 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
     """
     given = {
         "--where": bool(where), "--correlation-id": bool(correlation_id),
-        "--group-id": bool(group_id), "--uid": uid is not None,
+        "--group": bool(group_id), "--uid": uid is not None,
     }  # fmt: skip
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1:
@@ -74,10 +73,10 @@ def _correlation(text: str) -> bytes:
 
 
 def _group(text: str) -> bytes:
-    if not re.fullmatch(f"[0-9A-Fa-f]{{{2 * GROUP_ID_BYTES}}}", text):
-        why = f"it is not {2 * GROUP_ID_BYTES} hexadecimal digits"
-        raise usage(f"--group-id {text[:80]!r} is no group", why)
-    return bytes.fromhex(text)
+    try:
+        return group_ids.parsed(text)
+    except ValueError as error:
+        raise usage(f"--group {text[:80]!r} is no group", str(error)) from None
 
 
 def of_uids(uids: list[str]) -> str:

@@ -294,7 +294,7 @@ def _queue(
     queue_id = row["queue_id"]
     counters = Counters.read(tx, queue_id, name)
     found = ranges.get(queue_id, [])
-    ready = [one for one in found if one["lane"] == keys.LANE_READY]
+    ready = [one for one in found if one["lane"] in (keys.LANE_READY, keys.LANE_GROUPED)]
     delayed = [one for one in found if one["lane"] == keys.LANE_DELAYED]
     return {
         "queue": name,

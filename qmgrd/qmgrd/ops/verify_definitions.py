@@ -39,8 +39,10 @@ SPACES = {  # and what their rows are
     keys.SPACE_ORIGIN: "highest timestamps",
     keys.SPACE_DUE: "schedule",
     keys.SPACE_CORRELATION: "correlation ids",
-    keys.SPACE_GROUP: "groups",
+    keys.SPACE_GROUP: "messages of groups",
     keys.SPACE_NOTE: "notes of failures",
+    keys.SPACE_GROUP_ROW: "groups",
+    keys.SPACE_CHAIN: "groups that have their turn",
     keys.SPACE_PRODUCER: "windows of producers",
     keys.SPACE_LINK_INBOX: "receiving windows",
     keys.SPACE_LINK_OUTBOX: "sending windows",
@@ -49,6 +51,10 @@ SPACES = {  # and what their rows are
 }
 KINDS = ("local", "remote", "transmission")  # by what their names are
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
+SEALS = {
+    keys.SPACE_ORIGIN: "seal-origin", keys.SPACE_NOTE: "seal-note",
+    keys.SPACE_GROUP_ROW: "seal-group",
+}  # fmt: skip
 END = b"\xff" * 64  # behind all keys of a store
 NONSENSE = (FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, struct.error)
 
@@ -93,7 +99,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
 def unsealed(found: Findings, tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and rows of *space* whose seal is right."""
     fault = "seal-stream" if space in STREAMS else "seal"
-    fault = {keys.SPACE_ORIGIN: "seal-origin", keys.SPACE_NOTE: "seal-note"}.get(space[:1], fault)
+    fault = SEALS.get(space[:1], fault)
     for key, value in tx.scan(space, keys.after(space)):
         found.looked_at(1)
         try:

@@ -3,11 +3,13 @@
     UID ────────────────┐
     correlation id ─────┼──▶ entry ──▶ its row in the schedule (verify_schedule.py has these)
     group, number ──────┘       └────▶ its note
+    (verify_groups.py has what is left over of these)
 
 Each message that is sound has its rows counted. So if a space has no more rows than that, all of
 them are well; only where there are more is it asked, row by row, which they are.
 """
 
+from qmgr_protocol import group_id
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
 from qmgrd.core import entry as entries
@@ -18,13 +20,16 @@ from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import unsealed
 from qmgrd.ops.verify_schedule import Remembered
 
-_SELECTING = (keys.SPACE_CORRELATION, keys.SPACE_GROUP)
+_GOT = (keys.LANE_READY, keys.LANE_GROUPED)  # where what can be got lies
 
 
 def described(key: bytes, queue: str) -> str:
     """Return what message of *queue* lies under *key*, for people."""
     priority, arrival = keys.place(key)
-    lanes = {keys.LANE_DAMAGED: ", set aside,", keys.LANE_DELAYED: ", delayed,"}
+    lanes = {
+        keys.LANE_DAMAGED: ", set aside,", keys.LANE_DELAYED: ", delayed,",
+        keys.LANE_GROUPED: ", in a group,",
+    }  # fmt: skip
     return f"message {arrival} of priority {priority}{lanes.get(key[5], '')} on queue {queue}"
 
 
@@ -43,14 +48,15 @@ class IndexCheck:
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
         self._uids = 0  # messages to which their row of the UID index leads
-        self._selecting = dict.fromkeys(_SELECTING, 0)  # rows of messages, by space
+        self._correlated = 0  # rows of messages
         self._astray: set[bytes] = set()  # rows of the UID index that lead elsewhere
-        self._unsound: set[bytes] = set()  # positions of damaged messages
+        self.unsound: set[bytes] = set()  # positions of damaged messages
+        self.told: set[bytes] = set()  # ids of groups of which a message is told of
         self._noted: set[int] = set()  # arrivals of messages that have a note, or may have
 
     def skip(self, key: bytes) -> None:
         """Take note of a message that is damaged: its rows may be what rotted."""
-        self._unsound.add(key[5:])
+        self.unsound.add(key[5:])
         self._noted.add(keys.place(key)[1])
 
     def check(self, key: bytes, entry: entries.Entry, *, is_lost: bool) -> None:
@@ -74,8 +80,7 @@ class IndexCheck:
     def finish(self) -> None:
         """Find the rows that no message has."""
         self._check_index()
-        for space in _SELECTING:
-            self._check_selecting(space)
+        self._check_correlated()
         self._check_notes()
 
     def _miss(self, fault: str, row: bytes, key: bytes, what: str) -> None:
@@ -98,20 +103,37 @@ class IndexCheck:
     def _index_key(self, entry: entries.Entry) -> bytes:
         return self._origins.index_key(entries.uid_trailer(entry), entry.target.encode())
 
-    def _selection_keys(self, key: bytes, entry: entries.Entry) -> list[bytes]:
-        """Return the keys by which a message is found beside its UID, if it can be got."""
-        if self._is_transmission or key[5] != keys.LANE_READY:
-            return []
-        front = entries.front(self._tx, entry)
-        return index.selection_keys(self._id, front, *keys.place(key))
-
     def _check_selection(self, key: bytes, entry: entries.Entry) -> None:
-        for row in self._selection_keys(key, entry):
+        """Check what leads to a message beside its UID."""
+        if self._is_transmission or key[5] == keys.LANE_DAMAGED:
+            return
+        correlation_id, group = index.selected_by(entries.front(self._tx, entry))
+        if correlation_id and key[5] in _GOT:
+            row = self._correlation_key(key, correlation_id)
             if self._tx.get(row) is None:
-                by = "correlation id" if row[:1] == keys.SPACE_CORRELATION else "group"
-                self._miss("select-missing", row, key, f"cannot be found by its {by}")
+                self._miss("select-missing", row, key, "cannot be found by its correlation id")
             else:
-                self._selecting[row[:1]] += 1
+                self._correlated += 1
+        if key[5] == keys.LANE_GROUPED:
+            self._check_member(key, group)
+
+    def _correlation_key(self, key: bytes, correlation_id: bytes) -> bytes:
+        return keys.correlation(self._id, correlation_id) + key[-keys.PLACE.size :]
+
+    def _check_member(self, key: bytes, group: tuple[bytes, int] | None) -> None:
+        """Check the row of a message that lies among those of groups.
+
+        One that is delayed may be of none here: another had its number when it came.
+        """
+        if group is None:
+            self._miss("select-missing", key, key, "is of no group, so nobody gets it there")
+            return
+        row = keys.group(self._id, *group)
+        if (position := self._tx.get(row)) != key[5:]:
+            named = f"number {group[1]} of group {group_id.shown(group[0])}"
+            where = "" if position is None else f": {position.hex()} is"
+            self._miss("select-missing", row, key, f"is not found as {named}{where}")
+            self.told.add(group[0])
 
     def _check_index(self) -> None:
         """Find the rows of the UID index that name no message, or another, or none to remember."""
@@ -126,7 +148,7 @@ class IndexCheck:
         if count - kept == self._uids:
             return
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
-            if position in self._unsound or key in self._astray:
+            if position in self.unsound or key in self._astray:
                 continue  # The UID may be what rotted; or told of the message already.
             if position[:1] == bytes([keys.LANE_REMEMBERED]):
                 continue
@@ -150,21 +172,27 @@ class IndexCheck:
                 what = f"queue {self._name} remembers {uid}, and no row of the schedule ends that"
                 self._found.add("remembered", key, what)
 
-    def _check_selecting(self, space: bytes) -> None:
-        prefix = keys.of_queue(space, self._id)
+    def _check_correlated(self) -> None:
+        prefix = keys.of_queue(keys.SPACE_CORRELATION, self._id)
         count = sum(1 for _ in self._tx.scan(prefix, keys.after(prefix)))
         self._found.looked_at(count)
-        if count == self._selecting[space]:
+        if count == self._correlated:
             return
         for row, _ in self._tx.scan(prefix, keys.after(prefix)):
-            position = bytes([keys.LANE_READY]) + row[-keys.PLACE.size :]
-            key = self._prefix + position
-            if position in self._unsound:
-                continue
-            value = self._tx.get(key)
-            if value is None or row not in self._selection_keys(key, entries.decode(value)):
-                where = f"leads to {position.hex()}, where no such message is"
+            place = row[-keys.PLACE.size :]
+            if not any(self._is_correlated(row, bytes([lane]) + place) for lane in _GOT):
+                where = f"leads to {place.hex()}, where no such message is"
                 self._found.add("select-orphan", row, f"a row of queue {self._name} {where}")
+
+    def _is_correlated(self, row: bytes, position: bytes) -> bool:
+        """Return whether a *row* leads to the message at *position*, or may: that is damaged."""
+        if position in self.unsound:
+            return True
+        value = None if self._is_transmission else self._tx.get(self._prefix + position)
+        if value is None:
+            return False
+        front = entries.front(self._tx, entries.decode(value))
+        return row == self._correlation_key(position, index.selected_by(front)[0])
 
     def _check_notes(self) -> None:
         prefix = keys.of_queue(keys.SPACE_NOTE, self._id)

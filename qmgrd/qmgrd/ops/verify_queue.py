@@ -3,7 +3,8 @@
     counters ── depth, delayed, bytes ──▶ entries ──▶ pieces of long records
                                           │   ▲
              in the table of origins a ───┘   └── UID index, correlation ids, groups, schedule,
-             timestamp not below its own          notes: verify_index.py, verify_schedule.py
+             timestamp not below its own          notes: verify_index.py, verify_groups.py,
+                                                  verify_schedule.py
 
 Damage is told once: what follows from a message that is damaged is not told again. What is not
 persistent and of before a restart is gone: a job removes it, and nothing counts it.
@@ -20,15 +21,17 @@ from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined, unsealed
+from qmgrd.ops.verify_groups import check_groups
 from qmgrd.ops.verify_index import IndexCheck, described
 from qmgrd.ops.verify_schedule import STEP_ROWS, check_schedule
 
 KEY_BYTES = len(keys.message(0, 0, 0, 0))
 BODY_ID_BYTES = 8
-LANES = (keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_DAMAGED)
+LANES = (keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_DAMAGED)
 OF_A_QUEUE = (
     keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
-    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE,
+    keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
+    keys.SPACE_CHAIN,
 )  # fmt: skip
 
 
@@ -112,6 +115,7 @@ class Seen:
     """What was seen of a queue, as its counters have it."""
 
     depth: int = 0
+    grouped: int = 0  # of depth
     delayed: int = 0
     size: int = 0
     volatile: int = 0
@@ -123,8 +127,9 @@ class Seen:
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
         """Count a message that is neither set aside nor gone."""
-        size, is_ready = entries.record_bytes(entry), key[5] == keys.LANE_READY
+        size, is_ready = entries.record_bytes(entry), key[5] != keys.LANE_DELAYED
         self.depth += is_ready
+        self.grouped += key[5] == keys.LANE_GROUPED
         self.delayed += not is_ready
         self.size += size
         if entry.volatile:
@@ -168,6 +173,7 @@ class QueueCheck:
             self._check_entry(key, value)
         self._found.looked_at(count % STEP_ROWS)
         self._index.finish()
+        check_groups(self._found, self._tx, self.id, self.name, self._index)
         if counters is not None:
             self._check_counters(counters)
         self._checked.messages += self.seen.depth + self.seen.delayed
@@ -266,12 +272,10 @@ class QueueCheck:
         """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
-        is_depth = (counters.depth, counters.delayed) == (seen.depth, seen.delayed)
+        said = (counters.depth, counters.grouped, counters.delayed)
+        is_depth = said == (there := (seen.depth, seen.grouped, seen.delayed))
         if not is_depth:
-            what = (
-                f"queue {self.name} counts {counters.depth} messages and {counters.delayed} "
-                f"delayed, {seen.depth} and {seen.delayed} are there"
-            )
+            what = f"queue {self.name} counts {_lying(said)}, {_lying(there)} are there"
             self._found.add("depth", key, what)
         if counters.bytes != seen.size and self._is_sound and is_depth:
             what = f"queue {self.name} counts {counters.bytes} bytes, {seen.size} are there"
@@ -331,6 +335,11 @@ class QueueCheck:
 
 def _body_id(entry: entries.Entry) -> bytes:
     return entry.rest[:BODY_ID_BYTES]
+
+
+def _lying(counts: tuple[int, int, int]) -> str:
+    depth, grouped, delayed = counts
+    return f"{depth} messages ({grouped} in groups) and {delayed} delayed"
 
 
 def _kept(counts: tuple[int, int, int]) -> str:

@@ -1,6 +1,7 @@
-"""The schedule: each of its rows names a message that is due then, or a UID that is remembered.
+"""The schedule: each row names a message that is due then, a UID that is remembered, or a group.
 
-That each message has the row that its entry tells of, is checked with the message: verify_index.py.
+That each message has the row that its entry tells of, is checked with the message: verify_index.py;
+that each group has, with the group: verify_groups.py.
 What deleted queues left there is no fault: it is removed when it is due.
 """
 
@@ -9,10 +10,12 @@ from dataclasses import dataclass, field
 
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, schedule
+from qmgrd.core import row as rows
 from qmgrd.core.dedup import OriginTable
+from qmgrd.core.group_row import GroupRow
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
-from qmgrd.ops.verify_definitions import Defined
+from qmgrd.ops.verify_definitions import NONSENSE, Defined
 
 STEP_ROWS = 10_000  # between two looks at how far it is
 
@@ -52,6 +55,9 @@ def check_schedule(found: Findings, tx: Transaction, defined: Defined) -> Rememb
             if position == key[-keys.POSITION.size :]:
                 remembered.counts[queue_id] += 1
                 continue
+        elif lane == keys.LANE_GROUP:
+            if _has_group(tx, key, value, queue_id):
+                continue
         elif _has_message(tx, key, queue_id):
             continue
         what = f"at {schedule.due_of(key)} queue {name} has something due that is not there"
@@ -71,3 +77,18 @@ def _has_message(tx: Transaction, key: bytes, queue_id: int) -> bool:
         return True
     own = entry.due_ms.to_bytes(8, "big")
     return entry.due_ms > 0 and tx.get(key[:1] + own + key[9:]) is None
+
+
+def _has_group(tx: Transaction, key: bytes, group_id: bytes, queue_id: int) -> bool:
+    """Return whether a group is looked at then, or one that is told of elsewhere is there."""
+    row_key = keys.group_row(queue_id, group_id)
+    try:
+        data = rows.find(tx, row_key)
+        row = None if data is None else GroupRow.decode(data)
+        if row is None:
+            members = keys.of_queue(keys.SPACE_GROUP, queue_id) + group_id
+            return next(tx.scan(members, keys.after(members)), None) is not None
+        own = keys.due(row.due_ms, queue_id, keys.LANE_GROUP, 0, row.born)
+    except NONSENSE:
+        return True
+    return own == key or (row.due_ms > 0 and tx.get(own) is None)

@@ -17,6 +17,7 @@ from tests.qmgrd.ops.shot import managed
 
 LONG = b"long" * 4_000  # several pieces
 GROUP_ID = b"G" * 24
+ON, GAP, AWAY, STOPPED = (name.ljust(24, b"\0") for name in (b"ON", b"GAP", b"AWAY", b"STOPPED"))
 DAY_MS = 86_400_000
 Change = Callable[[lmdb.Transaction], object]
 
@@ -41,6 +42,7 @@ def fill(manager: Manager) -> Client:
     client.put("DROPPED", b"a", LONG)
     client.ask(m.QueueDelete, "DROPPED", True)
     fill_late(client)
+    fill_groups(client)
     return client
 
 
@@ -55,6 +57,20 @@ def fill_late(client: Client) -> None:
     client.put("LATE", LONG, correlation_id=b"late", expiry_ms=DAY_MS)
     client.put("LATE", b"delayed", correlation_id=b"then", delay_ms=DAY_MS, priority=7)
     client.put("LATE", b"lost", correlation_id=b"v", flags=records.FLAG_NOT_PERSISTENT)
+
+
+def fill_groups(client: Client) -> None:
+    """Put groups: one that goes on, one with a gap, one that is away, one that is stopped."""
+    client.ask(m.QueueCreate, "GROUPS")
+    client.put("GROUPS", b"away", group=(AWAY, 1, False))
+    client.ack(*client.get("GROUPS"))
+    for number, last in ((1, False), (2, False), (3, True)):
+        client.put("GROUPS", b"on", group=(ON, number, last))
+    client.ack(*client.get("GROUPS"))
+    client.put("GROUPS", b"gap", group=(GAP, 2, False), priority=9)
+    client.put("GROUPS", b"gap", group=(GAP, 4, False), delay_ms=DAY_MS)
+    client.put("GROUPS", b"stopped", group=(STOPPED, 1, False))
+    client.ask(m.GroupAlter, "GROUPS", STOPPED, "pause")
 
 
 def filled(directory: Path) -> Path:

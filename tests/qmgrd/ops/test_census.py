@@ -15,6 +15,7 @@ from tests.qmgrd.ops import stores
 from tests.qmgrd.ops.shot import rows_of
 
 PAGE = 4_096
+SYSTEM = {"SYSTEM.EVENTS"}  # which knows of the group that is stopped
 
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
@@ -33,13 +34,13 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert parts % found["page_bytes"] == 0
     assert parts >= found["file_bytes"]  # It may end before free pages.
     assert found["map_bytes"] == 1 << 30
-    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 2, 1)
+    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 3, 1)
     assert found["overflow_pages"] == 16  # four whole pieces for each of four long messages
 
 
 def test_queues_tell_what_lies_on_them(sound: Path) -> None:
     found = {queue["queue"]: queue for queue in census(sound)["queues"]}
-    assert set(found) == {"Q", "EMPTY", "LATE", "@NYC"}
+    assert set(found) == {"Q", "EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     queue = found["Q"]
     assert queue["priorities"] == {4: 5, 0: 2}
     assert (queue["depth"], queue["set_aside"]) == (7, 0)
@@ -48,10 +49,14 @@ def test_queues_tell_what_lies_on_them(sound: Path) -> None:
     assert found["EMPTY"]["oldest_us"] is None
     late = found["LATE"]
     assert (late["depth"], late["delayed"], late["priorities"]) == (4, 1, {4: 4, 7: 1})
+    groups = found["GROUPS"]
+    assert (groups["depth"], groups["grouped"], groups["delayed"]) == (4, 4, 1)
+    assert (late["grouped"], queue["grouped"]) == (1, 0)
 
 
 def test_largest_queue_comes_first(sound: Path) -> None:
-    assert [queue["queue"] for queue in census(sound)["queues"]] == ["Q", "LATE", "@NYC", "EMPTY"]
+    found = [queue["queue"] for queue in census(sound)["queues"] if queue["queue"] not in SYSTEM]
+    assert found == ["Q", "LATE", "@NYC", "GROUPS", "EMPTY"]
 
 
 def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
@@ -60,7 +65,8 @@ def test_damaged_store_is_counted_as_far_as_it_goes(store: Path) -> None:
         stores.flip(keys.CLOCK),
     )  # fmt: skip
     found = census(store)
-    assert {queue["queue"] for queue in found["queues"]} == {"EMPTY", "LATE", "@NYC"}
+    there = {queue["queue"] for queue in found["queues"]}
+    assert there == {"EMPTY", "LATE", "@NYC", "GROUPS"} | SYSTEM
     assert found["queue_manager"] == "QM1"
 
 

@@ -324,3 +324,18 @@ def test_writer_without_a_descriptor_for_its_lock_leaves_nothing(
     with pytest.raises(WriteFailed, match="Too many open files"):
         write(order(tmp_path / "copy"), 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_messages_of_groups_are_counted_with_what_can_be_got(
+    manager: Manager, tmp_path: Path
+) -> None:
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", b"x", b"x", b"x")
+    app.put("Q", b"x", group=(b"G" * 24, 1, False))
+    app.put("Q", b"x", group=(b"G" * 24, 2, True), delay_ms=1_000)
+    (queue,) = manifest_of(manager, tmp_path)["queues"]
+    assert (queue["depth"], queue["delayed"]) == (4, 1)
+    assert (queue["first_arrival"], queue["last_arrival"]) == (1, 4)
+    lanes = {one["lane"]: one["messages"] for one in queue["ranges"]}
+    assert lanes == {keys.LANE_READY: 3, keys.LANE_GROUPED: 1, keys.LANE_DELAYED: 1}

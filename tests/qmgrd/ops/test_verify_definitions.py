@@ -53,7 +53,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
         keys.job(9), pack({"kind": "sweep", "queue_id": 5, "cursor": b"", "first": 1})
     )),
     ("content", keys.SPACE_QUEUE + b"Q", queue_row(kind="remote")),
-    ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x05")),
+    ("content", keys.NEXT_QUEUE, edit(keys.NEXT_QUEUE, lambda row: b"\0\0\0\x07")),
     ("content", INBOX, put_sealed(INBOX, b"\xc1")),
     ("content", OUTBOX, put_sealed(OUTBOX, pack(["x"]))),
     ("content", keys.SPACE_PEER + b"NYC", put_sealed(keys.SPACE_PEER + b"NYC", b"N")),

@@ -15,9 +15,9 @@ from tests.qmgrd.ops.stores import GROUP_ID, Change, delete, faults, flip, put, 
 
 LATE = 5
 CORRELATION = keys.correlation(LATE, b"c") + keys.PLACE.pack(5, 3)
-GROUP = keys.group(LATE, GROUP_ID, 2) + keys.PLACE.pack(5, 3)
+GROUP = keys.group(LATE, GROUP_ID, 2)
+MEMBER = keys.message(LATE, keys.LANE_GROUPED, 4, 3)
 NOTE = keys.note(LATE, 2)
-WRONG_GROUP = keys.group(LATE, GROUP_ID, 3) + keys.PLACE.pack(5, 3)
 ASTRAY = keys.correlation(LATE, b"c") + keys.PLACE.pack(5, 99)
 ON_A_LINK = keys.correlation(3, b"c") + keys.PLACE.pack(0, 1)
 REMEMBERED = keys.of_queue(keys.SPACE_UID, LATE) + b"EVER" + bytes(8)
@@ -26,7 +26,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("select-missing", CORRELATION, delete(CORRELATION)),
     ("select-missing", GROUP, delete(GROUP)),
     ("select-orphan", ASTRAY, put(ASTRAY, b"")),
-    ("select-orphan", WRONG_GROUP, put(WRONG_GROUP, b"")),
+    ("select-missing", GROUP, put(GROUP, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99))),
     ("select-orphan", ON_A_LINK, put(ON_A_LINK, b"")),
     ("note-missing", NOTE, delete(NOTE)),
     ("note-orphan", keys.note(LATE, 3), put_sealed(keys.note(LATE, 3), b"\x80")),
@@ -42,7 +42,7 @@ def test_damage_is_found_as_itself_and_once(
 
 
 def test_what_rotted_is_not_missed_by_what_led_to_it(store: Path) -> None:
-    key = keys.message(LATE, keys.LANE_READY, 4, 3)
+    key = MEMBER
     stores.change(store, flip(key, -20))
     assert faults(verify(store)) == [("record", key)]
     key = keys.message(LATE, keys.LANE_READY, 4, 2)

@@ -46,6 +46,7 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("stray", keys.of_queue(UID, 66), put(keys.of_queue(UID, 66) + b"QM1" + bytes(8), b"")),
     ("depth", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(depth=1, puts=1, fast=1)),
     ("depth", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, delayed=1, depth=-1)),
+    ("depth", keys.of_queue(keys.SPACE_COUNTERS, 6), counted(6, grouped=1)),
     ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 1), counted(volatile=1)),
     ("volatile", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, volatile_from=1)),
     ("sums", keys.of_queue(keys.SPACE_COUNTERS, 5), counted(5, lost=1)),

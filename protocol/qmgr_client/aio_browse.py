@@ -1,0 +1,34 @@
+"""A browse for asyncio: page after page, of messages that stay where they are."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from qmgr_client.message import Message, decode
+from qmgr_protocol import messages as m
+
+PAGE_MESSAGES = 100
+PAGE_BYTES: int = m.Browse._field_defaults["bytes_max"]
+
+
+async def browse(
+    ask: Callable[..., Awaitable[Any]], queue: str, limit: int | None, after: Message | None,
+    selection: tuple[str, bytes, bytes, bytes], delayed: bool, groups: tuple[int, bool],
+) -> AsyncGenerator[Message, None]:  # fmt: skip
+    """Yield messages behind *after*, at most *limit*; *groups* is order and all_available."""
+    place = None if after is None else _place_of(after, groups[0])
+    count = 0
+    while limit is None or count != limit:  # A negative limit is refused as a page.
+        page = PAGE_MESSAGES if limit is None else min(PAGE_MESSAGES, limit - count)
+        value = await ask(m.Browse, queue, place, page, PAGE_BYTES, *selection, delayed, *groups)
+        for item in value["items"]:
+            yield decode(item, queue, 0)
+        count += len(value["items"])
+        place = value["next"]
+        if place is None:  # A page may be empty where its selection met nothing.
+            return
+
+
+def _place_of(message: Message, order: int) -> list[int]:
+    """Return the cursor of a browse in *order* that goes on behind *message*."""
+    place = list(m.HANDLE.unpack(message.handle)[:2])
+    return [*place, message.group_number, order] if order else place

@@ -1,0 +1,251 @@
+"""One group over several units of work, for asyncio: put or read, and resumed where it broke off.
+
+    unit 1   put 1..100    put status (id, 100)
+    unit 2   put 101..200  get status, put status (id, 200)
+    unit 3   put 201..250  get status                          the last: no status is left
+
+So the status says what is committed. Whoever finds one goes on behind it: with one put or get in
+physical order, which names id and number, then in logical order.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from qmgr_client import group_status
+from qmgr_client.aio_group_put import GroupPut
+from qmgr_client.aio_reader import GroupReader
+from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.group_status import GroupStatus
+from qmgr_client.message import Message
+from qmgr_client.outgoing import Outgoing
+from qmgr_client.selection import SelectionOrUid
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+BATCH_MESSAGES = 100
+STATUS_WAIT_MS = 5_000  # for a status message that the queue manager has still to give back
+TRIES_MAX = 5  # of a unit that is backed out, by a lost connection say
+
+Handler: TypeAlias = Callable[[Message, UnitOfWork], Awaitable[object]]
+Item: TypeAlias = bytes | Outgoing
+
+
+class GroupPutDone(NamedTuple):
+    """A group that was put to its end."""
+
+    group_id: bytes
+    put: int  # messages, by this call
+    skipped: int  # messages that had been put before
+
+
+class GroupGot(NamedTuple):
+    """A group that was read, to its end unless the next message did not come in time."""
+
+    group_id: bytes  # 24 bytes, all zero of a message of no group
+    got: int  # messages, by this call
+    skipped: int  # messages that had been read before
+    has_ended: bool
+
+
+class Manager(Protocol):
+    """What is needed of a queue manager."""
+
+    async def new_group_id(self) -> bytes: ...
+    def unit_of_work(self) -> UnitOfWork: ...
+    def group(self, queue: str, *, group_id: bytes | None = None) -> GroupPut: ...
+    def reader(self, queue: str, *, all_available: bool = False) -> GroupReader: ...
+    def browse(
+        self, queue: str, limit: int | None = None, *, correlation_id: bytes
+    ) -> AsyncGenerator[Message, None]: ...
+
+
+class Status:
+    """The status message of a run. Invariant: ``now`` is what is committed, as far as known."""
+
+    def __init__(self, manager: Manager, queue: str, name: str) -> None:
+        self.now: GroupStatus | None = None
+        self._manager = manager
+        self._queue = queue
+        self._name = name
+        self._key = group_status.key_of(name)
+
+    async def find(self) -> GroupStatus | None:
+        """Return what an earlier run has left, if it did."""
+        async for message in self._manager.browse(self._queue, 1, correlation_id=self._key):
+            self.now = group_status.read(message)
+        return self.now
+
+    async def replace(self, unit: UnitOfWork, status: GroupStatus | None) -> None:
+        """Have *unit* put *status* in the place of what is there; None leaves nothing.
+
+        Raises:
+            RequestError: LEASE_LOST.
+        """
+        if self.now is not None:
+            wait_ms = STATUS_WAIT_MS
+            message = await unit.get(self._queue, wait_ms, correlation_id=self._key)
+            if message is None or group_status.read(message) != self.now:
+                text = (
+                    f"the status of {self._name!r} on {self._queue} is another's: "
+                    "one at a time may put or read a group"
+                )
+                raise RequestError(ErrorCode.LEASE_LOST, text)
+        if status is not None:
+            await unit.put_many(self._queue, [group_status.outgoing(status, self._key)])
+
+
+async def put_group(
+    manager: Manager, queue: str, items: Iterable[Item] | AsyncIterable[Item], status_queue: str,
+    name: str, batch: int, resume_from: int | None, group_id: bytes | None,
+) -> GroupPutDone:  # fmt: skip
+    """Put one group; see QueueManager.put_group."""
+    _check_batch(batch)
+    status = Status(manager, status_queue, name)
+    found = await status.find()
+    skip = _skipped(name, found, 1 if resume_from is None else resume_from)
+    if found is not None:
+        group_id = found.group_id
+    elif group_id is None:
+        group_id = await manager.new_group_id()
+    putting = _Putting(manager, queue, group_id, status)
+    before = count = 0 if found is None else found.number
+    async for some, last in _batches(items, skip, batch):
+        await putting.put(some, last)
+        count += len(some)
+    if count == before:
+        text = "there are no messages to put: a group has one at least"
+        if before:
+            text = f"{before} messages of {name!r} are put, and no more are given to end the group"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return GroupPutDone(group_id, count - before, before)
+
+
+def _skipped(name: str, found: GroupStatus | None, resume_from: int) -> int:
+    """Return how many of the items are put already."""
+    behind = 1 if found is None else found.number + 1
+    if resume_from < 1:
+        text = f"resume_from is {resume_from}: the first number of a group is 1"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    if found is None and resume_from > 1:
+        text = f"no group of the name {name!r} is half put: it was finished, or not begun"
+        raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
+    if resume_from > behind:
+        text = f"number {behind} of {name!r} is missing, and what is given begins at {resume_from}"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return behind - resume_from
+
+
+async def _batches(
+    items: Iterable[Item] | AsyncIterable[Item], skip: int, batch: int
+) -> AsyncGenerator[tuple[list[Item], bool], None]:
+    """Yield the items behind the first *skip* in lists, and whether each is the last."""
+    some: list[Item] = []
+    async for item in _each(items):
+        if skip:
+            skip -= 1
+            continue
+        if len(some) == batch:  # The item in hand says that it is not the last.
+            yield some, False
+            some = []
+        some.append(item)
+    if some:
+        yield some, True
+
+
+async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[Item, None]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+class _Putting:
+    """Puts a group, a unit of work at a time. Invariant: ``_status.now`` is what is committed."""
+
+    def __init__(self, manager: Manager, queue: str, group_id: bytes, status: Status) -> None:
+        self._manager = manager
+        self._queue = queue
+        self._group_id = group_id
+        self._status = status
+        self._handle = manager.group(queue, group_id=group_id)
+
+    async def put(self, items: list[Item], last: bool) -> None:
+        """Put *items* in a unit; again, if that is backed out by what may be over by then."""
+        before = 0 if self._status.now is None else self._status.now.number
+        now = GroupStatus(self._group_id, before + len(items))
+        for left in reversed(range(TRIES_MAX)):
+            try:
+                async with self._manager.unit_of_work() as unit:
+                    await self._put_in(unit, items, last)
+                    await self._status.replace(unit, None if last else now)
+            except RequestError as error:
+                if error.code != ErrorCode.UNIT_BACKED_OUT or not left:
+                    raise
+            else:
+                self._status.now = None if last else now
+                return
+
+    async def _put_in(self, unit: UnitOfWork, items: list[Item], last: bool) -> None:
+        now, handle = self._status.now, self._handle
+        if handle.current is None and now is None:
+            handle = self._handle = self._manager.group(self._queue, group_id=self._group_id)
+        elif handle.current is None and now is not None:  # Resumed: one put in physical order.
+            first = items[0] if isinstance(items[0], Outgoing) else Outgoing(items[0])
+            place = now.group_id, now.number + 1, last and len(items) == 1
+            await handle.put_physical(unit=unit, **_options(first._replace(group=place)))
+            items = items[1:]
+        await handle.put_many(items, last, unit)
+
+
+def _options(outgoing: Outgoing) -> Any:
+    return outgoing._asdict()
+
+
+async def get_group(
+    manager: Manager, queue: str, handler: Handler, status_queue: str, name: str, batch: int,
+    wait_ms: int, all_available: bool, selection: SelectionOrUid,
+) -> GroupGot | None:  # fmt: skip
+    """Read one group; see QueueManager.get_group."""
+    _check_batch(batch)
+    status = Status(manager, status_queue, name)
+    at = found = await status.find()
+    got, has_ended, is_late = 0, False, False
+    async with manager.reader(queue, all_available=all_available) as reader:
+        while not (has_ended or is_late):
+            async with manager.unit_of_work() as unit:
+                count = 0
+                while count < batch and not (has_ended or is_late):
+                    message = await _next(reader, unit, wait_ms, at, selection)
+                    if message is None:
+                        is_late = True
+                        break
+                    await handler(message, unit)
+                    at = GroupStatus(message.group_id, message.group_number)
+                    has_ended = message.group_last
+                    count += 1
+                if count:
+                    await status.replace(unit, None if has_ended else at)
+            status.now = at
+            got += count
+    if at is None:
+        return None
+    return GroupGot(at.group_id, got, 0 if found is None else found.number, has_ended)
+
+
+async def _next(
+    reader: GroupReader, unit: UnitOfWork, wait_ms: int, at: GroupStatus | None,
+    selection: SelectionOrUid,
+) -> Message | None:  # fmt: skip
+    """Return the message behind the place *at*, or the first of a group."""
+    if at is None:
+        return await reader.get(wait_ms, unit, **selection)
+    if reader.current is None:  # Resumed: one get in physical order.
+        return await reader.get_physical(wait_ms, unit, at.number + 1, group_id=at.group_id)
+    return await reader.get(wait_ms, unit)
+
+
+def _check_batch(batch: int) -> None:
+    if type(batch) is not int or batch < 1:
+        text = f"a batch is {batch!r} messages: it is 1 at least"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)

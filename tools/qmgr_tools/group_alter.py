@@ -1,0 +1,245 @@
+"""qmctl group: pause, resume, skip, reassign, close."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from qmgr_protocol import group_id
+from qmgr_protocol.record import GROUP_NUMBER_MAX
+from qmgr_tools import completion, dry_run, group_missing, group_row, output
+from qmgr_tools.command import Call, command, confirm
+from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.group import Group, Queue
+from qmgr_tools.humane import counted, messages
+from qmgr_tools.queue import Yes
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+JSON = 'JSON: the group as it is then, as "qmctl group ls" gives it.'
+To = Annotated[
+    int | None,
+    typer.Option(
+        "--to", metavar="NUMBER", min=1, max=GROUP_NUMBER_MAX, show_default=False,
+        help="That it is to go on with: all below are given up.",
+    ),
+]  # fmt: skip
+Connection = Annotated[
+    int | None,
+    typer.Option(
+        metavar="ID", min=1, max=2**63 - 1, show_default="any other",
+        autocompletion=completion.connections,
+        help='Whose it becomes, as "qmctl connection ls" shows it.',
+    ),
+]  # fmt: skip
+
+
+@command(JSON)
+def pause(call: Call, queue: Queue, group: Group) -> None:
+    """Hand out nothing more of a group; what is out may be settled, other groups go on.
+
+    Examples:
+      qmctl group pause FLIGHTS N12345
+    """
+    _alter(call, "pause", "paused", queue, group, lambda client: client.pause_group(queue, group))
+
+
+@command(JSON)
+def resume(call: Call, queue: Queue, group: Group) -> None:
+    """Hand out a group again that is paused or parked.
+
+    What failed for good is tried again; to go on behind it, skip it first.
+
+    Examples:
+      qmctl group resume FLIGHTS N12345
+    """
+    _alter(
+        call, "resume", "resumed", queue, group, lambda client: client.resume_group(queue, group)
+    )
+
+
+@command(JSON)
+def reassign(call: Call, queue: Queue, group: Group, connection: Connection = None) -> None:
+    """Have another consumer go on with a group, once what is out of it is settled.
+
+    Examples:
+      qmctl group reassign FLIGHTS N12345
+      qmctl group reassign FLIGHTS N12345 --connection 17
+    """
+    _alter(
+        call, "reassign", "reassigned", queue, group,
+        lambda client: client.reassign_group(queue, group, connection or 0),
+    )  # fmt: skip
+
+
+@command(
+    """\b
+JSON: the group as it is then, as "qmctl group ls" gives it
+  with --dry-run: dry_run (true), queue, group, group_id, from, to (the first
+  number that is given up, and the one that it would go on with), messages
+  (of these here: dead letters), absent (of these: never came)
+"""
+)
+def skip(
+    call: Call, queue: Queue, group: Group, to: To = None, yes: Yes = False,
+    dry: dry_run.DryRun = False,
+) -> None:  # fmt: skip
+    """Give up what comes next in a group, so that it goes on behind that; asks first.
+
+    What is there of it becomes a dead letter. Where it never came, the group goes on with the
+    lowest number that is there.
+
+    Examples:
+      qmctl group skip FLIGHTS N12345 --dry-run
+      qmctl group skip FLIGHTS N12345 --to 7
+    """
+    name = group_id.shown(group)
+    doing = f"skip in group {name} of {queue}"
+    with _changing(call, doing, queue, group) as client:
+        if dry or not yes:
+            given_up = _given_up(client, doing, queue, group, to or 0)
+            if dry:
+                known = {"queue": queue, "group": name, "group_id": group.hex()}
+                words = f"skip {given_up.numbers} of group {name} of {queue}: {given_up.loss}"
+                dry_run.tell(call, known | given_up.as_dict(), words)
+                return
+            confirm(name, f"skip {given_up.numbers} of {name} on {queue}", given_up.loss, yes=yes)
+        row = group_row.of(client.skip_group(queue, group, to or 0))
+    _tell(call, "skipped in", queue, row)
+
+
+@command(
+    """\b
+JSON: the group as it is then, as "qmctl group ls" gives it
+  with --dry-run: as it is now, and dry_run (true)
+"""
+)
+def close(
+    call: Call, queue: Queue, group: Group, yes: Yes = False, dry: dry_run.DryRun = False
+) -> None:
+    """End a group of which nothing more is to come: its highest message becomes its last.
+
+    What is put into it behind that is refused. What is missing below is still waited for; see
+    skip. Asks first.
+
+    Examples:
+      qmctl group close FLIGHTS N12345 --dry-run
+      qmctl group close FLIGHTS N12345
+    """
+    name = group_id.shown(group)
+    doing = f"close group {name} of {queue}"
+    with _changing(call, doing, queue, group) as client:
+        if dry or not yes:
+            now = group_row.of(client.show_group(queue, group))
+            ends = f"number {now['highest']} becomes its last"
+            if dry:
+                dry_run.tell(call, {"queue": queue, **now}, f"{doing}: {ends}")
+                return
+            confirm(name, doing, f"{ends}, and what is put behind it is refused", yes=yes)
+        row = group_row.of(client.close_group(queue, group))
+    _tell(call, "closed", queue, row)
+
+
+@contextmanager
+def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Client]":
+    """Connect; where the group is not there, one like it is named."""
+    with (
+        call.client(doing, queue) as client,
+        group_missing.looking(client, doing, queue, group),
+    ):
+        yield client
+
+
+def _alter(
+    call: Call, verb: str, done: str, queue: str, group: bytes,
+    act: "Callable[[Client], dict[str, Any]]",
+) -> None:  # fmt: skip
+    """Do to a group what harms nothing: *act*."""
+    doing = f"{verb} group {group_id.shown(group)} of {queue}"
+    with _changing(call, doing, queue, group) as client:
+        row = group_row.of(act(client))
+    _tell(call, done, queue, row)
+
+
+def _tell(call: Call, done: str, queue: str, row: dict[str, Any]) -> None:
+    if call.is_json:
+        output.document(row)
+    else:
+        output.say(f"{done} group {row['group']} of {queue}; {group_row.told(row)}")
+
+
+class GivenUp(NamedTuple):
+    """What a skip gives up of a group: the numbers from first up to stop, exclusive."""
+
+    first: int
+    stop: int
+    messages: int  # of them here
+
+    @property
+    def absent(self) -> int:
+        """How many of the numbers never came."""
+        return self.stop - self.first - self.messages
+
+    @property
+    def numbers(self) -> str:
+        """The numbers, in words."""
+        if self.stop - self.first == 1:
+            return f"number {self.first}"
+        return f"numbers {self.first} to {self.stop - 1}"
+
+    @property
+    def loss(self) -> str:
+        """What is lost by it, in words."""
+        lost = []
+        if self.messages:
+            becomes = "becomes a dead letter" if self.messages == 1 else "become dead letters"
+            lost.append(f"{messages(self.messages)} {becomes}")
+        if self.absent:
+            lost.append(f"{counted(self.absent, 'number')} never came: refused from then on")
+        return ", ".join(lost)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return it for scripts."""
+        return {
+            "from": self.first, "to": self.stop, "messages": self.messages, "absent": self.absent,
+        }  # fmt: skip
+
+
+def _given_up(client: "Client", doing: str, queue: str, group: bytes, to: int) -> GivenUp:
+    """Return what a skip would give up.
+
+    Raises:
+        Failure: REFUSED, that is nothing, or somebody has a part of it.
+    """
+    found = client.show_group(queue, group)
+    first: int = found["next"]
+    numbers = [row["number"] for row in found["members"]]
+    stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
+    see = f"see: qmctl group show {queue} {shlex.quote(group_id.shown(group))}"
+    if stop <= first:
+        why = f"number {first} is next" if to else "nothing of it is here"
+        raise Failure(Exit.REFUSED, f"cannot {doing}", why, f"say a higher number by --to; {see}")
+    here = 0
+    for row in _members(client, queue, group, found, stop):
+        if row["state"] == "leased":
+            raise Failure(
+                Exit.REFUSED, f"cannot {doing}", f"number {row['number']} is leased",
+                f"pause the group, and skip once that is settled; {see}",
+            )  # fmt: skip
+        here += 1
+    return GivenUp(first, stop, here)
+
+
+def _members(
+    client: "Client", queue: str, group: bytes, found: dict[str, Any], stop: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a group below *stop*, of which the first were *found*."""
+    while True:
+        yield from (row for row in found["members"] if row["number"] < stop)
+        following = found["next_number"]
+        if following is None or following >= stop:
+            return
+        found = client.show_group(queue, group, following)
