@@ -221,9 +221,7 @@ class GroupAdmin:
         del queue, group_id
         row.is_closed, row.last = True, row.last or max(row.highest, row.done)
 
-    def _skip(
-        self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
-    ) -> None:
+    def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> None:
         number = message.number or self._behind(queue, group_id, row)
         if number <= row.due:
             raise RequestError(
@@ -251,8 +249,8 @@ class GroupAdmin:
     def _bury_up_to(self, queue: Queue, group_id: bytes, row: GroupRow, number: int) -> None:
         """Have the members below *number* be dead letters."""
         tx = self._context.tx
-        start = keys.group(queue.id, group_id, row.due)
-        found = list(islice(tx.scan(start, keys.group(queue.id, group_id, number)), SKIPPED_MAX + 1))
+        start, stop = (keys.group(queue.id, group_id, x) for x in (row.due, number))
+        found = list(islice(tx.scan(start, stop), SKIPPED_MAX + 1))
         if len(found) > SKIPPED_MAX:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,

@@ -170,9 +170,7 @@ class Groups:
         row.changed_ms = _NOW_MS
         self._touched[member.group_id] = None
 
-    def leave(
-        self, tx: Transaction, member: Member, position: bytes, *, for_good: bool
-    ) -> bool:
+    def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""
         key = keys.group(self._id, *member)
         if tx.get(key) != position:
@@ -226,7 +224,7 @@ class Groups:
         return called
 
     def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
-        """Have a group be in the chain, or not; return its due place, if there may be more of it."""
+        """Have a group be in the chain, or not; return its due place if there may be more of it."""
         position = None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))

@@ -8,7 +8,6 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 
-
 LANES = 3  # ready, delayed, grouped
 
 
