@@ -98,6 +98,16 @@ def test_whole_group_goes_in_the_order_of_its_numbers_D10_E37(store: AnyStore, a
     assert jobs(app)[0]["done"] == 4
 
 
+def test_first_that_failed_says_why_and_is_told_of_once(app: Client) -> None:
+    put(app, "A1 A2 A3!")
+    held = [get(app, word) for word in ("A1", "A2", "A3")]
+    assert settle(app, m.REJECT, *held[1:]) == []
+    assert settle(app, m.REJECT, held[0]) == []
+    sweep(app.manager, LEASED_MS)
+    assert ended(app) == [(b"A1", FAILED), (b"A2", REJECTED), (b"A3", FAILED)]
+    assert [one["event"] for one in events(app)].count("group parked") == 1
+
+
 def test_group_is_one_on_the_queue_that_it_went_to(app: Client) -> None:
     """So it can be had there in order, or be put back."""
     put(app, "A1 A3! A2")
