@@ -14,6 +14,9 @@ groups at rest: ``_rows`` is a bounded cache.
 What changed in a turn is looked at before messages are handed out, and written once, at its end.
 """
 
+from itertools import groupby
+from operator import itemgetter
+
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
 from qmgrd.core import keys
@@ -169,6 +172,48 @@ class Groups:
             row.last = member.number
         row.changed_ms = _NOW_MS
         self._touched[member.group_id] = None
+
+    def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
+        """Return the number behind all that ever came of a group; 0 where none may come so."""
+        row = self.row(tx, group_id)
+        if self._pending or (row is not None and row.last):
+            return 0
+        return 1 if row is None else row.highest + 1
+
+    def enter_run(
+        self, tx: Transaction, group_id: bytes, arrival: int, count: int, put_us: int, *,
+        is_last: bool,
+    ) -> None:  # fmt: skip
+        """Take in the next *count* members, whose rows are written; the first is at *arrival*."""
+        row = self.row(tx, group_id)
+        if row is None:
+            row = self._rows[group_id] = GroupRow()
+        if not row.born:
+            row.born, row.first_us = arrival, put_us
+        row.count += count
+        row.highest += count
+        if is_last:
+            row.last = row.highest
+        row.changed_ms = _NOW_MS
+        self._touched[group_id] = None
+
+    def acknowledge(self, tx: Transaction, acked: list[tuple[bytes, int, int]]) -> None:
+        """Have leased members (group, number, arrival) leave for good, but for their entries."""
+        delete, prefix = tx.delete, keys.of_queue(keys.SPACE_GROUP, self._id)
+        numbers: list[int] = []
+        for group_id, run in groupby(acked, key=itemgetter(0)):
+            numbers.clear()
+            for _, number, arrival in run:
+                delete(prefix + group_id + number.to_bytes(4, "big"))
+                self.holds.let_out(group_id, number, arrival)
+                numbers.append(number)
+            row = self.row(tx, group_id)
+            if row is not None:
+                row.count -= len(numbers)
+                row.leave_all(numbers)
+                row.changed_ms = _NOW_MS
+            self._touched[group_id] = None
+            self.holds.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""

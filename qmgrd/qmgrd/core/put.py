@@ -19,6 +19,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
 from qmgrd.core.amount import amount
 from qmgrd.core.dedup import Verdict
+from qmgrd.core.group_run import looks_like_a_run, put_run
 from qmgrd.core.hold import Member
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.stamp import Stamper
@@ -83,9 +84,9 @@ def put(
     index = rows = 0
     while index < len(batch):
         record = batch[index]
-        if plain_max and looks_plain(queue, record):
+        if plain_max:
             run = batch[index : index + RUN_MAX_RECORDS]
-            count, used = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
+            count, used = _put_run(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
                 rows += used
@@ -102,6 +103,18 @@ def put(
             refused.append((index, error))
         index += 1
     return Put(refused, stamped, rows)
+
+
+def _put_run(
+    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
+    plain_max: int, bound_for: bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Append the records that *batch* begins with in a tight loop, if they are for one."""
+    if looks_plain(queue, batch[0]):
+        return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
+    if looks_like_a_run(batch[0]) and not queue.is_transmission:
+        return put_run(queue, tx, now, stamper, batch, plain_max)
+    return 0, 0
 
 
 def _put_plain(
