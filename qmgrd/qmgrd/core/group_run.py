@@ -33,7 +33,7 @@ _TAKE = struct.Struct(">xBxBHHQQQIB11xHHI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.GROUP.size + records.TIMESTAMP.size
-ROWS_OF_A_MEMBER = lane.ROWS_OF_A_PUT + 1
+ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
 
 
 def looks_like_a_run(record: bytes) -> bool:
@@ -83,7 +83,7 @@ def put_run(
     if count:
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
-    return count, ROWS_OF_A_MEMBER * count
+    return count, ROWS_OF_A_PUT * count
 
 
 def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
@@ -108,7 +108,12 @@ def take_run(
         The number behind them, and the bytes of all *items*.
     """
     leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
-    own, leased, out, deadline_ms = lessee.leases, holds.leased, hold.out, now.ms + consumer.lease_ms
+    own, leased, out, deadline_ms = (
+        lessee.leases,
+        holds.leased,
+        hold.out,
+        now.ms + consumer.lease_ms,
+    )
     mark, maybe_before = queue.ids.leases(count), queue.counters.maybe_before
     index_prefix, prefix = queue.origins.index_prefix(), keys.of_queue(keys.SPACE_MESSAGE, queue.id)
     room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))

@@ -28,7 +28,8 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.schedule import Schedule
 
 ROWS_CACHED_MAX = 10_000
-ROWS_OF_A_MEMBER = 4  # what a put writes beside entry and UID, at most: index, row, chain, schedule
+ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
+ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 NO_GROUP = bytes(24)
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
@@ -77,6 +78,11 @@ class Groups:
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
         return not (self._touched or self.ripe)
+
+    @property
+    def rows_to_refresh(self) -> int:
+        """How many rows :meth:`refresh` is going to read and write, about."""
+        return ROWS_OF_A_GROUP * len(self._touched)
 
     # Putting
 
