@@ -55,7 +55,8 @@ class Groups:
         self._rows: dict[bytes, GroupRow] = {}
         self._stored: dict[bytes, bytes] = {}  # of these, what the store has
         self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
-        self._pending: dict[Member, bool] = {}  # what units are going to put; whether it is last
+        self._pending: dict[bytes, dict[int, None]] = {}  # numbers that units are going to put
+        self._pending_last: dict[bytes, int] = {}  # of these, the one that ends its group
 
     # What is known
 
@@ -120,15 +121,19 @@ class Groups:
 
     def _check_pending(self, member: Member, *, is_last: bool) -> None:
         group_id, number = member
-        if member in self._pending:
+        numbers = self._pending.get(group_id)
+        if numbers is None:
+            return
+        if number in numbers:
             raise self._taken(member, "is in a unit of work that is not over yet")
-        for (other_id, other), other_last in self._pending.items():
-            if other_id == group_id and (
-                (other_last and number > other) or (is_last and number < other)
-            ):
-                raise self._ended(
-                    group_id, f"has number {other} in a unit of work, which contradicts {number}"
-                )
+        last = self._pending_last.get(group_id, 0)
+        other = last if 0 < last < number else 0
+        if is_last and number < max(numbers):
+            other = max(numbers)
+        if other:
+            raise self._ended(
+                group_id, f"has number {other} in a unit of work, which contradicts {number}"
+            )
 
     def _taken(self, member: Member, why: str) -> RequestError:
         return RequestError(
@@ -143,11 +148,19 @@ class Groups:
 
     def keep(self, member: Member, *, is_last: bool) -> None:
         """Have nobody else put a member that a unit of work is going to."""
-        self._pending[member] = is_last
+        self._pending.setdefault(member.group_id, {})[member.number] = None
+        if is_last:
+            self._pending_last[member.group_id] = member.number
 
     def give_up(self, member: Member) -> None:
         """Have others put a member that no unit holds any more."""
-        self._pending.pop(member, None)
+        group_id, number = member
+        numbers = self._pending.get(group_id, {})
+        numbers.pop(number, None)
+        if self._pending_last.get(group_id) == number:
+            del self._pending_last[group_id]
+        if not numbers:
+            self._pending.pop(group_id, None)
 
     def admits(self, tx: Transaction, member: Member) -> bool:
         """Return whether a message that was not put, but moved here, is a member here."""
