@@ -126,12 +126,13 @@ class _Round:
             if found != number or position[0] != keys.LANE_GROUPED:
                 break
             if not self._has_room:
-                self._reader.calling[group_id] = None
                 break
             if not self._take_member(Member(group_id, number), hold, position):
                 break
             number = row.after(number + 1)
             hold.next = number
+        if not self._has_room:
+            self._reader.calling[group_id] = None  # There may be more of it.
         hold.has_ended = 0 < row.last < number
         if hold.has_ended and self._reader.current == group_id:
             self._reader.current = None

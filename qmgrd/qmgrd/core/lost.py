@@ -28,6 +28,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             if entries.decode(value).volatile:
                 entry = lane.remove(queue, tx, key, value, for_good=False)
                 context.rows += entries.body_rows(entry)
+                context.touch(queue)
                 job.count("done")
             context.rows += 2
             job.row["at"] = keys.place(key)[1] + 1
