@@ -20,6 +20,7 @@ from qmgr_tools.demo.legs import Audit, Day, Flown, audit
 CONSUMERS = ("A", "B", "C", "D")
 KILLED = "D"
 KILLS = 5
+KILL_EACH = 0.1  # of the day: those that fly often begin early, and are to be met between two legs
 WORK_MS = 60  # with each leg: about six seconds in all
 LEASE_MS = 5_000
 POLL_S = 0.02
@@ -130,8 +131,8 @@ class PinnedDay:
             await asyncio.sleep(POLL_S)
 
     def _is_kill_due(self) -> bool:
-        """Whether another equal part is done, and the one to kill is between two of its legs."""
-        part = (self.kills + 1) / (KILLS + 2)  # The last one, too, has to find such a moment.
+        """Whether another part is done, and the one to kill is between two of its legs."""
+        part = (self.kills + 1) * KILL_EACH
         if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
             return False
         done = [one for one in self.flown if one.by == KILLED]
