@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from qmgr_client.aio import QueueManager, connect
-from qmgr_client.message import Message, Outgoing
+from qmgr_client.message import Outgoing
 from qmgr_protocol.errors import RequestError
 from qmgr_tools.demo.leg_consumer import FLOWN, LEGS
 from qmgr_tools.demo.legs import Audit, Day, Flown, audit
@@ -75,7 +75,6 @@ class PinnedDay:
         self._consumers = {
             name: ConsumerProcess(name, address, directory, work_ms) for name in CONSUMERS
         }
-        self._seen: Message | None = None  # the last one that was browsed
         self._done_before = 0  # by the one that is killed, when it was
 
     def audit(self) -> Audit:
@@ -142,7 +141,5 @@ class PinnedDay:
         return sum(one.by == name for one in self.flown)
 
     async def _look(self, manager: QueueManager) -> None:
-        """Read what was written down since the last look."""
-        async for message in manager.browse(FLOWN, after=self._seen):
-            self._seen = message
-            self.flown.append(Flown(**message.headers))
+        """Read all that was written down: what a unit put has its place before its commit."""
+        self.flown = [Flown(**message.headers) async for message in manager.browse(FLOWN)]
