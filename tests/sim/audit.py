@@ -13,12 +13,13 @@ from qmgrd.core.counters import Counters
 from qmgrd.core.link import Link
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.audit_groups import audit_groups
 from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of
-from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, body_at, described, require
+from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, Violated, body_at, described, require
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
-COUNTED = ("depth", "bytes", "delayed", "volatile", "volatile_delayed", "volatile_bytes")
+COUNTED = ("depth", "bytes", "delayed", "grouped", "volatile", "volatile_delayed", "volatile_bytes")
 
 
 def audit(node: Node, watch: Watch) -> None:
@@ -39,6 +40,7 @@ def audit(node: Node, watch: Watch) -> None:
     if node.up:
         within_budget(node)
         nothing_leaks(node)
+        groups_agree(node, dropped)
         for queue in node.turns.broker.catalogue.by_id.values():
             ready_is_found(node, queue, born.get(queue.id, 0))
 
@@ -74,6 +76,7 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
             continue
         lane = "delayed" if one.is_delayed else "depth"
         counts[lane] += 1
+        counts["grouped"] += one.key[keys.POSITION_AT] == keys.LANE_GROUPED
         counts["bytes"] += size
         if one.entry.volatile:
             counts["volatile_delayed" if one.is_delayed else "volatile"] += 1
@@ -119,20 +122,41 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
     """What is on a queue is leased, or stands at or behind the position of its priority."""
-    lane = keys.lane(queue.id, keys.LANE_READY)
     count = 0
-    for key, value in node.store.scan(lane, keys.after(lane)):
-        priority, arrival = keys.place(key)
-        entry = entries.decode(value)
-        if arrival < born and entry.volatile:
-            continue  # Gone with a restart, and not swept yet.
-        count += 1
-        found = arrival in queue.leases or arrival >= queue.heads[priority]
-        found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
-        fact = f"{arrival} of {queue.name} at {node.name} lies before {queue.heads[priority]}"
-        require(found, "ready_is_found", fact)
+    for lane, heads in (
+        (keys.LANE_READY, queue.heads), (keys.LANE_GROUPED, queue.grouped_heads),
+    ):  # fmt: skip
+        prefix = keys.lane(queue.id, lane)
+        for key, value in node.store.scan(prefix, keys.after(prefix)):
+            priority, arrival = keys.place(key)
+            entry = entries.decode(value)
+            if arrival < born and entry.volatile:
+                continue  # Gone with a restart, and not swept yet.
+            count += 1
+            found = arrival in queue.leases or arrival >= heads[priority]
+            found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
+            fact = f"{arrival} of {queue.name} at {node.name} lies before {heads[priority]}"
+            require(found, "ready_is_found", fact)
     fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
     require(count == queue.ready + len(queue.leases), "counters_equal_contents", fact)
+
+
+def groups_agree(node: Node, dropped: set[int]) -> None:
+    """What is stored of groups, and known of who holds them, agrees with the messages."""
+    found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
+    for space in (
+        keys.SPACE_MESSAGE, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+    ):  # fmt: skip
+        for key, value in rows_of(node.store, space):
+            found[int.from_bytes(key[1:5], "big")][key] = value
+    bodies = dict(rows_of(node.store, keys.SPACE_BODY))
+    for queue in node.turns.broker.catalogue.by_id.values():
+        if queue.id in dropped:
+            continue
+        try:
+            audit_groups(found[queue.id] | bodies, queue)
+        except AssertionError as error:
+            raise Violated("groups_agree", f"{queue.name} at {node.name}: {error}") from error
 
 
 def within_budget(node: Node) -> None:
