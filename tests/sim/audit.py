@@ -7,7 +7,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.link import Link
@@ -72,11 +72,11 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
     for one in stored:
         counts, size = found[one.queue_id], entries.record_bytes(one.entry)
         counts["last"] = max(counts["last"], one.arrival)
+        counts["grouped"] += one.key[keys.POSITION_AT] == keys.LANE_GROUPED
         if one.is_lost:
             continue
         lane = "delayed" if one.is_delayed else "depth"
         counts[lane] += 1
-        counts["grouped"] += one.key[keys.POSITION_AT] == keys.LANE_GROUPED
         counts["bytes"] += size
         if one.entry.volatile:
             counts["volatile_delayed" if one.is_delayed else "volatile"] += 1
@@ -135,10 +135,18 @@ def ready_is_found(node: Node, queue: Queue, born: int) -> None:
             count += 1
             found = arrival in queue.leases or arrival >= heads[priority]
             found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
+            found = found or _is_stopped(node, queue, entry)
             fact = f"{arrival} of {queue.name} at {node.name} lies before {heads[priority]}"
             require(found, "ready_is_found", fact)
     fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
     require(count == queue.ready + len(queue.leases), "counters_equal_contents", fact)
+
+
+def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
+    """Return whether a message is in a group that waits for an operator: then all look anew."""
+    group = index.selected_by(entries.front(node.store, entry))[1]
+    row = group and queue.groups.row(node.store, group[0])
+    return bool(row and row.is_stopped)
 
 
 def groups_agree(node: Node, dropped: set[int]) -> None:

@@ -87,16 +87,20 @@ def judge(
         at = group.there.get(number)
         before = view.handed.get(at) if at else None
         in_hands = before is not None and before.holder == holder
-        require(in_hands, "members_are_in_order", f"{fact} before {number}")
+        require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
     _has_one_holder(ledger, node, view, group, holder, fact)
-    row = group.row
-    was_altered = row is None or row.changed_ms >= view.now_ms
-    require(was_altered or not row.is_stopped, "stopped_is_held_back", f"{fact}: {row}")
     if group.holder != holder:
         told = state & m.STATE_TAKEN_OVER
         require(told, "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")
         happened["handovers"] += bool(group.holder)
     group.holder = holder
+
+
+def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
+    """Judge a member that is handed out in any order: nobody has said that its group is to wait."""
+    row = view.group_of(handle[0], held.put).row
+    was_altered = row is None or row.changed_ms >= view.now_ms
+    require(was_altered or not row.is_stopped, "stopped_is_held_back", f"{fact}: {row}")
 
 
 def _has_one_holder(

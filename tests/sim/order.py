@@ -40,6 +40,7 @@ def judge(
             passed.outcome >= outcome  # It came when all was handed out, in this very turn.
             or view.is_lost(passed)
             or view.is_expired(passed, now_ms)
+            or view.is_stopped(queue_id, passed)
             or (where, passed.put.serial) in ledger.rotten
         )
         fact = f"{handle} of {where} before {earlier}, message {passed.put.serial}"

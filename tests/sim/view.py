@@ -124,6 +124,13 @@ class View:
         """Return whether the time of a message is over."""
         return 0 < held.expires_ms <= now_ms
 
+    def is_stopped(self, queue_id: int, held: Held) -> bool:
+        """Return whether a message is in a group that waits for an operator, or did until now."""
+        if not held.is_member:
+            return False
+        row = self.group_of(queue_id, held.put).row
+        return row is not None and (row.is_stopped or row.changed_ms >= self.now_ms)
+
     def stopped(self, *, clean: bool) -> None:
         """Take note that a process is gone, with all leases and what is not persistent."""
         self.life += 1

@@ -123,6 +123,8 @@ class Watch(Durable):
             self._may_be_had(node, view, handle, held, failed, fact)
             self.happened["deliveries"] += 1
             before = view.handed.get(handle)
+            if held.is_member:
+                groups.goes_on(view, handle, held, fact)
             if holder and held.is_member:
                 groups.judge(
                     self.ledger, node, view, handle, held, holder, state, self.happened
