@@ -1,7 +1,7 @@
 """Says what applications say of groups to a queue manager, and shows what they are answered.
 
-    A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message of no group;
-                        member 3 of priority 9
+A1 A2! m1 A3@9      members 1 and 2 of group A, of which 2 is the last; a message of no group;
+                    member 3 of priority 9
 """
 
 from typing import Any
@@ -22,7 +22,8 @@ def group_id(letter: str) -> bytes:
 def member(word: str) -> bytes:
     """Return the record of a message that is written as *word*."""
     name, _, priority = word.partition("@")
-    body, fields = name.rstrip("!~"), {}
+    body = name.rstrip("!~")
+    fields: dict[str, Any] = {}
     if priority:
         fields["priority"] = int(priority)
     if "~" in name:
@@ -211,12 +212,15 @@ class GroupPlayer:
 
     def _groups(self, app: Client, *words: str) -> str:
         value = app.ask(m.GroupList, "Q", b"", 100, "incomplete" in words)
-        return "\n".join(
-            f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} there, "
-            f"{x['leased']} leased, next {x['next']}{'' if x['next_is_here'] else ' missing'}, "
-            f"last {x['last'] or '?'}"
-            for x in value["groups"]
-        ) or "no groups"
+        return (
+            "\n".join(
+                f"{bytes.fromhex(x['group'])[:1].decode()} {x['state']}: {x['count']} there, "
+                f"{x['leased']} leased, next {x['next']}{'' if x['next_is_here'] else ' missing'}, "
+                f"last {x['last'] or '?'}"
+                for x in value["groups"]
+            )
+            or "no groups"
+        )
 
     def _alter(self, app: Client, letter: str, action: str, *words: str) -> str:
         del app

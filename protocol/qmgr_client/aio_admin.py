@@ -238,6 +238,9 @@ class Admin:
         """Take a group from its consumer, once what that was handed is settled.
 
         Another one has it then, or one of *connection*. Returns the group's row.
+
+        Raises:
+            RequestError: VALUE_INVALID, there is no other, or none of that connection.
         """
         return await self._row(m.GroupAlter, queue, group_id, "reassign", 0, connection)
 
@@ -245,7 +248,7 @@ class Admin:
         """End a group with the highest number that is there. Returns its row.
 
         Raises:
-            RequestError: GROUP_ENDED: it has ended; GROUP_UNKNOWN.
+            RequestError: GROUP_UNKNOWN.
         """
         return await self._row(m.GroupAlter, queue, group_id, "close")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from qmgr_client.message import Message, decode
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
 
 PAGE_MESSAGES = 100
 PAGE_BYTES: int = m.Browse._field_defaults["bytes_max"]
@@ -14,7 +15,11 @@ async def browse(
     ask: Callable[..., Awaitable[Any]], queue: str, limit: int | None, after: Message | None,
     selection: tuple[str, bytes, bytes, bytes], delayed: bool, groups: tuple[int, bool],
 ) -> AsyncGenerator[Message, None]:  # fmt: skip
-    """Yield messages behind *after*, at most *limit*; *groups* is order and all_available."""
+    """Yield messages behind *after*, at most *limit*; *groups* is order and all_available.
+
+    Raises:
+        RequestError: VALUE_INVALID, see _place_of; or what the queue manager refuses.
+    """
     place = None if after is None else _place_of(after, groups[0])
     count = 0
     while limit is None or count != limit:  # A negative limit is refused as a page.
@@ -29,6 +34,14 @@ async def browse(
 
 
 def _place_of(message: Message, order: int) -> list[int]:
-    """Return the cursor of a browse in *order* that goes on behind *message*."""
+    """Return the cursor of a browse in *order* that goes on behind *message*.
+
+    In logical order a group has the place of the message that is due, which no other message tells.
+    """
     place = list(m.HANDLE.unpack(message.handle)[:2])
-    return [*place, message.group_number, order] if order else place
+    if order == m.PHYSICAL:
+        return place
+    if message.group is not None:
+        text = "in logical order a browse goes on behind a message of no group: begin anew"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return [*place, 0, order]

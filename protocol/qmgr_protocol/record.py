@@ -55,7 +55,7 @@ DELAY = struct.Struct(">Q")
 IN_GROUP, LAST_IN_GROUP = 1, 2
 HEADERS, REPLY_TO, CONTENT_TYPE = "headers", "reply_to", "content_type"  # keys of the envelope
 _VIEWED_BYTES = 16 * 1024
-_CHECK = struct.Struct(">IB")
+CHECK = struct.Struct(">IB")
 
 
 class Uid(NamedTuple):
@@ -120,7 +120,7 @@ def encode(fields: Fields) -> bytes:
         len(correlation_id), group_flags, len(envelope), len(body),
     )  # fmt: skip
     rest = b"".join((head[5:], correlation_id, group, delay, envelope, body))
-    record = _CHECK.pack(crc32(rest), 0) + rest
+    record = CHECK.pack(crc32(rest), 0) + rest
     return record if fields.uid is None else stamp(record, fields.uid)
 
 
@@ -188,7 +188,7 @@ def encode_uid(uid: Uid) -> bytes:
 def stamp_encoded(record: bytes, trailer: bytes) -> bytes:
     """Return *record* with *trailer*, which :func:`encode_uid` made."""
     checksum = crc32(trailer, int.from_bytes(record[:4], "big"))
-    head = _CHECK.pack(checksum, len(trailer) - 8)
+    head = CHECK.pack(checksum, len(trailer) - 8)
     return b"".join((head, _summed(record), trailer))
 
 

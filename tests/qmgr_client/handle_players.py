@@ -33,7 +33,7 @@ class HandlePlayer:
         try:
             said = getattr(self, f"_{verb}")(set(words), unit, group)
         except RequestError as error:
-            said = f"{error.code.name}: {error.text}"
+            said = str(error)
         current, warning = self.state.current, self.state.warning
         shown = [said, f"warning {warning.name}" if warning else ""]
         place = f"{_group_number(current.id)}.{current.number}" if current else "in no group"

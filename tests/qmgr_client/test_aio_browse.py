@@ -7,6 +7,7 @@ import pytest
 from qmgr_client.aio_browse import PAGE_BYTES, browse
 from qmgr_client.message import decode
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
 from tests.qmgr_client.scripted import delivery
 
 ANY = ("", b"", b"", b"")
@@ -45,11 +46,17 @@ async def test_limit_ends_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "place"), [(m.PHYSICAL, [4, 7]), (m.LOGICAL, [4, 7, 3, m.LOGICAL])]
+    ("order", "place"), [(m.PHYSICAL, [4, 7]), (m.LOGICAL, [4, 7, 0, m.LOGICAL])]
 )
 async def test_goes_on_behind_a_message(order: int, place: list[int]) -> None:
-    """E39: in logical order the place names the number, and the order."""
-    after = decode(delivery(b"x", 7, group=(GROUP, 3, False)), "Q", 0)
+    """E39: in logical order the place names the order."""
+    after = decode(delivery(b"x", 7), "Q", 0)
     pages = Pages(([], None))
     assert [x async for x in browse(pages, "Q", None, after, ANY, False, (order, False))] == []
     assert pages.asked[0].after == place
+
+
+async def test_in_logical_order_it_goes_on_behind_no_member() -> None:
+    after = decode(delivery(b"x", 7, group=(GROUP, 3, False)), "Q", 0)
+    with pytest.raises(RequestError, match="VALUE_INVALID: in logical order"):
+        _ = [x async for x in browse(Pages(), "Q", None, after, ANY, False, (m.LOGICAL, False))]

@@ -112,11 +112,11 @@ async def test_unit_that_is_lost_leaves_the_handle_before_it(tmp_path: Path) -> 
     """E24."""
     async with working(tmp_path) as (manager, keeper, listener):
         async with manager.group("OUT") as group:
+            unit = await manager.unit_of_work().__aenter__()
+            await group.put(b"1", unit=unit)
+            listener.cut_at = m.Get, True
             with pytest.raises(RequestError, match="UNIT_BACKED_OUT"):
-                async with manager.unit_of_work() as unit:
-                    await group.put(b"1", unit=unit)
-                    listener.cut_at = m.Get, True
-                    await unit.get("IN")
+                await unit.get("IN")
             assert group.current is None
             await group.put(b"one", last=True)
         assert put(keeper) == [(1, True)]
@@ -162,7 +162,7 @@ async def test_handle_says_the_group_itself(tmp_path: Path) -> None:
             with pytest.raises(RequestError, match="use put_physical"):
                 await group.put(b"x", in_group=in_group, group=Group(b"g" * 24, 1))
         with pytest.raises(RequestError, match="is not an id of 24 bytes"):
-            await group.put_physical(b"x", group=(1, 2, 3, 4))  # type: ignore[typeddict-item]
+            await group.put_physical(b"x", group=(1, 2, 3, 4))  # type: ignore[arg-type]
 
 
 async def test_closed_handle_says_so(tmp_path: Path) -> None:

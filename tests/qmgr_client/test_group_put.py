@@ -33,12 +33,15 @@ def test_other_way_of_the_same_group_is_what_a_warning_tells_first() -> None:
     """E16, E17."""
     state = GroupPutState()
     state.logical(A, None, last=False, persistent=True)
-    state.physical(Group(A, 2), Unit(1), persistent=False)
-    assert state.warning == ErrorCode.INCONSISTENT_PERSISTENCE
-    state.physical(Group(A, 3), None, persistent=False)
-    assert state.warning == ErrorCode.INCONSISTENT_UNIT
-    state.physical(Group(b"b" * 24, 3), Unit(1), persistent=True)
-    assert state.warning is None
+    warnings = []
+    for group, unit, persistent in (
+        (Group(A, 2), Unit(1), False),
+        (Group(A, 3), None, False),
+        (Group(b"b" * 24, 3), Unit(1), True),
+    ):
+        state.physical(group, unit, persistent=persistent)
+        warnings.append(state.warning)
+    assert warnings == [ErrorCode.INCONSISTENT_PERSISTENCE, ErrorCode.INCONSISTENT_UNIT, None]
 
 
 def test_refusal_carries_mqs_number() -> None:

@@ -523,3 +523,27 @@ def test_cut_at_any_byte_leaves_all_or_nothing(side: str) -> None:
             break
         size += 1
     assert {was_done for was_done, was_cut, _ in outcomes_seen if was_cut} == {True, False}
+
+
+def test_unit_knows_whether_it_is_over_and_undone() -> None:
+    """E24: handles of groups go back to where they were before a unit that is undone."""
+    committed, backed_out, lost = Working(), Working(), Working()
+    committed.commit()
+    assert not committed.unit.is_over
+    committed.pair.answer_open()
+    commit = committed.pair.hear(m.UnitCommit)
+    committed.pair.say(m.Committed(7, commit.seq_id))
+    backed_out.pair.core.back_out(backed_out.unit)
+    lost.pair.cut()
+    found = [(x.unit.is_over, x.unit.is_undone) for x in (committed, backed_out, lost)]
+    assert found == [(True, False), (True, True), (True, True)]
+
+
+def test_unit_whose_commit_is_refused_for_good_is_undone() -> None:
+    working = Working()
+    working.commit()
+    working.pair.answer_open()
+    commit = working.pair.hear(m.UnitCommit)
+    refused = [[commit.seq_id, int(ErrorCode.UNIT_INCOMPLETE), ""]]
+    working.pair.say(m.Committed(7, commit.seq_id, refused))
+    assert working.unit.is_undone

@@ -18,7 +18,7 @@ from qmgr_protocol.limits import QUEUE_ATTRIBUTES as ATTRS
 from qmgr_protocol.states import FROM_DIALLER, FROM_LISTENER, TRANSITIONS, Side, State
 from qmgrd.core.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
-from tests.qmgrd.core.harness import Manager
+from tests.qmgrd.core.harness import Client, Manager, record
 
 DOCUMENT = Path(__file__).parents[2] / "protocol" / "PROTOCOL.md"
 SPAN = re.compile(r"[0-9][0-9,]*(?:\^[0-9]+)?")
@@ -155,6 +155,17 @@ def test_attributes_are_those_of_the_code() -> None:
             assert default.strip('`"').replace(",", "") == as_said(getattr(held, name))
 
 
+def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:
+    """Return what is told of a group of which number 2 is missing."""
+    members = [record(b"x", group=(group_id, n, n == 3), expiry_ms=9_000) for n in (1, 3)]
+    client.ask(m.QueueAlter, "Q", {"depth_max": 9})
+    client.put_records("Q", *members)
+    listed = client.ask(m.GroupList, "Q")
+    shown = client.ask(m.GroupShow, "Q", group_id)
+    altered = client.ask(m.GroupAlter, "Q", group_id, "pause")
+    return [listed, *listed["groups"], shown, *shown["members"], altered]
+
+
 def as_said(value: object) -> str:
     return str(value).lower().removesuffix(".0")
 
@@ -168,6 +179,7 @@ def test_keys_of_each_reply_are_described() -> None:
     """With the real queue manager: what it answers is a key of section 11."""
     described = set(re.findall(r"\w+", section(11)))
     client = Manager().connect()
+    group_id = b"g" * 24
     client.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"], "stopped": True})
     answers = [
         client.ask(m.QueueCreate, "Q"),
@@ -182,6 +194,7 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.TemplateList),
         client.ask(m.TemplateDelete, "Q*"),
         client.ask(m.Browse, "Q"),
+        *groups(client, group_id),
         client.ask(m.QueuePurge, "Q"),
         client.ask(m.QueueDelete, "Q"),
         client.ask(m.LinkShow, "NYC"),

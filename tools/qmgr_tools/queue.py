@@ -217,7 +217,8 @@ def show(call: Call, queue: AnyName) -> None:
                                       breaker (open, or probing)
       target, manager; alias_of       of a remote one; of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
-      expiry_action, dedup_retention_ms, retry_initial_ms, retry_factor,
+      expiry_action, dedup_retention_ms, group_retention_ms, group_incomplete_ms,
+      retry_initial_ms, retry_factor,
       retry_max_ms, retry_jitter_percent, backout_threshold, delivery_limit,
       backout_queue,
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,

@@ -29,6 +29,10 @@ PANELS: dict[str, dict[str, str]] = {
         "expiry_action": "What becomes of a message whose time is over",
         "dedup_retention_ms": "How long the UIDs of consumed messages are known",
     },
+    "Groups": {
+        "group_retention_ms": "How long a group with nothing here is known",
+        "group_incomplete_ms": "How long one waits for what is missing; 0: for ever",
+    },
     "Retries and dead letters": {
         "retry_initial_ms": "The wait after the first failure; 0: none",
         "retry_factor": "How much longer each further wait is",

@@ -246,9 +246,7 @@ class Admin:
                     "what is delayed is in no index yet: select it with where, as in "
                     "where = \"correlation_id = 'k'\"",
                 )
-            found = browse.placed(
-                browse.indexed(queue, context.tx, wanted.prefix, after, number)
-            )
+            found = browse.placed(browse.indexed(queue, context.tx, wanted.prefix, after, number))
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
             found = browse.placed(browse.behind(queue, context.tx, lane, after))
@@ -262,7 +260,6 @@ class Admin:
             place = further[0], further[1]
             further = [*further, browse.number_at(queue, context.tx, place)]
         self._ok(session, message.request_id, {"items": page.items, "next": further})
-
 
     def _check_logical(self, message: m.Browse, *, is_selecting: bool) -> None:
         if is_selecting or message.delayed:

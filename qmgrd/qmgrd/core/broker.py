@@ -303,6 +303,7 @@ class Broker:
         for queue in {**context.dirty_queues, **context.awake_queues}.values():
             if queue.groups.is_fresh:
                 continue
+            context.rows += queue.groups.rows_to_refresh
             if queue.refresh_groups(context.tx, context.now):
                 context.awake(queue)
             for group_id in list(queue.groups.ripe):

@@ -198,7 +198,11 @@ class GroupAdmin:
         queue.groups.holds.let_go(group_id)
 
     def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
-        row.is_paused, row.parked_number, row.parked_code = False, 0, 0
+        row.is_paused = False
+        self._unpark(queue, group_id, row)
+
+    def _unpark(self, queue: Queue, group_id: bytes, row: GroupRow) -> None:
+        row.parked_number, row.parked_code = 0, 0
         queue.groups.ripe.pop(group_id, None)
         queue.look_anew()
 
@@ -218,12 +222,23 @@ class GroupAdmin:
         holds.let_go(group_id)
 
     def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
-        del queue, group_id
-        row.is_closed, row.last = True, row.last or max(row.highest, row.done)
+        row.is_closed, row.last = True, row.last or self._highest(queue, group_id, row)
+        row.highest = min(row.highest, row.last)
 
-    def _skip(
-        self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
-    ) -> None:
+    def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
+        """Return the highest number that is there or left for good: what expired is not waited for.
+
+        Where too many are there to go through, that of those that ever were.
+        """
+        if row.count + row.waiting > LOOKED_AT_MAX:
+            return row.highest
+        start = keys.group(queue.id, group_id, row.due)
+        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
+        there = (int.from_bytes(key[-4:], "big") for key, _ in self._context.tx.scan(start, stop))
+        left = sum(row.ahead[-1]) - 1 if row.ahead else row.done
+        return max(left, *there, 0)
+
+    def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> None:
         number = message.number or self._behind(queue, group_id, row)
         if number <= row.due:
             raise RequestError(
@@ -233,8 +248,8 @@ class GroupAdmin:
         self._bury_up_to(queue, group_id, row, number)
         row.give_up_to(number)
         row.highest = max(row.highest, row.done)
-        if row.parked_number < number:
-            self._resume(queue, group_id, row, message)
+        if 0 < row.parked_number < number:
+            self._unpark(queue, group_id, row)
 
     def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Return the number to which a skip without one goes."""
@@ -251,8 +266,8 @@ class GroupAdmin:
     def _bury_up_to(self, queue: Queue, group_id: bytes, row: GroupRow, number: int) -> None:
         """Have the members below *number* be dead letters."""
         tx = self._context.tx
-        start = keys.group(queue.id, group_id, row.due)
-        found = list(islice(tx.scan(start, keys.group(queue.id, group_id, number)), SKIPPED_MAX + 1))
+        start, stop = (keys.group(queue.id, group_id, x) for x in (row.due, number))
+        found = list(islice(tx.scan(start, stop), SKIPPED_MAX + 1))
         if len(found) > SKIPPED_MAX:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,

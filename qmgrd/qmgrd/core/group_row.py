@@ -107,6 +107,15 @@ class GroupRow:
         elif number > self.done:
             self._leave_ahead(number)
 
+    def leave_all(self, numbers: list[int]) -> None:
+        """Note the same of some, which are often the next ones."""
+        first, count = numbers[0], len(numbers)
+        if first == self.done + 1 and not self.ahead and numbers == [*range(first, first + count)]:
+            self.done += count
+            return
+        for number in numbers:
+            self.leave(number)
+
     def _leave_ahead(self, number: int) -> None:
         runs = self.ahead
         at = len(runs)

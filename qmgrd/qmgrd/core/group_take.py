@@ -16,6 +16,7 @@ from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, lane
 from qmgrd.core.group_row import GroupRow
+from qmgrd.core.group_run import take_run
 from qmgrd.core.hold import Hold, Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
@@ -108,8 +109,15 @@ class _Round:
         """Lease the members of a group that is held, from its position on."""
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
-        if row is None or row.is_stopped:
+        if row is None:  # Nothing more is known of it: it is over.
+            hold.has_ended = True
+            if self._reader.current == group_id:
+                self._reader.current = None
+            self._end_if_idle(group_id, hold)
             return
+        if row.is_stopped:
+            return
+        self._take_run(group_id, hold, row)
         number = row.after(hold.next)
         start = keys.group(self._queue.id, group_id, number)
         stop = keys.after(keys.group(self._queue.id, group_id, 0)[:-4])
@@ -118,16 +126,31 @@ class _Round:
             if found != number or position[0] != keys.LANE_GROUPED:
                 break
             if not self._has_room:
-                self._reader.calling[group_id] = None
                 break
             if not self._take_member(Member(group_id, number), hold, position):
                 break
             number = row.after(number + 1)
             hold.next = number
-            hold.has_ended = 0 < row.last < number
+        if not self._has_room:
+            self._reader.calling[group_id] = None  # There may be more of it.
+        hold.has_ended = 0 < row.last < number
         if hold.has_ended and self._reader.current == group_id:
             self._reader.current = None
         self._end_if_idle(group_id, hold)
+
+    def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
+        """Lease the next members while they are plain, and none left before its turn."""
+        if row.ahead or self._groups.holds.taken_back or not self._has_room:
+            return
+        hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
+        number, before = max(hold.next, row.due), len(self._items)
+        hold.next, self._size = take_run(
+            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, self._count,
+            self._items, self._size,
+        )  # fmt: skip
+        hold.is_told |= len(self._items) > before
+        self._looked_at += len(self._items) - before
+        self._frame_bytes = sum(map(len, self._items))
 
     def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
         """Let go of a group that was begun, or was to go on, and of which nothing can be had."""

@@ -14,6 +14,9 @@ groups at rest: ``_rows`` is a bounded cache.
 What changed in a turn is looked at before messages are handed out, and written once, at its end.
 """
 
+from itertools import groupby
+from operator import itemgetter
+
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
 from qmgrd.core import keys
@@ -25,7 +28,8 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.schedule import Schedule
 
 ROWS_CACHED_MAX = 10_000
-ROWS_OF_A_MEMBER = 4  # what a put writes beside entry and UID, at most: index, row, chain, schedule
+ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
+ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 NO_GROUP = bytes(24)
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
@@ -51,7 +55,8 @@ class Groups:
         self._rows: dict[bytes, GroupRow] = {}
         self._stored: dict[bytes, bytes] = {}  # of these, what the store has
         self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
-        self._pending: dict[Member, bool] = {}  # what units are going to put; whether it is last
+        self._pending: dict[bytes, dict[int, None]] = {}  # numbers that units are going to put
+        self._pending_last: dict[bytes, int] = {}  # of these, the one that ends its group
 
     # What is known
 
@@ -74,6 +79,11 @@ class Groups:
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
         return not (self._touched or self.ripe)
+
+    @property
+    def rows_to_refresh(self) -> int:
+        """How many rows :meth:`refresh` is going to read and write, about."""
+        return ROWS_OF_A_GROUP * len(self._touched)
 
     # Putting
 
@@ -111,15 +121,19 @@ class Groups:
 
     def _check_pending(self, member: Member, *, is_last: bool) -> None:
         group_id, number = member
-        if member in self._pending:
+        numbers = self._pending.get(group_id)
+        if numbers is None:
+            return
+        if number in numbers:
             raise self._taken(member, "is in a unit of work that is not over yet")
-        for (other_id, other), other_last in self._pending.items():
-            if other_id == group_id and (
-                (other_last and number > other) or (is_last and number < other)
-            ):
-                raise self._ended(
-                    group_id, f"has number {other} in a unit of work, which contradicts {number}"
-                )
+        last = self._pending_last.get(group_id, 0)
+        other = last if 0 < last < number else 0
+        if is_last and number < max(numbers):
+            other = max(numbers)
+        if other:
+            raise self._ended(
+                group_id, f"has number {other} in a unit of work, which contradicts {number}"
+            )
 
     def _taken(self, member: Member, why: str) -> RequestError:
         return RequestError(
@@ -134,11 +148,19 @@ class Groups:
 
     def keep(self, member: Member, *, is_last: bool) -> None:
         """Have nobody else put a member that a unit of work is going to."""
-        self._pending[member] = is_last
+        self._pending.setdefault(member.group_id, {})[member.number] = None
+        if is_last:
+            self._pending_last[member.group_id] = member.number
 
     def give_up(self, member: Member) -> None:
         """Have others put a member that no unit holds any more."""
-        self._pending.pop(member, None)
+        group_id, number = member
+        numbers = self._pending.get(group_id, {})
+        numbers.pop(number, None)
+        if self._pending_last.get(group_id) == number:
+            del self._pending_last[group_id]
+        if not numbers:
+            self._pending.pop(group_id, None)
 
     def admits(self, tx: Transaction, member: Member) -> bool:
         """Return whether a message that was not put, but moved here, is a member here."""
@@ -170,9 +192,49 @@ class Groups:
         row.changed_ms = _NOW_MS
         self._touched[member.group_id] = None
 
-    def leave(
-        self, tx: Transaction, member: Member, position: bytes, *, for_good: bool
-    ) -> bool:
+    def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
+        """Return the number behind all that ever came of a group; 0 where none may come so."""
+        row = self.row(tx, group_id)
+        if self._pending or (row is not None and row.last):
+            return 0
+        return 1 if row is None else row.highest + 1
+
+    def enter_run(
+        self, tx: Transaction, group_id: bytes, arrival: int, count: int, put_us: int, *,
+        is_last: bool,
+    ) -> None:  # fmt: skip
+        """Take in the next *count* members, whose rows are written; the first is at *arrival*."""
+        row = self.row(tx, group_id)
+        if row is None:
+            row = self._rows[group_id] = GroupRow()
+        if not row.born:
+            row.born, row.first_us = arrival, put_us
+        row.count += count
+        row.highest += count
+        if is_last:
+            row.last = row.highest
+        row.changed_ms = _NOW_MS
+        self._touched[group_id] = None
+
+    def acknowledge(self, tx: Transaction, acked: list[tuple[bytes, int, int]]) -> None:
+        """Have leased members (group, number, arrival) leave for good, but for their entries."""
+        delete, prefix = tx.delete, keys.of_queue(keys.SPACE_GROUP, self._id)
+        numbers: list[int] = []
+        for group_id, run in groupby(acked, key=itemgetter(0)):
+            numbers.clear()
+            for _, number, arrival in run:
+                delete(prefix + group_id + number.to_bytes(4, "big"))
+                self.holds.let_out(group_id, number, arrival)
+                numbers.append(number)
+            row = self.row(tx, group_id)
+            if row is not None:
+                row.count -= len(numbers)
+                row.leave_all(numbers)
+                row.changed_ms = _NOW_MS
+            self._touched[group_id] = None
+            self.holds.end_if_over(group_id)
+
+    def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""
         key = keys.group(self._id, *member)
         if tx.get(key) != position:
@@ -226,7 +288,7 @@ class Groups:
         return called
 
     def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
-        """Have a group be in the chain, or not; return its due place, if there may be more of it."""
+        """Have a group be in the chain, or not; return its due place if there may be more of it."""
         position = None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))

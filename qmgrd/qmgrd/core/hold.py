@@ -142,13 +142,22 @@ class Holds:
             del self.strays[member.group_id]
         return None
 
+    def let_out(self, group_id: bytes, number: int, arrival: int) -> None:
+        """Note that a member that was leased is gone; :meth:`end_if_over` is to follow."""
+        member = self.leased.pop(arrival)
+        hold = self.by_group.get(group_id)
+        if hold is not None and hold.out.get(number) == arrival:
+            del hold.out[number]
+        else:
+            self._take_in(member, arrival)
+
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""
         member = self.leased.pop(arrival, None)
         if member is None:
             return None
         if self._take_in(member, arrival) is not None:
-            self._end_if_over(member.group_id)
+            self.end_if_over(member.group_id)
         return member.group_id
 
     def came_back(self, arrival: int) -> tuple[list[bytes], list[int]]:
@@ -177,7 +186,7 @@ class Holds:
         if left is not None:
             groups.append(left)
         for group_id in groups:
-            self._end_if_over(group_id)
+            self.end_if_over(group_id)
         return groups, list(behind.values())
 
     def _restore(self, group_id: bytes, hold: Hold) -> bytes | None:
@@ -198,9 +207,11 @@ class Holds:
             return later
         return None
 
-    def _end_if_over(self, group_id: bytes) -> bool:
-        """Have a group be nobody's that is settled, and that no reader is in."""
-        hold = self.by_group[group_id]
+    def end_if_over(self, group_id: bytes) -> bool:
+        """Have a group be nobody's that is settled, and that no reader is in; return if it is."""
+        hold = self.by_group.get(group_id)
+        if hold is None:
+            return False
         reader = hold.reader
         is_current = reader is not None and reader.current == group_id
         if is_current or not hold.is_settled:
@@ -288,7 +299,7 @@ class Holds:
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
             hold.reader = None
-        return self._end_if_over(group_id)
+        return self.end_if_over(group_id)
 
     def close(self, reader: Reader) -> list[bytes]:
         """Have a reader let go of all its groups; return those of which others may have more."""

@@ -16,8 +16,8 @@
            arrival                                        its lane: origin, timestamp (schedule.py)
     14     queue id, correlation id with its length (u8)  nothing: what can be got
            before it, 9 - priority, arrival
-    15     queue id, group id (24), number (u32)          lane, 9 - priority, arrival: of members that
-                                                          can be got, or wait for their time
+    15     queue id, group id (24), number (u32)          lane, 9 - priority, arrival: of members
+                                                          that can be got, or wait for their time
     16     queue id, arrival                              note (msgpack map)
     17     queue id, group id                             group row (msgpack)
     18     queue id, 9 - priority, arrival                group id: its due member can be got
@@ -27,7 +27,8 @@
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
 
-Behind each value but those of 10, 11, 13 to 15, 18 and 30 stands a CRC-32 of key and value: see row.py.
+Behind each value but those of 10, 11, 13 to 15, 18 and 30 stands a CRC-32 of key and value: see
+row.py.
 
 To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
 begins with store id and format in every format: they are read before the seal is looked at.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
-from qmgrd.core.groups import ROWS_OF_A_MEMBER
 from qmgrd.core.hold import Member
 from qmgrd.core.kv import Transaction
 
@@ -65,7 +64,7 @@ def add(
         queue.groups.enter(
             tx, member, key[keys.POSITION_AT :], is_last=index.is_last(front), put_us=entry.put_us
         )
-        rows += ROWS_OF_A_MEMBER
+        rows += 1  # What changes of its group is written once, at the end of the turn.
     if lane != keys.LANE_DELAYED and not is_sent:
         rows += _index(queue, tx, front, rank, arrival)
         queue.tell_all(front, trailer, rank, arrival)

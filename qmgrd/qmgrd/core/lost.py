@@ -8,7 +8,6 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 
-
 LANES = 3  # ready, delayed, grouped
 
 
@@ -29,6 +28,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             if entries.decode(value).volatile:
                 entry = lane.remove(queue, tx, key, value, for_good=False)
                 context.rows += entries.body_rows(entry)
+                context.touch(queue)
                 job.count("done")
             context.rows += 2
             job.row["at"] = keys.place(key)[1] + 1

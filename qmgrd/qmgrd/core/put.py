@@ -17,10 +17,11 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
-from qmgrd.core.amount import amount
 from qmgrd.core.dedup import Verdict
+from qmgrd.core.group_run import looks_like_a_run, put_run
 from qmgrd.core.hold import Member
 from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.put_refusal import bytes_full, duplicate, full, too_large, uid_text
 from qmgrd.core.stamp import Stamper
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def put(
     index = rows = 0
     while index < len(batch):
         record = batch[index]
-        if plain_max and looks_plain(queue, record):
+        if plain_max:
             run = batch[index : index + RUN_MAX_RECORDS]
-            count, used = _put_plain(queue, tx, now, stamper, run, plain_max, bound_for)
+            count, used = _put_run(queue, tx, now, stamper, run, plain_max, bound_for)
             if count:
                 stamped.append([index, stamper.last_us - count + 1, count])
                 rows += used
@@ -102,6 +103,18 @@ def put(
             refused.append((index, error))
         index += 1
     return Put(refused, stamped, rows)
+
+
+def _put_run(
+    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes],
+    plain_max: int, bound_for: bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Append the records that *batch* begins with in a tight loop, if they are for one."""
+    if looks_plain(queue, batch[0]):
+        return _put_plain(queue, tx, now, stamper, batch, plain_max, bound_for)
+    if looks_like_a_run(batch[0]) and not queue.is_transmission:
+        return put_run(queue, tx, now, stamper, batch, plain_max)
+    return 0, 0
 
 
 def _put_plain(
@@ -216,14 +229,14 @@ def prepare(
     """
     found = records.check(record)
     if len(record) > message_max_bytes:
-        raise _too_large(queue, len(record), message_max_bytes)
+        raise too_large(queue, len(record), message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
     makes_room = is_held and queue.bounds.overflow != "refuse"
     has_room = queue.has_room_for_held if makes_room else queue.has_room
     if not has_room(1, 0):
-        raise _full(queue)
+        raise full(queue)
     if not has_room(1, len(record)):
-        raise _bytes_full(queue, len(record))
+        raise bytes_full(queue, len(record))
     member = None
     if found.group_flags and not queue.is_transmission:
         member = _member(queue, tx, record, found)
@@ -348,56 +361,12 @@ def _identify(
     if queue.held and queue.origins.index_key(trailer, bound_for) in queue.held:
         raise RequestError(
             ErrorCode.DUPLICATE_UNCOMMITTED,
-            f"message {_uid_text(trailer)} is in a unit of work on queue {queue.name} that is not "
+            f"message {uid_text(trailer)} is in a unit of work on queue {queue.name} that is not "
             "over yet",
             retry_after_ms=1_000,
         )
     verdict = queue.origins.judge(tx, trailer, bound_for)
     if verdict is Verdict.DUPLICATE:
         queue.counters.duplicates += 1
-        raise _duplicate(queue, tx, trailer, bound_for)
+        raise duplicate(queue, tx, trailer, bound_for)
     return trailer, verdict
-
-
-def _uid_text(trailer: bytes) -> str:
-    return f"{trailer[:-8].decode()}.{int.from_bytes(trailer[-8:], 'big')}"
-
-
-def _duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes) -> RequestError:
-    retention_ms = queue.bounds.dedup_retention_ms
-    text = f"message {_uid_text(trailer)} is on queue {queue.name} already"
-    # A look more, only where it may tell something.
-    if retention_ms and queue.origins.place(tx, trailer, bound_for) is None:
-        text = (
-            f"message {_uid_text(trailer)} was on queue {queue.name}, whose dedup_retention_ms has "
-            f"it remembered for {retention_ms} ms after it is consumed"
-        )
-    return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
-
-
-def _full(queue: "Queue") -> RequestError:
-    return RequestError(
-        ErrorCode.QUEUE_FULL,
-        f"queue {queue.name} holds {amount(queue.messages, 'message')}, "
-        f"at most {queue.bounds.depth_max}",
-        retry_after_ms=1_000,
-    )
-
-
-def _bytes_full(queue: "Queue", size: int) -> RequestError:
-    return RequestError(
-        ErrorCode.QUEUE_BYTES_FULL,
-        f"queue {queue.name} holds {amount(queue.counters.bytes, 'byte')}, {size} more are beyond "
-        f"its {queue.bounds.bytes_max}",
-        retry_after_ms=1_000,
-    )
-
-
-def _too_large(queue: "Queue", size: int, limit: int) -> RequestError:
-    text = f"message of {size} bytes, at most {limit}"
-    if queue.bounds.message_max_bytes == limit:
-        text += (
-            f" on queue {queue.name}; split it, or raise that with: "
-            f"qmctl queue alter {queue.name} --message-max SIZE"
-        )
-    return RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)

@@ -107,6 +107,10 @@ class Queue:
             for priority in _PRIORITIES
             for flags in (0, records.FLAG_PRIORITY_OF_QUEUE)
         }
+        self.plain_grouped = {
+            four: self.grouped_prefixes[keys.PRIORITY_TOP - prefix[-1]]
+            for four, prefix in self.plain_prefixes.items()
+        }
 
     @property
     def ready(self) -> int:

@@ -62,9 +62,7 @@ class Readers:
         self._context.touch(queue)
 
 
-def got_in_physical_order(
-    queue: Queue, tx: Transaction, reader: Reader, item: bytes
-) -> None:
+def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: bytes) -> None:
     """Have a reader be in the group of what it got in physical order last, or in none."""
     group = index.selected_by(item[m.DELIVERY_BYTES :])[1]
     _, arrival, *_ = m.DELIVERY.unpack_from(item)

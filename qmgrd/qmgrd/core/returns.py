@@ -130,9 +130,10 @@ class Returns:
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
-        row.parked_number, row.parked_code = group[1], int(code)
-        queue.groups.touch(group[0])
-        self._context.event("group parked", queue=queue.name, group=shown(group[0]))
+        if not row.parked_number:  # The first one that failed says why.
+            row.parked_number, row.parked_code = group[1], int(code)
+            queue.groups.touch(group[0])
+            self._context.event("group parked", queue=queue.name, group=shown(group[0]))
         return True
 
     def _end_of(self, bounds: Bounds, entry: entries.Entry, how: How) -> int:

@@ -50,7 +50,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
             at_end = False
             break
         looked_at += weight(consumer.selector, tx, value)
-        priority, arrival = keys.place(key)
+        arrival = keys.place(key)[1]
         if arrival not in queue.leases:
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:

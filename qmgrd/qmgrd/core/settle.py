@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
+    members, taken_back = queue.groups.holds.leased, queue.groups.holds.taken_back
+    acked: list[tuple[bytes, int, int]] = []  # group, number, arrival
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
@@ -29,13 +31,21 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
             if code := _ack(queue, tx, now, lease, priority, arrival, number):
                 exceptions.append((at, int(code)))
             continue
+        if arrival in members:
+            if arrival in taken_back:
+                exceptions.append((at, int(ErrorCode.LEASE_LOST)))
+                continue
+            acked.append((*members[arrival], arrival))
         del leases[arrival]
         lease.lessee.leases.pop(arrival, None)
         delete(lease.key)
         delete(lease.index_key)
         count += 1
         size += lease.size
+    if acked:
+        queue.groups.acknowledge(tx, acked)
     counters = queue.counters
+    counters.grouped -= len(acked)
     counters.acked += count
     counters.depth -= count
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

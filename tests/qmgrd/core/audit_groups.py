@@ -1,6 +1,7 @@
 """Holds what a queue stores and remembers of its groups against its messages."""
 
 from collections import Counter
+from itertools import pairwise
 
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
@@ -71,9 +72,7 @@ def _chained(rows: Rows, queue: Queue) -> dict[bytes, bytes]:
     return {key[len(prefix) :]: x for key, x in rows.items() if key.startswith(prefix)}
 
 
-def _audit_row(
-    queue: Queue, group_id: bytes, row: GroupRow, members: dict[Member, bytes]
-) -> None:
+def _audit_row(queue: Queue, group_id: bytes, row: GroupRow, members: dict[Member, bytes]) -> None:
     mine = {x.number: at for x, at in members.items() if x.group_id == group_id}
     there = Counter(at[0] for at in mine.values())
     assert row.count == there[keys.LANE_GROUPED]
@@ -82,7 +81,7 @@ def _audit_row(
     assert row.highest >= max(mine, default=0)
     assert not row.last or row.last >= max(mine, default=0), "behind the last"
     runs = [[row.done + 1, 0], *row.ahead]
-    for (first, count), (further, more) in zip(runs, runs[1:], strict=False):
+    for (first, count), (further, more) in pairwise(runs):
         assert more > 0
         assert further > first + count or (count == 0 and further > first), "runs that touch"
     due = mine.get(row.due, b"\xff")

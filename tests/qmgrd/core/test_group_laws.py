@@ -122,7 +122,7 @@ class Groups(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject) -> None:
         """It gets no more; what it has in hand it settles, and nobody else has it meanwhile."""
         reader = self._reader(data)
-        client, request_id, order = self.readers[reader]
+        client, request_id, _ = self.readers[reader]
         client.send(m.Cancel(request_id))
         self._hear()
         if not any(who == reader for who, _ in self.out.values()):
@@ -232,7 +232,7 @@ class Groups(RuleBasedStateMachine):
         for letter in LETTERS:
             there = sorted(n for x, n in self.there if x == letter)
             done = {n for x, n in self.consumed if x == letter}
-            wanted = []
+            wanted: list[int] = []
             for number in there:
                 if set(range(1, number)) <= done | set(wanted):
                     wanted.append(number)

@@ -163,6 +163,19 @@ def test_what_contradicts_a_unit_is_refused(table: Table) -> None:
     table.groups.check(table.tx, Member(B, 3), is_last=True)
 
 
+def test_what_units_keep_is_known_of_each_group_until_it_is_given_up(table: Table) -> None:
+    for number in (3, 1, 2):
+        table.groups.keep(Member(A, number), is_last=number == 3)
+    table.groups.give_up(Member(A, 3))
+    assert table.refusal(2, is_last=True)[0] == TAKEN
+    table.check(4)
+    table.check(3, is_last=True)
+    table.groups.give_up(Member(A, 2))
+    table.check(2, is_last=True)
+    table.groups.give_up(Member(A, 1))
+    assert (table.groups._pending, table.groups._pending_last) == ({}, {})
+
+
 def test_unit_that_ends_frees_its_numbers(app: Client) -> None:
     unit = UnitOfWork(app)
     assert unit.put_records("Q", member("A1"), member("A2!")) == []

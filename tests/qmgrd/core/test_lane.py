@@ -11,6 +11,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
+from qmgrd.core.groups import ROWS_OF_A_GROUP
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now
 from qmgrd.core.queue import Queue
@@ -74,8 +75,8 @@ def test_what_is_added_is_removed_without_a_trace(
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
     # Of a group that ends here nobody waits for more, and what is delayed has no turn.
-    unneeded = 0 if group is None else group[2] + bool(ready_ms)
-    assert len(rows_of(tx)) == count - unneeded + body_rows + is_noted
+    of_group = 0 if group is None else ROWS_OF_A_GROUP - group[2] - bool(ready_ms)
+    assert len(rows_of(tx)) == count + of_group + body_rows + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
     ((key, value),) = [(k, v) for k, v in tx.rows.items() if k[:1] == keys.SPACE_MESSAGE]
     in_lane = keys.LANE_READY if group is None else keys.LANE_GROUPED

@@ -231,3 +231,18 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
     place.queue.held_messages = 0
     assert held is Copied.HELD
     assert rows(context, app, "Q") == before
+
+
+def test_number_that_had_left_where_it_came_from_begins_a_group_anew(app: Client, to: str) -> None:
+    """It was a message of no group there, so its group does not go on where that was."""
+    first = (b"g" * 24, 1, False)
+    app.put("Q", b"consumed", group=first)
+    app.ack(*app.get("Q"))
+    app.put(to, b"again", group=first)
+    app.ask(m.QueueMove, *m.QueueMove(0, to, "Q")[1:])
+    app.manager.rest()
+    assert app.browse("Q")[0].body == b"again"
+    app.ask(m.QueueCreate, "THIRD")
+    assert move(app, "THIRD").is_taken
+    (group,) = app.ask(m.GroupList, "THIRD")["groups"]
+    assert (group["next"], group["count"]) == (1, 1)

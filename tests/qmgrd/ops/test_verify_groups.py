@@ -112,7 +112,6 @@ def test_what_is_delayed_and_of_no_group_here_is_sound(tmp_path: Path) -> None:
     assert (verdict.findings.kept, verdict.messages) == ([], 2)
 
 
-@pytest.mark.xfail(strict=True, reason="the job does not have the row of the group written")
 def test_groups_that_a_restart_lost_are_sound(tmp_path: Path) -> None:
     with managed(tmp_path) as manager:
         app = manager.connect()

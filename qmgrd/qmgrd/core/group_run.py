@@ -1,0 +1,150 @@
+"""Runs of members, put and taken: the next numbers of one group, each plain.
+
+Most members are: without a time, a correlation id or a target, not stamped yet when they are put,
+short, and right behind those that came before. They go through the tight loops here, as messages of
+no group go through those of put.py and take.py; every other goes step by step, to the same bytes.
+"""
+
+import struct
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
+from qmgr_protocol.messages import DELIVERY, STATE_TAKEN_OVER
+from qmgrd.core import entry as entries
+from qmgrd.core import keys, lane
+from qmgrd.core.groups import NO_GROUP
+from qmgrd.core.hold import Hold, Member
+from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.stamp import Stamper
+from qmgrd.core.take import DELIVER_MAX_BYTES, state_of
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+# The head of a record, the four bytes from origin_length to flags in one piece, and its group.
+_PUT = struct.Struct(">I4sQHHI24sI")
+_PUT_BYTES = _PUT.size
+_OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
+# The head of an entry, and that of the record behind it where there is no target.
+_TAKE = struct.Struct(">xBxBHHQQQIB11xHHI")
+_RECORD_AT = entries.HEAD_BYTES
+_SUMMED_AT = _RECORD_AT + records.SUMMED_AT
+_LEAST_BYTES = _TAKE.size + records.GROUP.size + records.TIMESTAMP.size
+ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
+
+
+def looks_like_a_run(record: bytes) -> bool:
+    """Return whether it is worth to begin with *record*, which may be anything."""
+    return record[17:18] in b"\1\3" and record[16:17] == b"\0" and len(record) >= _PUT_BYTES
+
+
+def put_run(
+    queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, batch: list[bytes], plain_max: int
+) -> tuple[int, int]:
+    """Append the members that *batch* begins with, if they are a run; return how many, and rows.
+
+    They are of one group and come behind all that ever came of it: so none is there, or was.
+    """
+    groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
+    number = groups.next_to_put(tx, group_id)
+    if not number or queue.seeking or group_id == NO_GROUP:
+        return 0, 0
+    write, counters, first = tx.put, queue.counters, number
+    unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
+    index_prefix, origin = queue.origins.index_prefix(), stamper.origin
+    group_prefix = keys.group(queue.id, group_id, 0)[:-4]
+    prefix_of, timestamp, arrival, size = (
+        queue.plain_grouped.get, stamper.last_us, counters.next_arrival, 0,
+    )  # fmt: skip
+    front, is_last = records.CHECK.pack, False
+    for record in batch:
+        if is_last or not _PUT_BYTES <= len(record) <= plain_max:
+            break
+        checksum, four, expiry_ms, flags, envelope, body, found, at = unpack(record)
+        prefix, rest = prefix_of(four), record[records.SUMMED_AT :]
+        if (found != group_id or at != number or flags not in _OF_A_GROUP or prefix is None
+                or expiry_ms or len(record) != _PUT_BYTES + envelope + body
+                or number > records.GROUP_NUMBER_MAX or crc32(rest) != checksum):  # fmt: skip
+            break
+        timestamp += 1
+        trailer = origin + timestamp.to_bytes(8, "big")
+        key = prefix + arrival.to_bytes(8, "big")
+        position = key[keys.POSITION_AT :]
+        stamp = front(crc32(trailer, checksum), len(origin))
+        write(key, b"".join((head, stamp, rest, trailer)))
+        write(index_prefix + trailer, position)
+        write(group_prefix + number.to_bytes(4, "big"), position)
+        is_last = flags == _OF_A_GROUP[1]
+        number, arrival, size = number + 1, arrival + 1, size + len(record)
+    count = number - first
+    if count:
+        groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
+        _count(queue, tx, stamper, count, size)
+    return count, ROWS_OF_A_PUT * count
+
+
+def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
+    counters = queue.counters
+    stamper.last_us += count
+    queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
+    counters.next_arrival += count
+    counters.depth += count
+    counters.grouped += count
+    counters.bytes += size + count * (len(stamper.origin) + records.TIMESTAMP.size)
+    counters.puts += count
+    counters.fast += count
+
+
+def take_run(
+    queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
+    number: int, count: int, items: list[bytes], size: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Lease the next members of a group to *consumer* while they are plain, from *number* on.
+
+    Returns:
+        The number behind them, and the bytes of all *items*.
+    """
+    leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
+    own, leased, out, deadline_ms = (
+        lessee.leases,
+        holds.leased,
+        hold.out,
+        now.ms + consumer.lease_ms,
+    )
+    mark, maybe_before = queue.ids.leases(count), queue.counters.maybe_before
+    index_prefix, prefix = queue.origins.index_prefix(), keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
+    get, unpack, pack_item, new = tx.get, _TAKE.unpack_from, DELIVERY.pack, tuple.__new__
+    start, told = keys.group(queue.id, group_id, number), 0 if hold.is_told else STATE_TAKEN_OVER
+    for key, position in tx.scan(start, keys.after(start[:-4])):
+        arrival = int.from_bytes(position[2:], "big")
+        if (key[-4:] != number.to_bytes(4, "big") or position[0] != keys.LANE_GROUPED
+                or arrival in leases or len(items) >= count or size >= consumer.credit_bytes
+                or len(value := get(prefix + position) or b"") <= _LEAST_BYTES):  # fmt: skip
+            break
+        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
+         envelope, body) = unpack(value)  # fmt: skip
+        if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
+                or len(value) != _LEAST_BYTES + envelope + body + origin
+                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+            break
+        record = value[_RECORD_AT:]
+        length = len(record)
+        if items and size + length > room:
+            break
+        handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
+        priority = keys.PRIORITY_TOP - position[1]
+        lease = (handle, lessee, deadline_ms, priority, arrival, length, prefix + position,
+                 index_prefix + value[-8 - origin :], True)  # fmt: skip
+        leases[arrival] = own[arrival] = new(Lease, lease)
+        leased[arrival] = new(Member, (group_id, number))
+        out[number] = arrival
+        state, told = state_of(delivered, arrival, maybe_before) | told, 0
+        items.append(
+            pack_item(priority, arrival, handle, delivered, failed, state, put_us) + record
+        )
+        size, mark, number = size + length, mark + 1, number + 1
+    return number, size

@@ -1,0 +1,211 @@
+"""Taking in logical and pinned order; tests/conversations/group has each row of the table."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.group_take import take_in_order
+from qmgrd.core.hold import Reader
+from qmgrd.core.kv import Now
+from qmgrd.core.lease import Consumer
+from qmgrd.core.queue import Queue
+from qmgrd.core.seek import LOOKED_AT_MAX
+from qmgrd.store.memory import MemoryStore
+from tests.group_player import GroupPlayer, group_id, member
+from tests.qmgrd.core.harness import Client, Manager, record
+
+
+class CountingStore(MemoryStore):
+    """Counts the rows that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.reads += 1
+        return super().get(key)
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for row in super().scan(start, stop):
+            self.reads += 1
+            yield row
+
+
+def filled(others: int) -> tuple[CountingStore, Client]:
+    """Return a queue with group Z behind as many messages, half of them of incomplete groups."""
+    store = CountingStore()
+    manager = Manager(store, queue_defaults={"depth_max": 10**6})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    for number in range(others // 2):
+        odd = number.to_bytes(4, "big").rjust(24, b"o")
+        app.put_records("Q", record(b"free"), record(b"", group=(odd, 2, False)))
+    app.put_records("Q", *(member(x) for x in ("Z1", "Z2", "Z3", "Z4!")))
+    return store, app
+
+
+def reads_of(others: int, *, all_available: bool) -> list[int]:
+    """Return how many rows each step of a reader of group Z reads."""
+    store, app = filled(others)
+    found = []
+    for number in range(1, 5):
+        before = store.reads
+        request = m.Get(
+            app.next_id(), "Q", 1, 0, group_id=group_id("Z") if number == 1 else b"",
+            order=m.LOGICAL, all_available=all_available, reader=1,
+        )  # fmt: skip
+        app.send(request)
+        app.manager.rest()
+        (delivery,) = app.delivered()
+        assert delivery.body == f"Z{number}".encode()
+        found.append(store.reads - before)
+    return found
+
+
+@pytest.mark.parametrize("all_available", [False, True])
+def test_next_member_costs_the_same_whatever_lies_on_the_queue(all_available: bool) -> None:
+    """E29: comparisons a get, at 100 and at 10,000 others."""
+    few = reads_of(100, all_available=all_available)
+    assert reads_of(10_000, all_available=all_available) == few
+    assert max(few) < 20
+
+
+def test_completeness_walks_no_group() -> None:
+    """E30: the first of a group of 10,000 costs as much as the first of a group of four."""
+    costs = []
+    for size in (4, 10_000):
+        store = CountingStore()
+        manager = Manager(store, queue_defaults={"depth_max": 10**6})
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q")
+        batch = [record(b"", group=(group_id("A"), n, n == size)) for n in range(1, size + 1)]
+        app.put_records("Q", *batch)
+        manager.rest()
+        before = store.reads
+        app.send(m.Get(app.next_id(), "Q", 1, 0, order=m.LOGICAL, all_available=True, reader=1))
+        manager.rest()
+        assert len(app.delivered()) == 1
+        costs.append(store.reads - before)
+    assert costs[0] == costs[1]
+
+
+def test_start_does_not_depend_on_what_is_in_groups() -> None:
+    """E34 (D16): the index is stored, not made anew."""
+    costs = []
+    for others in (10, 2_000):
+        store, app = filled(others)
+        store.reads = 0
+        app.manager.crash()
+        costs.append(store.reads)
+    assert costs[0] == costs[1]
+
+
+def test_groups_that_others_hold_are_stepped_over_once() -> None:
+    store = CountingStore()
+    manager = Manager(store)
+    app, other = manager.connect(), manager.connect()
+    app.ask(m.QueueCreate, "Q", {"depth_max": 10_000})
+    ids = [number.to_bytes(24, "big").replace(b"\0", b"a") for number in range(1, 201)]
+    app.put_records("Q", *(record(b"", group=(x, 1, False)) for x in ids[:-1]))
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 1_000, 1 << 30, order=m.PINNED))
+    app.answer(request_id)
+    app.put_records("Q", record(b"free"), record(b"free"))
+    manager.rest()
+    other.send(m.Get(1, "Q", 1, 0, order=m.LOGICAL, reader=1))
+    manager.rest()
+    before = store.reads
+    other.send(m.Get(2, "Q", 1, 0, order=m.LOGICAL, reader=1))
+    manager.rest()
+    assert store.reads - before < 30
+
+
+def test_frame_is_not_longer_than_it_may_be() -> None:
+    player = GroupPlayer()
+    app = player.app("app")
+    body = bytes(900_000)
+    for number in (1, 2, 3):
+        app.put("Q", body, group=(group_id("A"), number, number == 3))
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 10, 1 << 30, order=m.LOGICAL))
+    app.answer(request_id)
+    player.manager.rest()
+    frames = [x for x in app.hear() if type(x) is m.Deliver]
+    assert [len(frame.items) for frame in frames] == [1, 1, 1]
+
+
+def test_damaged_member_is_a_gap() -> None:
+    player = GroupPlayer()
+    player("put A1 A2 A3!")
+    store = player.manager.store
+    for key, value in player.manager.scan(b"\x10"):
+        if b"A2" in value:
+            store.rows[key] = value.replace(b"A2", b"AX")
+    assert player("get count=3") == "has +A1"
+    assert "A gap: 2 there, 1 leased" in player("groups")
+    assert player.manager.queue("Q").counters.damaged == 1
+    player("ack A1")
+    player("alter A skip")
+    assert player("get") == "has A3"
+
+
+def test_credit_of_bytes_bounds_what_is_handed_out() -> None:
+    player = GroupPlayer()
+    app = player.app("app")
+    player("put A1 A2 A3 A4")
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 10, 1, order=m.PINNED))
+    app.answer(request_id)
+    assert [x.body for x in app.delivered()] == [b"A1"]
+    app.send(m.Credit(request_id, 0, 200))
+    player.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
+
+
+def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
+    """E7, on a deep queue: members that are not due are looked at once."""
+    player = GroupPlayer()
+    app = player.app("app")
+    many = LOOKED_AT_MAX + 100
+    app.put_records("Q", *(record(b"", group=(group_id("O"), n + 2, False)) for n in range(many)))
+    player("put Z1 Z2!")
+    assert player("get where=group_number<3") == "has +Z1"
+    assert player("get") == "has Z2"
+
+
+def test_selected_first_that_comes_to_be_due_is_found() -> None:
+    """A consumer has looked at number 2 before number 1 was consumed."""
+    player = GroupPlayer()
+    player("put A1 A2!")
+    assert player("other: get") == "has +A1"
+    player("other: close")
+    assert player("one: consume logical where=group_number=2") == "a consumer is open"
+    assert player("other: ack A1") == "done\none has +A2"
+
+
+def test_refused_selection_leases_nothing() -> None:
+    player = GroupPlayer()
+    player("put A1 A2! m1")
+    player("get")
+    answer = player("get body=m1")
+    assert answer.startswith(ErrorCode.MATCH_INCONSISTENT.name)
+    assert len(player.manager.queue("Q").leases) == 1
+    assert player("get body=A2") == "has A2"
+
+
+def test_reader_and_consumer_are_what_is_taken_for() -> None:
+    """Without a reader there is no order."""
+    consumer = Consumer(1, 1, _queue(), 1, 1, 1_000)
+    consumer.order = m.LOGICAL
+    with pytest.raises(AssertionError, match="only a reader has an order"):
+        take_in_order(consumer.queue, MemoryStore(), Now(1, 1), consumer, 1)
+    consumer.reader = Reader(1, "", 1, m.LOGICAL)
+    assert take_in_order(consumer.queue, MemoryStore(), Now(1, 1), consumer, 1).items == []
+
+
+def _queue() -> Queue:
+    player = GroupPlayer()
+    return player.manager.queue("Q")
