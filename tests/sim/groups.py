@@ -31,6 +31,7 @@ def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int
     before, group.row = group.row, None
     if change.new is not None:
         group.row = GroupRow.decode(rows.unseal(change.key, change.new))
+        group.was_stopped |= group.row.is_stopped
         if group.row.parked_number:
             happened["groups parked"] += not (before and before.parked_number)
             group.is_parked = True
@@ -45,7 +46,9 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
     """Forget what left groups that are over: what comes under their ids is of other groups."""
     for key in over:
         group = view.groups[key]
-        view.groups[key] = Group(group.row, group.there, holder=group.holder)
+        view.groups[key] = Group(
+            group.row, group.there, holder=group.holder, was_stopped=group.was_stopped
+        )
 
 
 def came(view: View, handle: Handle, held: Held, fact: str) -> None:

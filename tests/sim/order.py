@@ -48,6 +48,8 @@ def judge(
     put = held.put
     if put.home in unordered or put.wandered or put.traits.delay_ms:
         return
+    if held.is_member and view.group_of(queue_id, put).was_stopped:
+        return
     key = (queue_id, held.priority, put.producer)
     last = view.order.get(key, -1)
     fact = f"{handle} of {where}: {put.serial} after {last}"

@@ -233,7 +233,9 @@ def calm_down(world: "World") -> None:
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
-        reads.batch_max = 100
+        reads.batch_max, reads.whole = 100, False
+    for client in (*world.consumers, *world.apps):
+        client.hang_up()  # It reads what is left of a group, too.
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)

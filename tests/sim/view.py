@@ -55,6 +55,7 @@ class Group:
     outs: list[tuple[int, Handle, Handed]] = field(default_factory=list)  # handed out in order
     holder: Holder = ()  # who was handed some of it last
     is_parked: bool = False  # it was, at some time
+    was_stopped: bool = False  # it waited for an operator, at some time
     failed: int = 0  # of its members, that are dead letters for what became of themselves
 
 

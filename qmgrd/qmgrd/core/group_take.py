@@ -170,17 +170,14 @@ class _Round:
         sound = self._open(key, value)
         if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
             return False
+        hold.is_told = True
         self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
         return True
 
     def _taken_over(self, member: Member, hold: Hold) -> int:
         """Return what the state says of a group that comes to this reader."""
-        holds = self._groups.holds
-        if hold.is_told or holds.last_reader(member.group_id) is self._reader:
-            hold.is_told = True
-            return 0
-        hold.is_told = True
-        return STATE_TAKEN_OVER
+        last_reader = self._groups.holds.last_reader(member.group_id)
+        return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
 
     def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
         sound = entries.open_sound(self._tx, value)
