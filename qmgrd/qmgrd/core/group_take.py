@@ -69,6 +69,7 @@ class _Round:
         self._size = self._looked_at = 0
         self._frame_bytes = 0
         self._at_end = True
+        self._is_full = False  # what is next does not fit in the frame
         self._is_passed = False  # a group that others may begin, and this reader may not
 
     def run(self) -> None:
@@ -170,7 +171,6 @@ class _Round:
         sound = self._open(key, value)
         if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
             return False
-        hold.is_told = True
         self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
         return True
 
@@ -195,6 +195,7 @@ class _Round:
         if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
             self._at_end = False
             self._count = len(self._items)  # It is the first of the next frame.
+            self._is_full = True
             return False
         item = lease(queue, self._now, self._consumer, key, sound, more | state)
         self._items.append(item + tail)
@@ -212,8 +213,11 @@ class _Round:
             if found is None or not self._has_room:
                 return
             place, group_id = found
+            has_begun = self._begin(group_id)
+            if self._is_full and not has_begun:
+                return  # It is the first of the next frame.
             self._step_over(place, group_id)
-            if self._begin(group_id) and self._reader.current is not None:
+            if has_begun and self._reader.current is not None:
                 return
 
     def _first_group(self) -> tuple[bytes, bytes] | None:
@@ -302,6 +306,8 @@ class _Round:
             if keys.place(key)[1] not in self._queue.leases:
                 found_any = self._take_one_selected(key, value)
             if not found_any:
+                if self._is_full:
+                    return  # It is the first of the next frame.
                 passed(self._queue, self._consumer, key, behind)
 
     def _take_one_selected(self, key: bytes, value: bytes) -> bool:

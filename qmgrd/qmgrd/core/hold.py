@@ -112,7 +112,7 @@ class Holds:
 
     def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
         """Note that a member was leased to the reader of *hold*."""
-        hold.out[number] = arrival
+        hold.out[number], hold.is_told = arrival, True
         self.leased[arrival] = Member(group_id, number)
         self.taken_back.pop(arrival, None)
 
