@@ -49,6 +49,7 @@ class Groups:
         self.whole_heads = [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
         self.wrote = False  # in this turn
+        self._is_freed = False  # a reader, by the end of the group that it was in
         self._id = queue_id
         self._name = name
         self._schedule = schedule
@@ -77,7 +78,7 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not (self._touched or self.ripe)
+        return not (self._touched or self.ripe or self._is_freed)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -216,6 +217,9 @@ class Groups:
                     row.changed_ms = now.ms
                 called += self._turn(tx, group_id, row)
                 self._store(tx, now, bounds, group_id, row)
+        if self._is_freed:
+            self._is_freed = False
+            called.append(NO_PLACE)
         if len(self._rows) > ROWS_CACHED_MAX:
             self._rows.clear()
             self._stored.clear()
@@ -322,7 +326,10 @@ class Groups:
         return True
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
-        """Forget a group of which nothing is there."""
+        """Forget a group of which nothing is there; a reader that is in it goes on to others."""
+        if group_id in self.holds.by_group:
+            self.holds.end(group_id)
+            self._is_freed = True
         row = self._rows.pop(group_id)
         self.wrote = True
         self._stored.pop(group_id, None)
