@@ -31,7 +31,7 @@ GIVEN_UP = frozenset({
     ErrorCode.NAME_INVALID, ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED,
 })  # fmt: skip
 HOPELESS = frozenset({ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED})
-STREAMS_MAX = 1_000  # of which something is known; of the one that was refused longest ago nothing
+STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
 
 
 class Refusal(NamedTuple):

@@ -111,6 +111,7 @@ def test_number_that_is_there_is_taken(table: Table) -> None:
 
 
 def test_number_that_left_is_taken_but_one_that_expired_is_not(table: Table) -> None:
+    """E35."""
     table.enter(1, 2, 3, 4)
     table.leave(1, 3)
     table.leave(2, for_good=False)
