@@ -156,12 +156,14 @@ class App:
                 wait_ms = random.choice([0, 1_000, 20_000])
                 self.get = self.core.request(
                     self.lab.now_ms, m.Get, habits.queue, habits.credit_messages, wait_ms,
-                    habits.lease_ms, habits.credit_bytes,
+                    habits.lease_ms, habits.credit_bytes, "", b"", b"", b"",
+                    min(habits.order, m.LOGICAL), habits.whole, 0, int(habits.order > 0),
                 )  # fmt: skip
         elif not self.consumer:
             self.consumer = self.core.consume(
-                habits.queue, habits.credit_messages, habits.credit_bytes, habits.lease_ms
-            )
+                habits.queue, habits.credit_messages, habits.credit_bytes, habits.lease_ms,
+                groups=(habits.order, habits.whole),
+            )  # fmt: skip
         elif random.random() < habits.drop:
             self.core.cancel(self.consumer)
 
@@ -221,12 +223,22 @@ class App:
                 for seq_id, record in enumerate(message.records, message.first_id):
                     put = ledger.of(record)
                     ledger.by_stream[self.producer_id, seq_id] = put
+            elif type(message) in (m.Consume, m.Get) and message.order != m.PHYSICAL:
+                self._holds(message)
             elif type(message) in (m.UnitBegin, m.UnitCommit):
                 self.units.heard(message, self.producer_id)
             elif type(message) is m.Settle and not message.unit:
                 for _, arrival, lease in m.HANDLE.iter_unpack(message.handles):
                     handle = (self.where, message.queue_id, arrival)
                     ledger.settles(message.action, handle, lease, message.delay_ms)
+
+    def _holds(self, message: m.Consume | m.Get) -> None:
+        """Tell the ledger who is going to hold groups."""
+        assert self.wire is not None
+        port: Any = self.wire.flow_from(self).port
+        number, reader = port.peer.number, type(message) is m.Get
+        holder = (number, "reader", 1) if reader else (number, "request", message.request_id)
+        self.lab.ledger.ordered[self.where, number, message.request_id] = holder
 
     def _happen(self) -> None:
         for event in self.core.events():

@@ -7,18 +7,19 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.link import Link
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.audit_groups import audit_groups
 from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of
-from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, body_at, described, require
+from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, Violated, body_at, described, require
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
-COUNTED = ("depth", "bytes", "delayed", "volatile", "volatile_delayed", "volatile_bytes")
+COUNTED = ("depth", "bytes", "delayed", "grouped", "volatile", "volatile_delayed", "volatile_bytes")
 
 
 def audit(node: Node, watch: Watch) -> None:
@@ -39,6 +40,7 @@ def audit(node: Node, watch: Watch) -> None:
     if node.up:
         within_budget(node)
         nothing_leaks(node)
+        groups_agree(node, dropped)
         for queue in node.turns.broker.catalogue.by_id.values():
             ready_is_found(node, queue, born.get(queue.id, 0))
 
@@ -70,6 +72,7 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
     for one in stored:
         counts, size = found[one.queue_id], entries.record_bytes(one.entry)
         counts["last"] = max(counts["last"], one.arrival)
+        counts["grouped"] += one.key[keys.POSITION_AT] == keys.LANE_GROUPED
         if one.is_lost:
             continue
         lane = "delayed" if one.is_delayed else "depth"
@@ -119,20 +122,49 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
 
 def ready_is_found(node: Node, queue: Queue, born: int) -> None:
     """What is on a queue is leased, or stands at or behind the position of its priority."""
-    lane = keys.lane(queue.id, keys.LANE_READY)
     count = 0
-    for key, value in node.store.scan(lane, keys.after(lane)):
-        priority, arrival = keys.place(key)
-        entry = entries.decode(value)
-        if arrival < born and entry.volatile:
-            continue  # Gone with a restart, and not swept yet.
-        count += 1
-        found = arrival in queue.leases or arrival >= queue.heads[priority]
-        found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
-        fact = f"{arrival} of {queue.name} at {node.name} lies before {queue.heads[priority]}"
-        require(found, "ready_is_found", fact)
+    for lane, heads in (
+        (keys.LANE_READY, queue.heads), (keys.LANE_GROUPED, queue.grouped_heads),
+    ):  # fmt: skip
+        prefix = keys.lane(queue.id, lane)
+        for key, value in node.store.scan(prefix, keys.after(prefix)):
+            priority, arrival = keys.place(key)
+            entry = entries.decode(value)
+            if arrival < born and entry.volatile:
+                continue  # Gone with a restart, and not swept yet.
+            count += 1
+            found = arrival in queue.leases or arrival >= heads[priority]
+            found = found or 0 < entry.expires_ms <= node.now().ms  # Not to be had, and due.
+            found = found or _is_stopped(node, queue, entry)
+            fact = f"{arrival} of {queue.name} at {node.name} lies before {heads[priority]}"
+            require(found, "ready_is_found", fact)
     fact = f"{queue.name} at {node.name}: {count} there, {len(queue.leases)} leased"
     require(count == queue.ready + len(queue.leases), "counters_equal_contents", fact)
+
+
+def _is_stopped(node: Node, queue: Queue, entry: entries.Entry) -> bool:
+    """Return whether a message is in a group that waits for an operator: then all look anew."""
+    group = index.selected_by(entries.front(node.store, entry))[1]
+    row = group and queue.groups.row(node.store, group[0])
+    return bool(row and row.is_stopped)
+
+
+def groups_agree(node: Node, dropped: set[int]) -> None:
+    """What is stored of groups, and known of who holds them, agrees with the messages."""
+    found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
+    for space in (
+        keys.SPACE_MESSAGE, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+    ):  # fmt: skip
+        for key, value in rows_of(node.store, space):
+            found[int.from_bytes(key[1:5], "big")][key] = value
+    bodies = dict(rows_of(node.store, keys.SPACE_BODY))
+    for queue in node.turns.broker.catalogue.by_id.values():
+        if queue.id in dropped:
+            continue
+        try:
+            audit_groups(found[queue.id] | bodies, queue)
+        except AssertionError as error:
+            raise Violated("groups_agree", f"{queue.name} at {node.name}: {error}") from error
 
 
 def within_budget(node: Node) -> None:

@@ -6,6 +6,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.dedup import OriginTable
+from qmgrd.core.group_row import GroupRow
 from qmgrd.store.memory import MemoryStore
 from tests.sim.ledger import require
 from tests.sim.node import Node
@@ -87,6 +88,11 @@ def schedule_agrees(
             expected[keys.due(entry.due_ms, queue_id, lane, *keys.place(key))] = b""
         late = entry.expires_ms and not entry.due_ms
         require(not late, "schedule_agrees", f"{node.name}: {key.hex()} never expires")
+    for key, data in rows.scan(node.store, keys.SPACE_GROUP_ROW):
+        row, queue_id = GroupRow.decode(data), int.from_bytes(key[1:5], "big")
+        if row.due_ms and queue_id not in dropped:
+            due = keys.due(row.due_ms, queue_id, keys.LANE_GROUP, 0, row.born)
+            expected[due] = key[keys.GROUP_ID_AT :]
     known = {int.from_bytes(key[1:], "big") for key, _ in rows_of(node.store, keys.SPACE_COUNTERS)}
     found: dict[bytes, bytes] = {}
     places: set[bytes] = set()

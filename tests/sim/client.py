@@ -112,6 +112,12 @@ class Client:
         self.requests += 1
         return self.requests
 
+    def holds(self, request_id: int, reader: int = 0) -> None:
+        """Take note that a consumer, or a get of a *reader*, is going to hold groups."""
+        if number := self.connection_number:
+            holder = (number, "reader", reader) if reader else (number, "request", request_id)
+            self.lab.ledger.ordered[self.where, number, request_id] = holder
+
     def welcomed(self, welcome: m.Welcome) -> None:
         """Begin on a connection that is open."""
 

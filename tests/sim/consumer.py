@@ -15,6 +15,7 @@ from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
 
 LEASES_MS = (300, 60_000)  # of renewals
+READER = 1  # of gets in logical order
 RELEASES = (m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT)
 
 
@@ -66,6 +67,8 @@ class Habits:
     renew: float = 0.0  # of settles before which it renews what it holds
     delay: float = 0.0  # of what it gives back that is to come back later
     wanted: Wanted = ANYTHING
+    order: int = m.PHYSICAL  # pinned of a get is logical
+    whole: bool = False  # groups are begun once all of them is there
 
 
 class Handle(NamedTuple):
@@ -142,11 +145,18 @@ class Consumer(Client):
         where, correlation_id = habits.wanted.where, habits.wanted.correlation_id
         if habits.gets:
             wait_ms = self.lab.random.choice([0, 0, 1_000, 20_000])
-            self.send(m.Get(self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
-                            self.credit_bytes, where, correlation_id))  # fmt: skip
+            get = m.Get(self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
+                        self.credit_bytes, where, correlation_id)  # fmt: skip
+            if habits.order != m.PHYSICAL:
+                get = get._replace(order=m.LOGICAL, all_available=habits.whole, reader=READER)
+                self.holds(self.request, READER)
+            self.send(get)
         else:
+            if habits.order != m.PHYSICAL:
+                self.holds(self.request)
             self.send(m.Consume(self.request, habits.queue, self.credit, self.credit_bytes,
-                                habits.lease_ms, where, correlation_id))  # fmt: skip
+                                habits.lease_ms, where, correlation_id, b"", habits.order,
+                                habits.whole))  # fmt: skip
 
     def _settle_some(self) -> None:
         random, habits = self.lab.random, self.habits

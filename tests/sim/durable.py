@@ -7,16 +7,17 @@ message may leave its queue.
 from collections import Counter
 
 from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import name_of
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import keys, notes
 from qmgrd.core import row as rows
-from tests.sim import fate, order
-from tests.sim.ledger import EVENTS, Ledger, Put, Unit, described, require
+from tests.sim import fate, groups, order
+from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, Unit, described, require
 from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
 
-_LANES = (keys.LANE_READY, keys.LANE_DELAYED)
+_LANES = (*keys.LANES_READY, keys.LANE_DELAYED)
 Place = tuple[int, bytes]  # lane, and the entry there
 
 
@@ -43,6 +44,7 @@ class Durable:
         view = self.of(node)
         messages: list[Change] = []
         view.altered = set()
+        over: list[tuple[int, bytes]] = []
         for change in changes:
             space = change.key[:1]
             if space == keys.SPACE_MESSAGE:
@@ -56,8 +58,11 @@ class Durable:
                 self._clock(node, view, change)
             elif space == keys.SPACE_QUEUE:
                 self._queue(view, change)
+            elif space == keys.SPACE_GROUP_ROW:
+                over += groups.stored(view, change, self.happened)
         if messages:
             self._messages(node, view, messages)
+        groups.forget(view, over)
 
     def _queue(self, view: View, change: Change) -> None:
         view.altered.add(change.key[1:].decode())
@@ -170,13 +175,17 @@ class Durable:
         put.homes += 1
         require(put.homes == 1, "nothing_is_doubled", fact)
         self._came_home(node, view, handle, held, fact)
+        if put.member is not None and not put.wandered:
+            groups.came(view, handle, held, fact)
 
     def _came_home(self, node: Node, view: View, handle: Handle, held: Held, fact: str) -> None:
         """Judge where a message came, and its times."""
         put, name = held.put, view.queues[handle[0]][0]
         if name in fate.DEAD and put.home != (node.name, name):
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
-            require(known, "dead_letters_have_a_cause", fact)
+            code = name_of(notes.read(node.store, *handle).get("code", 0))
+            known = known or self.ledger.may_refuse(put, code)
+            require(known, "dead_letters_have_a_cause", f"{fact}: {code}")
             put.wandered = True  # Pushed out or expired in the turn in which it was put.
             self.ledger.died_on[node.name, *handle] = put.home[1]
             self.happened["dead letters"] += 1
@@ -200,9 +209,13 @@ class Durable:
         self, node: Node, view: View, source: Handle, held: Held, target: Handle, fact: str
     ) -> None:
         if (node.name, held.put.serial) in self.ledger.rotten:
+            if held.is_member:
+                groups.went(view, source, held, "rotten")
             return
         how = fate.of_moved(self.ledger, node, view, source, held, target, fact)
         moved = view.held[target]
+        if held.is_member:
+            groups.went(view, source, held, how)
         if how == "moved":
             self.happened["moved back"] += 1
             return
@@ -224,6 +237,8 @@ class Durable:
         )
         if came_back:
             wait_ms = fate.wait_ms(self.ledger, node, view, handle, held, failed=bool(raised))
+            if held.is_member and view.is_stopped(handle[0], held):
+                wait_ms = 0  # It waits for an operator instead.
             held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
             self.happened["failures"] += raised
             self.happened["retries"] += held.is_delayed
@@ -247,8 +262,13 @@ class Durable:
         put.removed = True
         if (node.name, put.serial) in self.ledger.rotten:
             put.fate = "rotten"  # Perhaps set aside.
+            if held.is_member:
+                groups.went(view, handle, held, put.fate)
             return
         how = fate.of_removed(self.ledger, node, view, handle, held, fact)
+        if held.is_member:
+            groups.went(view, handle, held, how)
+            self.happened["members consumed"] += how in ("consumed", "committed")
         if how == "committed":
             lease = view.handed[handle].lease
             self._touched[self.ledger.of_units[node.name, *handle, lease]] = None
@@ -262,7 +282,8 @@ class Durable:
         name = view.queues[handle[0]][0]
         there = self.views[name[1:]].ever
         forgotten = self.ledger.forgets((name[1:], held.target))
-        if forgotten or (held.target, held.trailer) in there:
+        there_is = {(name, held.trailer) for name in (held.target, DEAD_LETTERS)} & there
+        if forgotten or there_is:
             return
         is_rotten = (node.name, held.put.serial) in self.ledger.rotten
         over = self._is_over(node, held)

@@ -11,14 +11,14 @@ from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import notes
-from tests.sim.ledger import BACKOUT, DEAD_LETTERS, Ledger, require
+from tests.sim.ledger import BACKOUT, DEAD_LETTERS, Ledger, Put, require
 from tests.sim.node import Node
-from tests.sim.view import Handed, Handle, Held, View
+from tests.sim.view import Group, Handed, Handle, Held, View
 
 DEAD = (DEAD_LETTERS, BACKOUT)
 _FAILURES = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED,
+    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
 )  # fmt: skip
 
 
@@ -31,7 +31,44 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
         return True
     if handed.unit is not None:
         return handed.unit.ending
+    if may_be_taken_back(ledger, node, view, handle, handed):
+        return True
+    return has_ended(ledger, node, handle, handed)
+
+
+def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> bool:
+    """Return whether the time of a lease is over, or its message was given back."""
+    now_ms = node.now().ms
     return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
+
+
+def is_skipped(ledger: Ledger, put: Put) -> bool:
+    """Return whether an operator may have skipped a member."""
+    assert put.member is not None
+    return put.member.number < ledger.skipped.get(put.group, 0)
+
+
+def has_expired(view: View, queue_id: int, group: Group) -> bool:
+    """Return whether a group may be gone as it was incomplete for too long."""
+    row = group.row
+    is_told = row is None or row.parked_code == ErrorCode.GROUP_EXPIRED
+    return is_told and bool(view.attribute(queue_id, "group_incomplete_ms", 0))
+
+
+def may_be_taken_back(
+    ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
+) -> bool:
+    """Return whether a lease may be over as that of a member before it is."""
+    held = view.held.get(handle)
+    if not handed.holder or held is None or held.put.member is None:
+        return False
+    number = held.put.member.number
+    return any(
+        before < number
+        and other.holder == handed.holder
+        and has_ended(ledger, node, at, other)
+        for before, at, other in view.group_of(handle[0], held.put).outs
+    )
 
 
 def _is_gone(node: Node, handed: Handed) -> bool:
@@ -50,6 +87,7 @@ def of_removed(
         return "purged"
     if view.is_lost(held):
         return "lost"
+    group = view.group_of(handle[0], held.put) if held.is_member else None
     unit = handed and ledger.of_units.get((node.name, *handle, handed.lease))
     if unit and view.is_committed(unit):
         return "committed"
@@ -66,6 +104,9 @@ def of_removed(
         discards = view.attribute(handle[0], "expiry_action", "discard") == "discard"
         require(discards, "acknowledged_is_never_lost", f"{fact} expired, and is no dead letter")
         return "expired"
+    if group is not None and has_expired(view, handle[0], group):
+        require(free, "leased_is_left_alone", fact)
+        return "group expired"
     if view.attribute(handle[0], "overflow", "refuse") == "discard-oldest":
         require(free, "leased_is_left_alone", fact)
         return "pushed out"
@@ -103,7 +144,8 @@ def of_moved(
     require(to in (wanted, DEAD_LETTERS), "dead_letters_have_a_cause", fact)
     ledger.died_on[node.name, *target] = name
     handed = view.handed.get(source)
-    if code in (ErrorCode.MESSAGE_EXPIRED, ErrorCode.QUEUE_FULL) and handed is not None:
+    alone = (ErrorCode.MESSAGE_EXPIRED, ErrorCode.QUEUE_FULL, ErrorCode.GROUP_FAILED)
+    if code in alone and handed is not None:
         free = is_over(ledger, node, view, source, handed)
         require(free, "leased_is_left_alone", fact)
     return ErrorCode(code).name
@@ -123,8 +165,14 @@ def _has_cause(
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
         return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
+    group = view.group_of(handle[0], held.put) if held.is_member else None
     if code == ErrorCode.MESSAGE_REJECTED:
-        return (node.name, *handle, lease) in ledger.rejects
+        skipped = group is not None and is_skipped(ledger, held.put)
+        return skipped or (node.name, *handle, lease) in ledger.rejects
+    if code == ErrorCode.GROUP_FAILED:
+        return group is not None and bool(group.is_parked or group.failed)
+    if code == ErrorCode.GROUP_EXPIRED:
+        return group is not None and has_expired(view, handle[0], group)
     if code == ErrorCode.MESSAGE_EXPIRED:
         is_expired = view.is_expired(held, view.now_ms)
         return is_expired and bool(attribute("expiry_action", "discard") == "dead-letter")
@@ -156,4 +204,6 @@ def wait_ms(
         return queued
     if not failed and _is_gone(node, handed):
         return 0  # Perhaps its connection was lost before the release came.
+    if not failed and may_be_taken_back(ledger, node, view, handle, handed):
+        return 0  # Or it came back with one before it in its group.
     return min(asked, queued) if failed and queued < asked else asked

@@ -155,8 +155,11 @@ def rot(world: "World") -> bool:
         return False
     (queue_id, arrival), held = world.random.choice(found)
     rows = world.nodes[name].store.rows
-    lane = keys.LANE_DELAYED if held.is_delayed else keys.LANE_READY
-    key = keys.message(queue_id, lane, held.priority, arrival)
+    places = (
+        keys.message(queue_id, lane, held.priority, arrival)
+        for lane in (*keys.LANES_READY, keys.LANE_DELAYED)
+    )
+    key = next(key for key in places if key in rows)
     entry = entries.decode(rows[key])
     # Of the body: its first bytes say nothing that is needed here.
     start = body_at(entries.record(world.nodes[name].store, entry))

@@ -15,8 +15,11 @@ from qmgr_protocol.record import Fields, Uid
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
 DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
+GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # where groups are put
 KINDS = ("a", "b", "c")  # what selectors ask for
 _LENGTHS = struct.Struct(">BBH")  # of correlation id, group flags, envelope: at byte 16 of a record
+Holder = tuple[object, ...]  # who has groups in an order: a consumer, or a reader of a connection
+GroupKey = tuple[str, str, bytes]  # queue manager, queue, group id
 
 
 class Violated(AssertionError):
@@ -34,10 +37,19 @@ def require(holds: object, law: str, fact: str) -> None:
 
 
 def body_at(record: bytes) -> int:
-    """Return where the body of *record* begins; the simulator puts no groups."""
-    correlation, _, envelope = _LENGTHS.unpack_from(record, 16)
+    """Return where the body of *record* begins."""
+    correlation, group, envelope = _LENGTHS.unpack_from(record, 16)
     delay = records.DELAY.size if record[7] & records.FLAG_DELAYED else 0
+    delay += records.GROUP.size if group else 0
     return records.HEAD_BYTES + int(correlation) + delay + int(envelope)
+
+
+class Member(NamedTuple):
+    """The place of a message in a group."""
+
+    group_id: bytes
+    number: int
+    is_last: bool
 
 
 class Traits(NamedTuple):
@@ -51,6 +63,8 @@ class Traits(NamedTuple):
     volatile: bool = False
     correlation_id: bytes = b""
     kind: str = ""
+    member: Member | None = None
+    is_again: bool = False  # its number was put before, and nobody knows what became of that
 
 
 @dataclass(slots=True)
@@ -91,6 +105,17 @@ class Put:
         """The queue manager and queue where it is to be got."""
         target, _, manager = self.queue.partition("@")
         return (manager or self.where, target)
+
+    @property
+    def member(self) -> Member | None:
+        """Its place in a group."""
+        return self.traits.member
+
+    @property
+    def group(self) -> GroupKey:
+        """Its group, where it is to be got; it has to be in one."""
+        assert self.traits.member is not None
+        return (*self.home, self.traits.member.group_id)
 
     def may_be_at(self, where: str, queue: str) -> bool:
         """Return whether it may be got from *queue*: its own, or one of dead letters."""
@@ -138,6 +163,13 @@ class Ledger:
     # The consumers and gets that select, by queue manager, connection and request.
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
     rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
+    # The consumers and gets in logical or pinned order, as above: who they are.
+    ordered: dict[tuple[str, int, int], Holder] = field(default_factory=dict)
+    # What operators asked for: up to which number a group is to be skipped, and which to end.
+    skipped: dict[GroupKey, int] = field(default_factory=dict)
+    closed: set[GroupKey] = field(default_factory=set)
+    # Members that may have been put twice, as their program did not hear of the first time.
+    unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
 
     def new(
         self, producer: str, where: str, queue: str, traits: Traits, now_ms: int = 0,
@@ -150,7 +182,7 @@ class Ledger:
         envelope = {records.HEADERS: {"kind": traits.kind}} if traits.kind else {}
         flags = records.FLAG_NOT_PERSISTENT if traits.volatile else 0
         record = records.encode(Fields(
-            body, traits.priority, traits.correlation_id, envelope, traits.uid, None,
+            body, traits.priority, traits.correlation_id, envelope, traits.uid, traits.member,
             traits.expiry_ms, flags, traits.delay_ms,
         ))  # fmt: skip
         lives = [x for x in (traits.expiry_ms, self.caps_ms.get((where, queue), 0)) if x]
@@ -158,7 +190,19 @@ class Ledger:
             serial, producer, where, queue, traits, record, now_ms, unit, min(lives, default=0)
         )
         self.puts.append(put)
+        if put.member is not None and traits.is_again:
+            self.unsure.add((put.group, put.member.number))
         return put
+
+    def may_refuse(self, put: Put, code: str) -> bool:
+        """Return whether *put* is rightly refused as a member of its group, by that *code*."""
+        if put.member is None:
+            return False
+        key, number = put.group, put.member.number
+        is_known = (key, number) in self.unsure or number < self.skipped.get(key, 0)
+        if code == "GROUP_NUMBER_TAKEN":
+            return is_known
+        return code == "GROUP_ENDED" and (key in self.closed or is_known)
 
     def of(self, record: bytes, where: str = "") -> Put:
         """Return the put that *record* stems from; one that rotted at *where* is known still.

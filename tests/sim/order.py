@@ -40,12 +40,15 @@ def judge(
             passed.outcome >= outcome  # It came when all was handed out, in this very turn.
             or view.is_lost(passed)
             or view.is_expired(passed, now_ms)
+            or view.is_stopped(queue_id, passed)
             or (where, passed.put.serial) in ledger.rotten
         )
         fact = f"{handle} of {where} before {earlier}, message {passed.put.serial}"
         require(excused, "order_of_arrival", fact)
     put = held.put
     if put.home in unordered or put.wandered or put.traits.delay_ms:
+        return
+    if held.is_member and view.group_of(queue_id, put).was_stopped:
         return
     key = (queue_id, held.priority, put.producer)
     last = view.order.get(key, -1)

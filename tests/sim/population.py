@@ -15,7 +15,7 @@ from qmgr_protocol.record import Uid
 from tests.sim import scenario
 from tests.sim.app import App
 from tests.sim.consumer import Consumer, Wanted
-from tests.sim.ledger import BACKOUT, DEAD_LETTERS, require
+from tests.sim.ledger import BACKOUT, DEAD_LETTERS, GROUP_QUEUES, require
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
 from tests.sim.worker import Worker
@@ -23,7 +23,7 @@ from tests.sim.worker import Worker
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH", "WORK", "RING")
+HUB_QUEUES = ("FLIGHTS", "DELAYS", "LATE", "SCRATCH", "WORK", "RING", "GROUPS")
 
 
 def peer_of(name: str) -> str:
@@ -54,8 +54,8 @@ def define(world: "World") -> None:
     for name, asker in world.askers.items():
         asker.dial()
         for queue, attributes in queues(world, name).items():
-            if queue in ("LOCAL", "WORK"):
-                attributes = scenario.attributes(world.random)
+            if queue in GROUP_QUEUES:
+                attributes = scenario.group_attributes(world.random)
                 world.ledger.caps_ms[name, queue] = attributes["expiry_max_ms"]
             _create(world, name, queue, attributes)
         _create(world, name, BACKOUT, {})
@@ -105,12 +105,13 @@ def populate(world: "World") -> None:
     homes += [(HUB, queue) for queue in HUB_QUEUES]
     homes += [(name, queue) for name in (HUB, *EDGES) for queue in (BACKOUT, DEAD_LETTERS)]
     for where, queue in homes:
-        for number in range(random.choice([1, 1, 2])):
+        for number in range(random.choice([1, 1, 2]) + (queue == "GROUPS")):
             reads = scenario.consumer_habits(random, queue)
             world.consumers.append(Consumer(world, f"{queue}-c{number}", where, reads))
             if random.random() < 0.3:
                 wants = scenario.consumer_habits(random, queue)
                 wants.wanted = random.choice([Wanted(b"c1"), Wanted(kind="a")])
+                wants.order = m.PHYSICAL
                 world.consumers.append(Consumer(world, f"{queue}-s{number}", where, wants))
 
 
@@ -123,6 +124,8 @@ def operate(world: "World", name: str) -> None:
     dice = random.random()
     if 0.6 < dice < 0.7:
         _retry(world, name)
+    elif 0.45 < dice < 0.6:
+        _intervene(world, name)
     elif name == HUB and dice < 0.05:
         _remake_link(world)
     elif name == HUB and dice < 0.15:
@@ -154,6 +157,56 @@ def _retry(world: "World", name: str) -> None:
     asker.want(lambda i: m.QueueMove(i, queue, "", rate=rate), take)
 
 
+def _intervene(world: "World", name: str) -> None:
+    """Have an operator look at the groups of a queue, and do something about one."""
+    random = world.random
+    queue = random.choice(GROUP_QUEUES if name == HUB else ("LOCAL",))
+
+    def take(answer: Any) -> None:
+        if type(answer) is m.Ok and (rows := answer.value["groups"]):
+            row = random.choice(rows)
+            actions = ["pause", "resume", "skip", "reassign", "close"]
+            if row["state"] in ("paused", "parked"):
+                actions = ["resume", "skip", "close"]
+            alter_group(world, name, queue, row, random.choice(actions))
+
+    world.askers[name].want(lambda i: m.GroupList(i, queue, b"", 20), take)
+
+
+def alter_group(
+    world: "World", name: str, queue: str, row: dict[str, Any], action: str, number: int = 0
+) -> None:
+    """Have an operator intervene in a group, of which *row* is shown."""
+    group_id, ledger = bytes.fromhex(row["group"]), world.ledger
+    key = (name, queue, group_id)
+    if action == "skip":
+        number = number or row["next"] + world.random.choice([1, 1, 2])
+        ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
+    elif action == "close":
+        ledger.closed.add(key)
+    world.watch.happened[f"groups to {action}"] += 1
+    world.askers[name].want(lambda i: m.GroupAlter(i, queue, group_id, action, number))
+
+
+def tidy_groups(world: "World", name: str, queue: str) -> None:
+    """Have an operator see to it that the groups of a queue come to an end."""
+    view = world.watch.views[name]
+    numbers = {queue_name: number for number, (queue_name, _) in view.queues.items()}
+
+    def take(answer: Any) -> None:
+        for row in answer.value["groups"] if type(answer) is m.Ok else ():
+            group = view.groups[numbers[queue], bytes.fromhex(row["group"])]
+            if row["state"] in ("paused", "parked"):
+                action = world.random.choice(["resume", "close"])
+                alter_group(world, name, queue, row, action)
+            elif not row["next_is_here"] and group.there:
+                alter_group(world, name, queue, row, "skip", min(group.there))
+            elif not row["last"]:
+                alter_group(world, name, queue, row, "close")
+
+    world.askers[name].want(lambda i: m.GroupList(i, queue, b"", 1_000), take)
+
+
 def _inhibit(world: "World", name: str) -> None:
     """Inhibit puts or gets of some queue, or lift that."""
     random = world.random
@@ -180,7 +233,9 @@ def calm_down(world: "World") -> None:
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
-        reads.batch_max = 100
+        reads.batch_max, reads.whole = 100, False
+    for client in (*world.consumers, *world.apps):
+        client.hang_up()  # It reads what is left of a group, too.
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)

@@ -11,8 +11,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, name_of
 from qmgr_protocol.record import Uid
 from tests.sim.client import Client
+from tests.sim.group_writer import GroupWriter
 from tests.sim.lab import Lab
-from tests.sim.ledger import KINDS, Put, Traits, Unit, require
+from tests.sim.ledger import GROUP_QUEUES, KINDS, Put, Traits, Unit, require
 from tests.sim.node import Node
 
 EXPECTED = {
@@ -39,6 +40,8 @@ class Habits:
     timed: float = 0.0  # of puts that have a time to live, or are to be got later
     volatile: float = 0.0  # of puts that are not persistent
     asked_for: float = 0.0  # of puts that consumers can select
+    grouped: float = 0.0  # of puts on queues of groups that are members
+    writers: dict[str, GroupWriter] = field(default_factory=dict)  # of its groups, by queue
 
 
 def new_put(
@@ -51,9 +54,27 @@ def new_put(
         size = random.randint(3_800, 9_000)
     uid = _new_uid(lab, habits) if habits.own_uids else None
     traits = Traits(random.randrange(habits.priorities), size, uid)
-    return lab.ledger.new(
-        producer, where, queue, _extra_traits(lab, habits, traits), lab.now_ms, unit
-    )
+    traits = _extra_traits(lab, habits, traits)
+    if not habits.grouped or uid is not None or queue.partition("@")[0] not in GROUP_QUEUES:
+        return lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
+    return _new_member(lab, habits, producer, where, queue, unit, traits)
+
+
+def _new_member(
+    lab: Lab, habits: Habits, producer: str, where: str, queue: str, unit: Unit | None,
+    traits: Traits,
+) -> Put:  # fmt: skip
+    """Return a put that may be of a group."""
+    if lab.random.random() >= habits.grouped:
+        return lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
+    life = producer.removesuffix("/u")
+    name = f"{life.rpartition('/')[0]}:{where}:{queue}"
+    writer = habits.writers.setdefault(queue, GroupWriter(name))
+    group, member, is_again = writer.next(lab.random, life)
+    traits = traits._replace(member=member, is_again=is_again)
+    put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
+    group.note(member.number, put)
+    return put
 
 
 def _extra_traits(lab: Lab, habits: Habits, traits: Traits) -> Traits:
@@ -93,6 +114,7 @@ def forgets(node: Node) -> bool:
 def check_refused(lab: Lab, put: Put, code: str) -> None:
     """Take note of a refusal: it has a cause, and nothing is stored."""
     has_cause = code in EXPECTED and ("DUPLICATE" not in code or put.uid is not None)
+    has_cause = has_cause or lab.ledger.may_refuse(put, code)
     require(has_cause, "refusals_have_a_cause", f"put {put.serial}: {code}")
     require(not put.entered, "refused_is_not_stored", f"put {put.serial}: {code}")
     lab.ledger.answered(put, code)

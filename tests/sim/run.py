@@ -94,6 +94,7 @@ FEATURES = (
     "commits resent", "failures", "retries", "dead letters", "backout_threshold_reached",
     "delivery_limit_reached", "message_rejected", "message_expired", "queue_full", "moved back",
     "expired", "delayed", "lost", "pushed out", "selected", "renewed", "breaker opened",
+    "groups ended", "members consumed", "groups parked", "handovers",
 )  # fmt: skip
 
 

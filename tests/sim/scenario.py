@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 from qmgr_config.model import Config
+from qmgr_protocol import messages as m
 from qmgr_protocol.record import Uid
 from tests.sim import consumer, producer, worker
-from tests.sim.ledger import BACKOUT
+from tests.sim.ledger import BACKOUT, GROUP_QUEUES
 from tests.sim.producer import Habits as ProducerHabits
 
 HUB = "NYC"
@@ -113,6 +114,7 @@ def producer_habits(random: Random, queues: list[str], shared: list[Uid]) -> Pro
         timed=random.choice([0, 0, 0.1, 0.5]),
         volatile=random.choice([0, 0, 0.2]),
         asked_for=random.choice([0, 0.3]),
+        grouped=random.choice([0, 0.4, 0.9]),
     )
 
 
@@ -135,11 +137,30 @@ def attributes(random: Random) -> dict[str, Any]:
     return found
 
 
+def group_attributes(random: Random) -> dict[str, Any]:
+    """Return what a queue is held to whose messages come in groups."""
+    found = attributes(random) | {"group_incomplete_ms": random.choice([0, 0, 0, 60_000])}
+    if random.random() < 0.5:
+        found |= {"expiry_max_ms": 0, "breaker_percent": 0}
+    return found
+
+
+def group_order(random: Random, queue: str) -> tuple[int, bool]:
+    """Return in which order somebody gets from *queue*, and whether groups are to be whole."""
+    if queue not in GROUP_QUEUES:
+        return m.PHYSICAL, False
+    orders = [m.LOGICAL, m.PINNED, m.PINNED]
+    if queue != "GROUPS":
+        orders += [m.PHYSICAL] * 3
+    return random.choice(orders), random.random() < 0.15
+
+
 def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habits:
     """Return what a client does that gets from *source* and puts on *queues* in units."""
     puts = producer_habits(random, queues, [])
     puts.own_uids = False
     puts.total = random.choice([5, 20])
+    reads = m.LOGICAL if source in GROUP_QUEUES and random.random() < 0.5 else m.PHYSICAL
     return worker.Habits(
         puts, source,
         lease_ms=random.choice([200, 5_000, 60_000]),
@@ -148,11 +169,13 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
         backout=random.choice([0.1, 0.4]),
         wrong=random.choice([0, 0.1, 0.3]),
         idle=random.choice([0, 0.3, 0.8]),
+        order=reads,
     )  # fmt: skip
 
 
 def consumer_habits(random: Random, queue: str) -> consumer.Habits:
     """Return what a consumer of *queue* does."""
+    order, whole = group_order(random, queue)
     return consumer.Habits(
         queue=queue,
         credit_messages=random.choice([1, 5, 50]),
@@ -166,4 +189,6 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         drop=random.choice([0, 0, 0.1]),
         renew=random.choice([0, 0.3, 0.5]),
         delay=random.choice([0, 0.3]),
+        order=order,
+        whole=whole,
     )

@@ -6,7 +6,8 @@ from typing import Any
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.window import ids_of
 from qmgrd.core import keys
-from tests.sim.ledger import Put, Unit
+from qmgrd.core.group_row import GroupRow
+from tests.sim.ledger import Holder, Put, Unit
 
 Handle = tuple[int, int]  # queue id and arrival
 
@@ -27,6 +28,7 @@ class Held:
     outcome: int  # after which it could be had
     delivered: int = 0
     failed: int = 0
+    is_member: bool = False  # it lies on its queue as a member of a group
     is_stuck: bool = False  # a dead letter without a place: that of its UID came elsewhere from
 
 
@@ -40,6 +42,21 @@ class Handed:
     life: int  # of the process: leases die with it
     unit: Unit | None = None  # that took it in: then there is no deadline
     offered: Unit | None = None  # that was asked to: its client may not know yet that it did
+    holder: Holder = ()  # who was handed it in logical or pinned order
+
+
+@dataclass(slots=True)
+class Group:
+    """What is known of a group on a queue."""
+
+    row: GroupRow | None = None  # as last made durable
+    there: dict[int, Handle] = field(default_factory=dict)  # its members, by number
+    left: set[int] = field(default_factory=set)  # for good
+    outs: list[tuple[int, Handle, Handed]] = field(default_factory=list)  # handed out in order
+    holder: Holder = ()  # who was handed some of it last
+    is_parked: bool = False  # it was, at some time
+    was_stopped: bool = False  # it waited for an operator, at some time
+    failed: int = 0  # of its members, that are dead letters for what became of themselves
 
 
 @dataclass(slots=True)
@@ -56,12 +73,18 @@ class View:
     rows: dict[bytes, bytes] = field(default_factory=dict)  # windows, as last made durable
     told: dict[bytes, int] = field(default_factory=dict)  # stream: highest commit id that left
     handed: dict[Handle, Handed] = field(default_factory=dict)
+    groups: dict[tuple[int, bytes], Group] = field(default_factory=dict)  # by queue and id
     waiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # see order.py
     order: dict[tuple[int, int, str], int] = field(default_factory=dict)  # and producer: serial
     life: int = 0
     crashes: int = 0
     fenced: set[int] = field(default_factory=set)
     clock: tuple[int, int, int] = (0, 0, 0)  # store clock ms, last stamp us, turn number
+
+    def group_of(self, queue_id: int, put: Put) -> Group:
+        """Return the group of *put*, which has to be in one, on a queue."""
+        assert put.member is not None
+        return self.groups.setdefault((queue_id, put.member.group_id), Group())
 
     @property
     def now_ms(self) -> int:
@@ -101,6 +124,13 @@ class View:
     def is_expired(self, held: Held, now_ms: int) -> bool:
         """Return whether the time of a message is over."""
         return 0 < held.expires_ms <= now_ms
+
+    def is_stopped(self, queue_id: int, held: Held) -> bool:
+        """Return whether a message is in a group that waits for an operator, or did until now."""
+        if not held.is_member:
+            return False
+        row = self.group_of(queue_id, held.put).row
+        return row is not None and (row.is_stopped or row.changed_ms >= self.now_ms)
 
     def stopped(self, *, clean: bool) -> None:
         """Take note that a process is gone, with all leases and what is not persistent."""

@@ -19,9 +19,9 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.peer import Peer
 from qmgrd.core.producer import Producer
-from tests.sim import fate, order
+from tests.sim import fate, groups, order
 from tests.sim.durable import Durable
-from tests.sim.ledger import EVENTS, Ledger, require
+from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, require
 from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
@@ -93,6 +93,7 @@ class Watch(Durable):
                 return
             target, trailer, source, sent = self.sent[stream.identity, seq_id]
             held = (target, trailer) in view.ever or self.ledger.forgets((node.name, target))
+            held = held or (DEAD_LETTERS, trailer) in view.ever
             held = held or (stream.identity, seq_id) in self.gone
             held = held or bool(self._is_over(source, sent))
         else:
@@ -110,6 +111,8 @@ class Watch(Durable):
         self._allows(view, deliver.queue_id, "get_inhibit", f"a delivery of {node.name}")
         selects = (node.name, connection, deliver.request_id) in self.ledger.selecting
         self.happened["selected"] += selects and len(deliver.items)
+        holder = self.ledger.ordered.get((node.name, connection, deliver.request_id), ())
+        holder = (view.life, *holder) if holder else ()
         for item in deliver.items:
             _, arrival, lease, delivered, failed, state, _ = m.DELIVERY.unpack_from(item)
             handle = (deliver.queue_id, arrival)
@@ -120,8 +123,14 @@ class Watch(Durable):
             self._may_be_had(node, view, handle, held, failed, fact)
             self.happened["deliveries"] += 1
             before = view.handed.get(handle)
+            if held.is_member:
+                groups.goes_on(view, handle, held, fact)
+            if holder and held.is_member:
+                groups.judge(
+                    self.ledger, node, view, handle, held, holder, state, self.happened
+                )
             if before is None:
-                if not selects:
+                if not selects and not holder:
                     order.judge(
                         self.ledger, view, node.name, handle, node.now().ms, node.outcomes - 1,
                         self.unordered,
@@ -132,7 +141,10 @@ class Watch(Durable):
             order.leave(view, handle, held)
             known = queue and queue.leases.get(arrival)
             deadline_ms = known.deadline_ms if known else 0
-            view.handed[handle] = Handed(lease, connection, deadline_ms, view.life)
+            handed = Handed(lease, connection, deadline_ms, view.life, holder=holder)
+            view.handed[handle] = handed
+            if held.is_member:
+                groups.hand_out(view, handle, held, handed)
 
     def _may_be_had(
         self, node: Node, view: View, handle: Handle, held: Held, failed: int, fact: str
@@ -154,6 +166,8 @@ class Watch(Durable):
         require(failed == held.failed >= told, "failures_are_counted", f"{fact}: {failed}, {told}")
         threshold = view.attribute(handle[0], "backout_threshold", 0)
         respected = not threshold or held.failed < threshold or held.is_stuck
+        if held.is_member:  # It waits with its group, until an operator says otherwise.
+            respected = respected or view.group_of(handle[0], put).is_parked
         require(respected, "threshold_is_respected", f"{fact}: failed {failed} times")
 
     def _first_time(self, view: View, held: Held, delivered: int, state: int, fact: str) -> None:

@@ -17,6 +17,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, name_of
 from tests.sim import producer
 from tests.sim.client import Client
+from tests.sim.consumer import READER
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, Unit, described, require
 
@@ -40,6 +41,7 @@ class Habits:
     backout: float = 0.0  # of units that it backs out
     wrong: float = 0.0  # of commits that say other counts
     idle: float = 0.0  # of the times it could go on, it does not
+    order: int = m.PHYSICAL  # or logical
 
 
 class Worker(Client):
@@ -70,6 +72,7 @@ class Worker(Client):
         self.commit: tuple[Unit, int, m.UnitCommit] | None = None
         self.waits: dict[tuple[str, int], Any] = {}
         self._opening = 0
+        self._reads = False  # its reader may be in a group
 
     @property
     def done(self) -> bool:
@@ -86,6 +89,8 @@ class Worker(Client):
         elif self.unit is None:
             if self.made < self.habits.puts.total:
                 self._begin_unit()
+            elif self._reads:
+                self._close_reader()
         elif random.random() >= self.habits.idle:
             self._go_on(self.unit)
 
@@ -123,7 +128,7 @@ class Worker(Client):
         self.steps -= 1
         if random.random() < 0.5:
             count = random.randint(1, habits.batch_max)
-            self._ask("get", m.Get, habits.source, count, 0, habits.lease_ms, 1 << 20)
+            self._get(count)
             return
         queue = random.choice(habits.puts.queues)
         puts = [
@@ -131,6 +136,21 @@ class Worker(Client):
             for _ in range(random.randint(1, habits.batch_max))
         ]
         self._ask("put", m.UnitPut, self.number, queue, [put.record for put in puts], about=puts)
+
+    def _get(self, count: int) -> None:
+        habits, request_id = self.habits, self.next_id()
+        get = m.Get(request_id, habits.source, count, 0, habits.lease_ms, 1 << 20)
+        if habits.order == m.LOGICAL:
+            get = get._replace(order=m.LOGICAL, reader=READER)
+            self.holds(request_id, READER)
+            self._reads = True
+        self.waits["get", request_id] = None
+        self.send(get)
+
+    def _close_reader(self) -> None:
+        """Leave the group that it is in to others."""
+        self._reads = False
+        self.send(m.ReaderClose(self.next_id(), READER))
 
     def _ask(self, what: str, kind: Any, *fields: Any, about: Any = None) -> None:
         request_id = self.next_id()
@@ -248,7 +268,8 @@ class Worker(Client):
         codes = {index: name_of(code) for index, code, *_ in refused}
         for index, put in enumerate(puts):
             if index in codes:
-                has_cause = codes[index] in _STEPS
+                code = codes[index]
+                has_cause = code in _STEPS or self.lab.ledger.may_refuse(put, code)
                 require(has_cause, "refusals_have_a_cause", f"{described(put)}: {codes[index]}")
                 self.lab.ledger.answered(put, codes[index])
             elif self.unit is not None:
@@ -305,5 +326,6 @@ class Worker(Client):
 
     def disconnected(self) -> None:
         self.stream = 0
+        self._reads = False
         self.waits.clear()
         self._over()

@@ -199,6 +199,7 @@ class World(Lab):
                 if self._is_quiet():
                     return
                 self._look_after_links()
+                self._look_after_groups()
                 self.pass_time()
             if self.now_ms > until_ms:
                 break
@@ -234,6 +235,19 @@ class World(Lab):
                 elif link.addresses != addresses:
                     attributes = {"addresses": addresses}
                     asker.want(partial(m.LinkAlter, link=link.name, attributes=attributes))
+
+    def _look_after_groups(self) -> None:
+        """Have no group wait for what does not come, nor for a word of an operator."""
+        for name, asker in self.askers.items():
+            for queue in population.GROUP_QUEUES if name == HUB else ("LOCAL",):
+                view = self.watch.views[name]
+                names = {number for number, (known, _) in view.queues.items() if known == queue}
+                known = any(
+                    group.row is not None for (number, _), group in view.groups.items()
+                    if number in names
+                )  # fmt: skip
+                if known and not asker.todo:
+                    population.tidy_groups(self, name, queue)
 
     def _is_quiet(self) -> bool:
         return (

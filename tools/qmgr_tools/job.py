@@ -42,7 +42,7 @@ LISTED = ("job", "kind", "state", "queue", "target", "done", "skipped", "stayed"
 KEYS = """\
   job                     its number
   kind                    move, copy, retry, purge; the daemon's own: drop,
-                          sweep, retention, origins
+                          sweep, retention, origins, group
   state                   running, waiting, done, cancelled, failed
   queue, target, where    what it works on, as it was asked for
   messages_max, rate      its limits: in all, in a second; 0 = none

@@ -70,6 +70,7 @@ COLUMNS = (
     output.Column("put_inhibit", "PUT INHIBIT", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
     output.text("breaker"),
+    output.count("grouped"),
     output.count("volatile"),
     output.count("volatile_delayed"),
     output.size("volatile_bytes"),
@@ -226,7 +227,7 @@ def show(call: Call, queue: AnyName) -> None:
       given                           which of these it was given itself
       template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter
-      depth, bytes                    messages on it, and bytes of these
+      depth, bytes, grouped           messages on it, bytes of these; in groups
       ready, leased                   of them: to be had by a get; held
       delayed, held                   not yet to be had; in open units of work
       volatile, volatile_delayed,

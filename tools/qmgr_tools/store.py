@@ -165,7 +165,7 @@ def stat(
                                 transaction of the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth,
-                delayed, bytes, priorities (an object; none of a
+                grouped, delayed, bytes, priorities (an object; none of a
                 transmission queue), oldest_us, set_aside
 
     Examples:

@@ -106,8 +106,9 @@ class DeadLetters:
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
-            queue, context.tx, context.now, context.stamper, record, limit, target.encode(), extra
-        )
+            queue, context.tx, context.now, context.stamper, record, limit, target.encode(), extra,
+            is_moved=True,
+        )  # fmt: skip
         left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
         header = header | ({"left_ms": left_ms} if left_ms else {})
         before = notes.decode(prepared.note)

@@ -5,6 +5,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.group_id import shown
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core import row as rows
@@ -12,7 +13,6 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.group_row import GroupRow
-from qmgrd.core.groups import shown
 from qmgrd.core.hold import Member
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue

@@ -13,7 +13,7 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.messages import DELIVERY, STATE_TAKEN_OVER
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
-from qmgrd.core.groups import NO_GROUP
+from qmgrd.core.group_admission import NO_GROUP
 from qmgrd.core.hold import Hold, Member
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction

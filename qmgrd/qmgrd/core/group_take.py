@@ -69,6 +69,7 @@ class _Round:
         self._size = self._looked_at = 0
         self._frame_bytes = 0
         self._at_end = True
+        self._is_full = False  # what is next does not fit in the frame
         self._is_passed = False  # a group that others may begin, and this reader may not
 
     def run(self) -> None:
@@ -175,12 +176,8 @@ class _Round:
 
     def _taken_over(self, member: Member, hold: Hold) -> int:
         """Return what the state says of a group that comes to this reader."""
-        holds = self._groups.holds
-        if hold.is_told or holds.last_reader(member.group_id) is self._reader:
-            hold.is_told = True
-            return 0
-        hold.is_told = True
-        return STATE_TAKEN_OVER
+        last_reader = self._groups.holds.last_reader(member.group_id)
+        return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
 
     def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
         sound = entries.open_sound(self._tx, value)
@@ -198,6 +195,7 @@ class _Round:
         if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
             self._at_end = False
             self._count = len(self._items)  # It is the first of the next frame.
+            self._is_full = True
             return False
         item = lease(queue, self._now, self._consumer, key, sound, more | state)
         self._items.append(item + tail)
@@ -215,8 +213,11 @@ class _Round:
             if found is None or not self._has_room:
                 return
             place, group_id = found
+            has_begun = self._begin(group_id)
+            if self._is_full and not has_begun:
+                return  # It is the first of the next frame.
             self._step_over(place, group_id)
-            if self._begin(group_id) and self._reader.current is not None:
+            if has_begun and self._reader.current is not None:
                 return
 
     def _first_group(self) -> tuple[bytes, bytes] | None:
@@ -305,6 +306,8 @@ class _Round:
             if keys.place(key)[1] not in self._queue.leases:
                 found_any = self._take_one_selected(key, value)
             if not found_any:
+                if self._is_full:
+                    return  # It is the first of the next frame.
                 passed(self._queue, self._consumer, key, behind)
 
     def _take_one_selected(self, key: bytes, value: bytes) -> bool:

@@ -17,11 +17,12 @@ What changed in a turn is looked at before messages are handed out, and written 
 from itertools import groupby
 from operator import itemgetter
 
-from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
+from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.group_admission import Pending, check_number, check_row, taken
 from qmgrd.core.group_row import NO_PLACE, GroupRow
 from qmgrd.core.hold import Holds, Member
 from qmgrd.core.kv import Now, Transaction
@@ -30,7 +31,6 @@ from qmgrd.core.schedule import Schedule
 ROWS_CACHED_MAX = 10_000
 ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
 ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
-NO_GROUP = bytes(24)
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
 
@@ -49,14 +49,14 @@ class Groups:
         self.whole_heads = [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
         self.wrote = False  # in this turn
+        self._is_freed = False  # a reader, by the end of the group that it was in
         self._id = queue_id
         self._name = name
         self._schedule = schedule
         self._rows: dict[bytes, GroupRow] = {}
         self._stored: dict[bytes, bytes] = {}  # of these, what the store has
         self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
-        self._pending: dict[bytes, dict[int, None]] = {}  # numbers that units are going to put
-        self._pending_last: dict[bytes, int] = {}  # of these, the one that ends its group
+        self.pending = Pending()
 
     # What is known
 
@@ -78,7 +78,7 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not (self._touched or self.ripe)
+        return not (self._touched or self.ripe or self._is_freed)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -88,79 +88,14 @@ class Groups:
     # Putting
 
     def check(self, tx: Transaction, member: Member, *, is_last: bool) -> None:
-        """Raise RequestError where a member may not be put.
-
-        GROUP_NUMBER_INVALID, GROUP_NUMBER_TAKEN, GROUP_ENDED, VALUE_INVALID.
-        """
-        group_id, number = member
-        if group_id == NO_GROUP:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID, "a group id of 24 zero bytes stands for no group"
-            )
-        if not 1 <= number <= GROUP_NUMBER_MAX:
-            raise number_invalid(number)
-        row = self.row(tx, group_id)
+        """Raise RequestError where a member may not be put: see group_admission.py."""
+        check_number(member)
+        row = self.row(tx, member.group_id)
         if row is not None:
-            self._check_row(row, member, is_last=is_last)
+            check_row(self._name, row, member, is_last=is_last)
         if self.position(tx, member) is not None:
-            raise self._taken(member, "is there already")
-        if self._pending:
-            self._check_pending(member, is_last=is_last)
-
-    def _check_row(self, row: GroupRow, member: Member, *, is_last: bool) -> None:
-        group_id, number = member
-        if row.has_left(number):
-            raise self._taken(member, f"has left it; number {row.due} is due")
-        if row.last and (number > row.last or is_last):
-            why = "was closed" if row.is_closed else "ends"
-            raise self._ended(group_id, f"{why} with number {row.last}")
-        if is_last and number < row.highest:
-            raise self._ended(
-                group_id, f"goes on to number {row.highest}, so {number} cannot be its last"
-            )
-
-    def _check_pending(self, member: Member, *, is_last: bool) -> None:
-        group_id, number = member
-        numbers = self._pending.get(group_id)
-        if numbers is None:
-            return
-        if number in numbers:
-            raise self._taken(member, "is in a unit of work that is not over yet")
-        last = self._pending_last.get(group_id, 0)
-        other = last if 0 < last < number else 0
-        if is_last and number < max(numbers):
-            other = max(numbers)
-        if other:
-            raise self._ended(
-                group_id, f"has number {other} in a unit of work, which contradicts {number}"
-            )
-
-    def _taken(self, member: Member, why: str) -> RequestError:
-        return RequestError(
-            ErrorCode.GROUP_NUMBER_TAKEN,
-            f"number {member.number} of group {shown(member.group_id)} on queue {self._name} {why}",
-        )
-
-    def _ended(self, group_id: bytes, why: str) -> RequestError:
-        return RequestError(
-            ErrorCode.GROUP_ENDED, f"group {shown(group_id)} on queue {self._name} {why}"
-        )
-
-    def keep(self, member: Member, *, is_last: bool) -> None:
-        """Have nobody else put a member that a unit of work is going to."""
-        self._pending.setdefault(member.group_id, {})[member.number] = None
-        if is_last:
-            self._pending_last[member.group_id] = member.number
-
-    def give_up(self, member: Member) -> None:
-        """Have others put a member that no unit holds any more."""
-        group_id, number = member
-        numbers = self._pending.get(group_id, {})
-        numbers.pop(number, None)
-        if self._pending_last.get(group_id) == number:
-            del self._pending_last[group_id]
-        if not numbers:
-            self._pending.pop(group_id, None)
+            raise taken(self._name, member, "is there already")
+        self.pending.check(self._name, member, is_last=is_last)
 
     def admits(self, tx: Transaction, member: Member) -> bool:
         """Return whether a message that was not put, but moved here, is a member here."""
@@ -195,7 +130,7 @@ class Groups:
     def next_to_put(self, tx: Transaction, group_id: bytes) -> int:
         """Return the number behind all that ever came of a group; 0 where none may come so."""
         row = self.row(tx, group_id)
-        if self._pending or (row is not None and row.last):
+        if self.pending or (row is not None and row.last):
             return 0
         return 1 if row is None else row.highest + 1
 
@@ -282,6 +217,9 @@ class Groups:
                     row.changed_ms = now.ms
                 called += self._turn(tx, group_id, row)
                 self._store(tx, now, bounds, group_id, row)
+        if self._is_freed:
+            self._is_freed = False
+            called.append(NO_PLACE)
         if len(self._rows) > ROWS_CACHED_MAX:
             self._rows.clear()
             self._stored.clear()
@@ -388,7 +326,10 @@ class Groups:
         return True
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
-        """Forget a group of which nothing is there."""
+        """Forget a group of which nothing is there; a reader that is in it goes on to others."""
+        if group_id in self.holds.by_group:
+            self.holds.end(group_id)
+            self._is_freed = True
         row = self._rows.pop(group_id)
         self.wrote = True
         self._stored.pop(group_id, None)
@@ -398,11 +339,3 @@ class Groups:
             tx.delete(keys.chain(self._id, row.place))
         if row.due_ms:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
-
-
-def shown(group_id: bytes) -> str:
-    """Return a group id for people: as text where it is one, else in hexadecimal digits."""
-    text = group_id.rstrip(b"\0")
-    if text.isascii() and text.decode("ascii").isprintable() and text.strip():
-        return text.decode("ascii")
-    return group_id.hex()

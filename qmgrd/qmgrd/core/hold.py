@@ -112,7 +112,7 @@ class Holds:
 
     def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
         """Note that a member was leased to the reader of *hold*."""
-        hold.out[number] = arrival
+        hold.out[number], hold.is_told = arrival, True
         self.leased[arrival] = Member(group_id, number)
         self.taken_back.pop(arrival, None)
 
@@ -225,7 +225,8 @@ class Holds:
         assert hold.is_settled, "a member of it is leased"
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
-            self._remember(group_id, hold.reader)
+            if hold.is_told:  # Else nothing of it could be had.
+                self._remember(group_id, hold.reader)
 
     def _remember(self, group_id: bytes, reader: Reader) -> None:
         self._last[group_id] = reader

@@ -16,6 +16,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if queue is None:
         return DONE
+    context.touch(queue)  # Groups are another's turn without what is gone, and count less.
     left = min(SLICE_ROWS, context.turn_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]

@@ -217,11 +217,12 @@ def prepare_plain(
 def prepare(
     queue: "Queue", tx: Transaction, now: Now, stamper: Stamper, record: bytes,
     message_max_bytes: int, bound_for: bytes, extra: Mapping[str, Any] = _NO_EXTRAS, *,
-    is_held: bool = False,
+    is_held: bool = False, is_moved: bool = False,
 ) -> Prepared:  # fmt: skip
     """Return *record* ready to be appended; nothing is written.
 
     Args:
+        is_moved: it was put elsewhere: a number that its group had here refuses it not.
         is_held: its unit's commit has others make room for it, if its queue is to have them go.
 
     Raises:
@@ -238,7 +239,7 @@ def prepare(
     if not has_room(1, len(record)):
         raise bytes_full(queue, len(record))
     member = None
-    if found.group_flags and not queue.is_transmission:
+    if found.group_flags and not (queue.is_transmission or is_moved):
         member = _member(queue, tx, record, found)
     is_new = not found.origin_length
     delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))

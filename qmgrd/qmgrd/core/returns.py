@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.group_id import shown
 from qmgr_protocol.messages import DELAY_OF_QUEUE
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, notes, settle
@@ -22,7 +23,6 @@ from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import State
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.groups import shown
 from qmgrd.core.lease import Lease
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue

@@ -7,13 +7,13 @@ longer it is held, the less often.
 
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
+from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
-from qmgrd.core.groups import shown
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
 

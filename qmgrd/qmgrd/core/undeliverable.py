@@ -9,7 +9,9 @@
 2. Else a message that was refused so often, and comes once more, becomes a dead letter and counts
    as stored. That is for what a person has to see to. What was inhibited is wanted to wait, and of
    what else may keep a message out a dead letter is no cure.
-3. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
+3. A member of a group whose number was met here, or whose group is over, never can be stored. To
+   hold back would stop its link for ever: once it comes again it is a dead letter, whatever is said.
+4. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
    hangs on them is when it is given up.
 """
 
@@ -26,8 +28,9 @@ from qmgrd.core.system import DEAD_LETTERS
 GIVEN_UP = frozenset({
     ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL,
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.QUEUE_IS_REMOTE, ErrorCode.QUEUE_IS_TRANSMISSION,
-    ErrorCode.NAME_INVALID,
+    ErrorCode.NAME_INVALID, ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED,
 })  # fmt: skip
+HOPELESS = frozenset({ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED})
 STREAMS_MAX = 1_000  # of which something is known; of the one that was refused longest ago nothing
 
 
@@ -65,7 +68,7 @@ class Undeliverable:
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0
             may_end = error.code in GIVEN_UP
-            if may_end and 0 < retries <= times:
+            if may_end and 0 < _tries(error.code, retries) <= times:
                 record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
                 header = self._header(put.queue, error, times)
                 try:
@@ -117,7 +120,7 @@ class Undeliverable:
             return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
         seq_id = min(known)
         queue, error, times = known[seq_id]
-        retries = self._context.config.link.deliver_retries
+        retries = _tries(error.code, self._context.config.link.deliver_retries)
         may_end = retries and error.code in GIVEN_UP
         return {
             "blocked_id": seq_id,
@@ -125,6 +128,11 @@ class Undeliverable:
             "tries_left": max(retries - times, 0) if may_end else None,
             "error": str(error),
         }
+
+
+def _tries(code: int, retries: int) -> int:
+    """Return after how many refusals a message is given up; 0: never."""
+    return 1 if code in HOPELESS else retries
 
 
 def _of_both(error: RequestError, cause: RequestError) -> RequestError:

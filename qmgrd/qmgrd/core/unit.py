@@ -60,7 +60,7 @@ class Unit:
             size += len(held.prepared.record)
             member = held.prepared.member
             if member is not None:
-                queue.groups.keep(member, is_last=is_last(held.prepared.record))
+                queue.groups.pending.keep(member, is_last=is_last(held.prepared.record))
         queue.held_messages += len(puts)
         queue.held_bytes += size
         self.puts += puts
@@ -74,7 +74,7 @@ class Unit:
         for queue, prepared, _, index_key in puts:
             queue.held.pop(index_key, None)
             if prepared.member is not None:
-                queue.groups.give_up(prepared.member)
+                queue.groups.pending.give_up(prepared.member)
             queue.held_messages -= 1
             queue.held_bytes -= len(prepared.record)
         return puts

@@ -7,6 +7,7 @@ from rich.console import Console
 from qmgr_tools.demo import report
 from qmgr_tools.demo.flights import Mean
 from qmgr_tools.demo.ledger import Ledger
+from qmgr_tools.demo.legs import Audit, Day, Leg
 
 
 def console() -> Console:
@@ -43,3 +44,21 @@ def test_means_that_differ_show_both() -> None:
     assert not report.show_means(shown, found, expected)
     assert "9 != 10" in text(shown)
     assert "disagree" in text(shown)
+
+
+def test_day_names_what_was_lost_and_who_took_over() -> None:
+    legs = [Leg("N1", 1, False, 7, b""), Leg("N1", 2, True, 8, b""), Leg("", 1, True, 9, b"")]
+    found = Audit(in_order=2, lost=legs[2:], handed_over=3, between=1)
+    found.by.update({"B": 1, "A": 1})
+    shown = console()
+    report.show_day(
+        shown, Day("2013-01-01", "EWR", legs), found, report.DayTotals(3, 1, "D", 5, 6.04)
+    )
+    rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
+    cells = {name.strip(): value.strip() for name, value in rows}
+    assert cells["aircraft, each a group of its legs"] == "1"
+    assert cells["lost"] == "2"  # one of them still on the queue
+    assert cells["out of order"] == cells["doubled"] == "0"
+    assert cells["consumed by"] == "A 1, B 1"
+    assert cells["kills survived (-9)"] == "D 5"
+    assert cells["aircraft handed over"] == "3  (between two legs 1)"

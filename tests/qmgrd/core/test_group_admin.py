@@ -398,6 +398,24 @@ def test_skip_leaves_a_paused_group_paused(app: Client) -> None:
     assert app.get("Q", 9) == []
 
 
+@pytest.mark.parametrize("is_get", [True, False])
+def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get: bool) -> None:
+    """And what comes late under its id is of another group, whose number 1 is due."""
+
+    def read() -> None:
+        get = m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, reader=1)
+        app.send(get if is_get else m.Consume(app.next_id(), "Q", 9, 1 << 20, order=m.LOGICAL))
+
+    put(app, "A1")
+    read()
+    app.ack(*had(app))
+    if is_get:
+        read()
+    alter(app, "close")
+    put(app, "A2 B1")
+    assert [x.body for x in had(app)] == [b"B1"]
+
+
 # -- reassign
 
 

@@ -14,7 +14,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.seek import LOOKED_AT_MAX
 from qmgrd.store.memory import MemoryStore
 from tests.group_player import GroupPlayer, group_id, member
-from tests.qmgrd.core.harness import Client, Manager, record
+from tests.qmgrd.core.harness import Client, Manager, items, record
 
 
 class CountingStore(MemoryStore):
@@ -135,6 +135,34 @@ def test_frame_is_not_longer_than_it_may_be() -> None:
     player.manager.rest()
     frames = [x for x in app.hear() if type(x) is m.Deliver]
     assert [len(frame.items) for frame in frames] == [1, 1, 1]
+
+
+def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
+    """D13: it is told of a group that somebody else had the first of."""
+    play = GroupPlayer()
+    assert play("put A1") == "stored"
+    assert play("other: get physical reader=0") == "has A1"
+    assert play("consume pinned") == "a consumer is open"
+    assert play("other: ack A1") == "done"
+    assert play("put A2") == "stored\nhas +A2"
+
+
+@pytest.mark.parametrize("where", ["", "JMSPriority >= 0"])
+@pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
+def test_what_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: str) -> None:
+    """A group among others, which is new to its reader still; and a message of none."""
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    for group in (None, (group_id("A"), 1, True), None):
+        assert app.put_records("Q", record(b"x" * 700_000, group=group)) == []
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 100, 1 << 30, where=where, order=order))
+    app.answer(request_id)
+    manager.rest()
+    frames = [x for x in app.hear() if type(x) is m.Deliver]
+    states = [[x.state & m.STATE_TAKEN_OVER for x in items(frame)] for frame in frames]
+    assert states == [[0], [m.STATE_TAKEN_OVER], [0]]
 
 
 def test_damaged_member_is_a_gap() -> None:

@@ -6,11 +6,13 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import groups, keys
 from qmgrd.core.bounds import Bounds
+from qmgrd.core.group_admission import NO_GROUP
 from qmgrd.core.group_row import GroupRow
-from qmgrd.core.groups import NO_GROUP, Groups, shown
+from qmgrd.core.groups import Groups
 from qmgrd.core.hold import Member
 from qmgrd.core.kv import Now
 from qmgrd.core.schedule import Schedule
@@ -141,23 +143,23 @@ def test_closed_group_says_that_it_was_closed(table: Table) -> None:
 
 
 def test_number_that_a_unit_keeps_is_taken_until_it_is_given_up(table: Table) -> None:
-    table.groups.keep(Member(A, 2), is_last=False)
+    table.groups.pending.keep(Member(A, 2), is_last=False)
     code, text = table.refusal(2)
     assert code == TAKEN
     assert "unit of work" in text
     table.check(1)
     table.groups.check(table.tx, Member(B, 2), is_last=False)
-    table.groups.give_up(Member(A, 2))
-    table.groups.give_up(Member(A, 2))
+    table.groups.pending.give_up(Member(A, 2))
+    table.groups.pending.give_up(Member(A, 2))
     table.check(2)
 
 
 def test_what_contradicts_a_unit_is_refused(table: Table) -> None:
-    table.groups.keep(Member(A, 4), is_last=True)
+    table.groups.pending.keep(Member(A, 4), is_last=True)
     assert table.refusal(5)[0] == ENDED
     table.check(3)
-    table.groups.give_up(Member(A, 4))
-    table.groups.keep(Member(A, 4), is_last=False)
+    table.groups.pending.give_up(Member(A, 4))
+    table.groups.pending.keep(Member(A, 4), is_last=False)
     assert table.refusal(3, is_last=True)[0] == ENDED
     table.check(5, is_last=True)
     table.groups.check(table.tx, Member(B, 3), is_last=True)
@@ -165,15 +167,15 @@ def test_what_contradicts_a_unit_is_refused(table: Table) -> None:
 
 def test_what_units_keep_is_known_of_each_group_until_it_is_given_up(table: Table) -> None:
     for number in (3, 1, 2):
-        table.groups.keep(Member(A, number), is_last=number == 3)
-    table.groups.give_up(Member(A, 3))
+        table.groups.pending.keep(Member(A, number), is_last=number == 3)
+    table.groups.pending.give_up(Member(A, 3))
     assert table.refusal(2, is_last=True)[0] == TAKEN
     table.check(4)
     table.check(3, is_last=True)
-    table.groups.give_up(Member(A, 2))
+    table.groups.pending.give_up(Member(A, 2))
     table.check(2, is_last=True)
-    table.groups.give_up(Member(A, 1))
-    assert (table.groups._pending, table.groups._pending_last) == ({}, {})
+    table.groups.pending.give_up(Member(A, 1))
+    assert len(table.groups.pending) == 0
 
 
 def test_unit_that_ends_frees_its_numbers(app: Client) -> None:

@@ -3,6 +3,7 @@
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import FLAG_NOT_PERSISTENT
 from qmgrd.core import keys
+from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client
 
 
@@ -47,3 +48,17 @@ def test_members_of_groups_are_lost_and_what_is_in_none_is_had(app: Client) -> N
     app.send(m.Get(app.next_id(), "Q", 9, 0, order=m.LOGICAL))
     manager.rest()
     assert [x.body for x in app.delivered()] == [b"anew"]
+
+
+def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> None:
+    for number, flags in ((1, 0), (2, FLAG_NOT_PERSISTENT), (3, 0)):
+        app.put("Q", b"%d" % number, flags=flags, group=(b"g" * 24, number, number == 3))
+    manager = app.manager
+    for _ in range(2):
+        manager.crash()
+        manager.rest()
+    assert manager.queue("Q").counters.grouped == 2
+    app = manager.connect()
+    (row,) = app.ask(m.GroupList, "Q")["groups"]
+    assert (row["count"], row["missing"], row["state"]) == (2, 1, "gap")
+    audit(manager)

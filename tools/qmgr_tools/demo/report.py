@@ -1,5 +1,6 @@
 """What the demo shows at its end."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -7,6 +8,7 @@ from rich.table import Table
 
 from qmgr_tools.demo.flights import AIRPORTS, Mean
 from qmgr_tools.demo.ledger import Ledger
+from qmgr_tools.demo.legs import Audit, Day
 
 Means = dict[tuple[str, str], Mean]
 
@@ -21,11 +23,18 @@ class Totals(NamedTuple):
     snapshot_turn: int
 
 
+class DayTotals(NamedTuple):
+    """The figures of a day whose legs were consumed as groups."""
+
+    put: int
+    left: int  # on the queue
+    killed: str  # the consumer
+    kills: int
+    seconds: float
+
+
 def show(console: Console, ledger: Ledger, totals: Totals) -> None:
     """Print what became of the messages."""
-    table = Table(title="What happened", show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column(justify="right")
     kills = ", ".join(f"{name} {count}" for name, count in totals.kills.items())
     rate = ledger.consumed / totals.seconds if totals.seconds else 0.0
     rows = [
@@ -39,6 +48,33 @@ def show(console: Console, ledger: Ledger, totals: Totals) -> None:
         ("messages per second, all the way", f"{rate:,.0f}"),
         ("in the snapshot", f"{totals.snapshot_messages:,}  (turn {totals.snapshot_turn:,})"),
     ]
+    _print_table(console, "What happened", rows)
+
+
+def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> None:
+    """Print what became of the legs of a day."""
+    shares = ", ".join(f"{name} {audit.by[name]}" for name in sorted(audit.by))
+    rows = [
+        ("legs put", f"{totals.put:,}"),
+        ("aircraft, each a group of its legs", f"{day.aircraft:,}"),
+        ("legs consumed, in the order of their aircraft", f"{audit.in_order:,}"),
+        ("out of order", _verdict(len(audit.out_of_order))),
+        ("lost", _verdict(len(audit.lost) + totals.left)),
+        ("doubled", _verdict(len(audit.doubled) + len(audit.unexpected))),
+        ("consumed by", shares),
+        ("kills survived (-9)", f"{totals.killed} {totals.kills}"),
+        ("redelivered, and flagged so", f"{audit.redelivered:,}"),
+        ("aircraft handed over", f"{audit.handed_over:,}  (between two legs {audit.between})"),
+        ("handed over without a word", _verdict(len(audit.untold))),
+        ("seconds", f"{totals.seconds:.1f}"),
+    ]
+    _print_table(console, f"{day.date} at {day.airport}", rows)
+
+
+def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) -> None:
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(justify="right")
     for row in rows:
         table.add_row(*row)
     console.print(table)

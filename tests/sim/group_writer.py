@@ -1,0 +1,97 @@
+"""Groups as an application puts them: numbered 1, 2, 3, ..., some ended, some without an end.
+
+It goes by its own memory. What was refused is put again under its number, in physical order; and so
+is what was under way when its program died: then it is told that the number is taken, or it is not.
+"""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.sim.ledger import Member, Put
+
+OPEN_MAX = 3  # groups that a writer goes on with at once
+LENGTH_MAX = 12
+ENDED = 0.7  # of groups that are ended with their last message
+TRIES_MAX = 4  # of a number that is taken: by a unit of work that is not over, or for good
+_SETTLED = ("acked", "GROUP_NUMBER_TAKEN")
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One group. Invariant: ``puts`` has the last put of each number from 1 on."""
+
+    id: bytes
+    length: int
+    is_ended: bool
+    puts: dict[int, Put] = field(default_factory=dict)
+    unsure: set[int] = field(default_factory=set)  # put before, and perhaps stored
+    tries: Counter[int] = field(default_factory=Counter)
+
+    def owed(self, life: str) -> int:
+        """Return the lowest number that is to be put again by that *life* of its program, or 0."""
+        for number, put in self.puts.items():
+            if not put.answer and put.producer.removesuffix("/u") != life:
+                self.unsure.add(number)
+                return number
+            if self._is_undone(number, put):
+                return number
+        return 0
+
+    def _is_undone(self, number: int, put: Put) -> bool:
+        if put.unit is not None and put.unit.answer not in ("", "acked"):
+            return True
+        if put.answer == "GROUP_NUMBER_TAKEN":
+            return number not in self.unsure and self.tries[number] < TRIES_MAX
+        return put.answer not in ("", "acked")
+
+    def note(self, number: int, put: Put) -> None:
+        """Note that a number is put, perhaps again."""
+        self.puts[number] = put
+        self.tries[number] += 1
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether an operator ended it."""
+        return any(put.answer == "GROUP_ENDED" for put in self.puts.values())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is to be put any more."""
+        whole = len(self.puts) == self.length
+        return self.is_closed or (
+            whole and all(put.answer in _SETTLED for put in self.puts.values())
+        )
+
+
+class GroupWriter:
+    """Puts groups on one queue. Invariant: ``groups`` are those that are not over."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+        self.groups: list[Group] = []
+
+    def next(self, random: Random, life: str) -> tuple[Group, Member, bool]:
+        """Return the group and the member that is put next, and whether it was put before."""
+        self.groups = [group for group in self.groups if not group.is_over]
+        for group in self.groups:
+            if number := group.owed(life):
+                return group, self._member(group, number), True
+        going_on = [group for group in self.groups if len(group.puts) < group.length]
+        if not going_on or (len(self.groups) < OPEN_MAX and random.random() < 0.2):
+            going_on = [self._begin(random)]
+        group = random.choice(going_on)
+        return group, self._member(group, len(group.puts) + 1), False
+
+    def _begin(self, random: Random) -> Group:
+        self._count += 1
+        group_id = hashlib.sha256(f"{self._name}:{self._count}".encode()).digest()[:24]
+        group = Group(group_id, random.randint(1, LENGTH_MAX), random.random() < ENDED)
+        self.groups.append(group)
+        del self.groups[: -4 * OPEN_MAX]  # What is never answered is given up in the end.
+        return group
+
+    def _member(self, group: Group, number: int) -> Member:
+        return Member(group.id, number, group.is_ended and number == group.length)

@@ -1,0 +1,124 @@
+"""The order within groups, as seen from outside: what is stored of them, and what is handed out.
+
+    stored      the row of each group, and its members on their queue
+    handed out  in logical and pinned order; who takes all as it came has an order of its own
+
+A dead letter that goes back to its queue is a message of no group there, as its number was met: so
+nothing is said of what wandered.
+"""
+
+from collections import Counter
+
+from qmgr_protocol import messages as m
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.group_row import GroupRow
+from tests.sim import fate
+from tests.sim.ledger import Holder, Ledger, require
+from tests.sim.node import Node
+from tests.sim.store import Change
+from tests.sim.view import Group, Handed, Handle, Held, View
+
+# Why a member leaves a gap, and not a group that goes on behind it.
+GAPS = ("expired", "lost", "rotten", "MESSAGE_EXPIRED")
+_OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
+
+
+def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int, bytes]]:
+    """Take note of a row of a group; return the group that is known no more, or another one."""
+    queue_id, group_id = int.from_bytes(change.key[1:5], "big"), change.key[keys.GROUP_ID_AT :]
+    group = view.groups.setdefault((queue_id, group_id), Group())
+    before, group.row = group.row, None
+    if change.new is not None:
+        group.row = GroupRow.decode(rows.unseal(change.key, change.new))
+        group.was_stopped |= group.row.is_stopped
+        if group.row.parked_number:
+            happened["groups parked"] += not (before and before.parked_number)
+            group.is_parked = True
+    if group.row is None:
+        happened["groups ended"] += 1
+    elif before is None or group.row.done >= before.done:
+        return []
+    return [(queue_id, group_id)]
+
+
+def forget(view: View, over: list[tuple[int, bytes]]) -> None:
+    """Forget what left groups that are over: what comes under their ids is of other groups."""
+    for key in over:
+        group = view.groups[key]
+        view.groups[key] = Group(
+            group.row, group.there, holder=group.holder, was_stopped=group.was_stopped
+        )
+
+
+def came(view: View, handle: Handle, held: Held, fact: str) -> None:
+    """Judge a member that was put."""
+    member = held.put.member
+    assert member is not None
+    group = view.group_of(handle[0], held.put)
+    fact = f"{fact}: number {member.number}"
+    once = member.number not in group.there and member.number not in group.left
+    require(once, "number_is_put_once", fact)
+    group.there[member.number] = handle
+    held.is_member = True
+
+
+def went(view: View, handle: Handle, held: Held, how: str) -> None:
+    """Take note that a member left its queue."""
+    member = held.put.member
+    assert member is not None
+    group = view.group_of(handle[0], held.put)
+    del group.there[member.number]
+    if how not in GAPS:
+        group.left.add(member.number)
+    group.failed += how in _OWN
+
+
+def judge(
+    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, holder: Holder,
+    state: int, happened: Counter[str],
+) -> None:  # fmt: skip
+    """Judge a member that is handed out in logical or pinned order."""
+    member = held.put.member
+    assert member is not None
+    group = view.group_of(handle[0], held.put)
+    fact = f"{handle} by {node.name}: number {member.number} of {member.group_id.hex()[:8]}"
+    skipped = ledger.skipped.get(held.put.group, 0)
+    for number in range(max(skipped, 1), member.number):
+        if number in group.left:
+            continue
+        at = group.there.get(number)
+        before = view.handed.get(at) if at else None
+        in_hands = before is not None and before.holder == holder
+        require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
+    _has_one_holder(ledger, node, view, group, holder, fact)
+    if group.holder != holder:
+        told = state & m.STATE_TAKEN_OVER
+        require(told, "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")
+        happened["handovers"] += bool(group.holder)
+    group.holder = holder
+
+
+def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
+    """Judge a member that is handed out in any order: nobody has said that its group is to wait."""
+    row = view.group_of(handle[0], held.put).row
+    was_altered = row is None or row.changed_ms >= view.now_ms
+    require(was_altered or not row.is_stopped, "stopped_is_held_back", f"{fact}: {row}")
+
+
+def _has_one_holder(
+    ledger: Ledger, node: Node, view: View, group: Group, holder: Holder, fact: str
+) -> None:
+    for number, at in group.there.items():
+        out = view.handed.get(at)
+        if out is None or not out.holder or out.holder == holder:
+            continue
+        over = fate.is_over(ledger, node, view, at, out)
+        require(over, "group_has_one_holder", f"{fact} to {holder}, {number} has {out.holder}")
+
+
+def hand_out(view: View, handle: Handle, held: Held, handed: Handed) -> None:
+    """Take note that a member is out, whoever has it."""
+    if held.put.member is not None and handed.holder:
+        group = view.group_of(handle[0], held.put)
+        group.outs.append((held.put.member.number, handle, handed))
