@@ -104,6 +104,15 @@ class Model:
 
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
         """Return with which code a put, perhaps of a unit, is refused, or 0."""
+        if code := self._refusal(queue, wish, size):
+            return code
+        bounds = self.bounds[queue]
+        makes_room = is_held and bounds["overflow"] != "refuse"
+        depth = len(self._held(queue)) if makes_room else self.depth(queue)
+        return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
+
+    def _refusal(self, queue: str, wish: Wish, size: int) -> int:
+        """Return with which code a put is refused for what it is itself, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -112,10 +121,6 @@ class Model:
                 return ErrorCode.DUPLICATE_UNCOMMITTED
             if self._is_there(queue, wish.uid) or self._is_remembered(queue, wish.uid):
                 return ErrorCode.DUPLICATE_MESSAGE
-        makes_room = is_held and bounds["overflow"] != "refuse"
-        depth = len(self._held(queue)) if makes_room else self.depth(queue)
-        if depth + 1 > bounds["depth_max"]:
-            return ErrorCode.QUEUE_FULL
         return self.groups.refusal(self.messages, list(self.units.values()), queue, wish)
 
     def _is_there(self, queue: str, uid: Any) -> bool:

@@ -12,6 +12,7 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, record
 
 VOLATILE = records.FLAG_NOT_PERSISTENT
+GROUP = b"g" * 24
 
 
 def alter(app: Client, **attributes: Any) -> None:
@@ -171,3 +172,12 @@ def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None
     manager.crash()
     manager.rest()
     assert manager.connect().bodies("Q") == [b"2"]
+
+
+def test_a_member_that_is_refused_pushes_out_nothing(app: Client) -> None:
+    alter(app, depth_max=2, overflow="discard-oldest")
+    app.put("Q", b"1")
+    app.put("Q", b"2", group=(GROUP, 1, False))
+    refused = app.put_records("Q", record(b"3", group=(GROUP, 1, False)))
+    assert [found.code for found in refused] == [ErrorCode.GROUP_NUMBER_TAKEN]
+    assert app.bodies("Q") == [b"1", b"2"]
