@@ -140,8 +140,8 @@ def _oldest(
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
     count = 0
     for priority, head in enumerate(queue.heads):  # The lowest first.
-        # What lies before the position is leased.
-        grouped_head = queue.grouped_heads[priority]
+        # What lies before the position is leased, or of a stopped group.
+        grouped_head = min(queue.grouped_heads[priority], queue.stopped_heads[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
                 return

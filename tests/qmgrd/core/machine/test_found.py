@@ -181,3 +181,13 @@ def test_a_member_that_is_refused_pushes_out_nothing(app: Client) -> None:
     refused = app.put_records("Q", record(b"3", group=(GROUP, 1, False)))
     assert [found.code for found in refused] == [ErrorCode.GROUP_NUMBER_TAKEN]
     assert app.bodies("Q") == [b"1", b"2"]
+
+
+def test_a_member_of_a_parked_group_makes_room(app: Client) -> None:
+    """Who was there for more had looked behind it, and so the queue was full for good."""
+    alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
+    app.put("Q", b"1", group=(GROUP, 1, False))
+    app.release(*app.get("Q"))
+    assert app.get("Q") == []
+    app.put("Q", b"2")
+    assert app.bodies("Q") == [b"2"]
