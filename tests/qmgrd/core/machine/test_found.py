@@ -191,3 +191,18 @@ def test_a_member_of_a_parked_group_makes_room(app: Client) -> None:
     assert app.get("Q") == []
     app.put("Q", b"2")
     assert app.bodies("Q") == [b"2"]
+
+
+def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
+    manager: Manager, app: Client
+) -> None:
+    """It is a message of no group there: there are members behind it."""
+    app.ask(m.QueueCreate, "B")
+    app.put("B", b"3", group=(GROUP, 3, False))
+    app.put("Q", b"2", group=(GROUP, 2, True))
+    assert app.ask(m.QueueMove, "Q", "B")["job"]
+    manager.rest()
+    audit(manager)
+    shown = app.ask(m.GroupShow, "B", GROUP)
+    assert ([x["number"] for x in shown["members"]], shown["last"]) == ([3], None)
+    assert app.bodies("B") == [b"3", b"2"]
