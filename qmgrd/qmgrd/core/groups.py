@@ -97,15 +97,17 @@ class Groups:
             raise taken(self._name, member, "is there already")
         self.pending.check(self._name, member, is_last=is_last)
 
-    def admits(self, tx: Transaction, member: Member) -> bool:
-        """Return whether a message that was not put, but moved here, is a member here."""
-        row = self.row(tx, member.group_id)
-        return (
-            1 <= member.number <= GROUP_NUMBER_MAX
-            and (row is None or not row.has_left(member.number))
-            and (row is None or not row.last or member.number <= row.last)
-            and self.position(tx, member) is None
-        )
+    def admits(self, tx: Transaction, member: Member, *, is_last: bool = False) -> bool:
+        """Return whether a message that was not put, but moved here, is a member here.
+
+        It is not where it contradicts what came before it: as a put it would be refused.
+        """
+        row, number = self.row(tx, member.group_id), member.number
+        if row is not None and (
+            row.has_left(number) or 0 < row.last < number or (is_last and number < row.highest)
+        ):
+            return False
+        return 1 <= number <= GROUP_NUMBER_MAX and self.position(tx, member) is None
 
     def enter(
         self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int

@@ -77,7 +77,8 @@ def _member(queue: "Queue", tx: Transaction, front: bytes) -> Member | None:
     if group is None:
         return None
     member = Member(*group)
-    return member if queue.groups.admits(tx, member) else None
+    is_last = index.is_last(front)
+    return member if queue.groups.admits(tx, member, is_last=is_last) else None
 
 
 def _index(queue: "Queue", tx: Transaction, front: bytes, priority: int, arrival: int) -> int:

@@ -14,7 +14,7 @@ from qmgrd.core import keys, lane, order
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 from qmgrd.core.notes import Cause
-from qmgrd.core.put import Put
+from qmgrd.core.put import Put, member_of
 from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def _may_come(context: Context, queue: Queue, record: bytes, target: str) -> boo
     """Return whether *record* is sound, and new here: else it is refused, and needs no room."""
     try:
         head = records.check(record)
+        member_of(queue, context.tx, record, head)
     except RequestError:
         return False
     if len(record) > queue.longest(context.config.limits.message_max_bytes):
@@ -139,8 +140,8 @@ def _oldest(
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
     count = 0
     for priority, head in enumerate(queue.heads):  # The lowest first.
-        # What lies before the position is leased.
-        grouped_head = queue.grouped_heads[priority]
+        # What lies before the position is leased, or of a stopped group.
+        grouped_head = min(queue.grouped_heads[priority], queue.stopped_heads[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
             if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
                 return

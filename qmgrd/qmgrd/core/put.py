@@ -232,15 +232,13 @@ def prepare(
     if len(record) > message_max_bytes:
         raise too_large(queue, len(record), message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
+    member = None if is_moved else member_of(queue, tx, record, found)
     makes_room = is_held and queue.bounds.overflow != "refuse"
     has_room = queue.has_room_for_held if makes_room else queue.has_room
     if not has_room(1, 0):
         raise full(queue)
     if not has_room(1, len(record)):
         raise bytes_full(queue, len(record))
-    member = None
-    if found.group_flags and not (queue.is_transmission or is_moved):
-        member = _member(queue, tx, record, found)
     is_new = not found.origin_length
     delay_ms = _told_ms(extra, EXTRA_DELAY_MS, records.delay_of(record, found))
     if is_new:
@@ -254,12 +252,14 @@ def prepare(
     )  # fmt: skip
 
 
-def _member(queue: "Queue", tx: Transaction, record: bytes, head: records.Head) -> Member:
-    """Return which member of its group *record* becomes on *queue*.
+def member_of(queue: "Queue", tx: Transaction, record: bytes, head: records.Head) -> Member | None:
+    """Return which member of its group *record* becomes on *queue*; None where it is in none.
 
     Raises:
         RequestError: as :meth:`Groups.check`.
     """
+    if not head.group_flags or queue.is_transmission:
+        return None
     at = records.HEAD_BYTES + head.correlation_length
     member = Member(*records.GROUP.unpack_from(record, at))
     queue.groups.check(tx, member, is_last=bool(head.group_flags & records.LAST_IN_GROUP))

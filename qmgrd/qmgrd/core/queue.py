@@ -38,6 +38,7 @@ from qmgrd.core.stamp import Stamper
 from qmgrd.core.take import take
 
 _PRIORITIES = range(records.PRIORITY_MAX + 1)
+_NEVER = 2**64  # beyond all arrivals
 
 
 class Queue:
@@ -85,6 +86,8 @@ class Queue:
             keys.entry_prefix(queue_id, priority, keys.LANE_GROUPED) for priority in _PRIORITIES
         ]
         self.grouped_heads = [0] * len(_PRIORITIES)  # of those in physical order
+        # Of what was stepped over before these, though nobody holds it: its group is stopped.
+        self.stopped_heads = [_NEVER] * len(_PRIORITIES)
         self.groups = Groups(queue_id, name, schedule)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
         self.lane_end = keys.after(self._lane)
@@ -196,6 +199,7 @@ class Queue:
     def look_anew(self) -> None:
         """Have everybody look at all that can be got once more."""
         self.grouped_heads = [0] * len(_PRIORITIES)
+        self.stopped_heads = [_NEVER] * len(_PRIORITIES)
         for consumer in self.selecting:
             consumer.heads = [0] * len(_PRIORITIES)
         self.reached.clear()

@@ -99,6 +99,8 @@ def _wanted(
     if not is_there(queue, sound.entry, keys.place(key)[1], now):
         return None
     if key[keys.POSITION_AT] == keys.LANE_GROUPED and _is_stopped(queue, tx, sound.record):
+        priority, arrival = keys.place(key)
+        queue.stopped_heads[priority] = min(queue.stopped_heads[priority], arrival)
         return None
     wanted = is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
     return sound if wanted else None

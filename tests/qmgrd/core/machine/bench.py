@@ -82,6 +82,7 @@ class Bench:
     def end(self) -> None:
         """Hold what is stored against the model; nobody waits for what is there."""
         model = self.model
+        model.groups.rest(model.messages)
         for waiter in model.waiters:
             assert not waiter.is_over, f"{waiter} was not answered in time"
             assert waiter.credit <= 0 or not model.available(waiter), f"{waiter} is passed over"
@@ -198,7 +199,8 @@ class Bench:
         now = self.manager.now()
         assert now.ms <= before_ms + max(away_ms, DOWNTIME_MAX_MS)
         assert self.wall_jumped or now.ms == before_ms + min(away_ms, DOWNTIME_MAX_MS)
-        model.now_ms, model.wall_us = now.ms, now.wall_us
+        model.now_ms = model.groups.now_ms = now.ms
+        model.wall_us = now.wall_us
         model.time_passes()
         self.expected.clear()
         self._connect()
@@ -213,7 +215,7 @@ class Bench:
         return record(
             wish.body, uid=wish.uid, priority=0 if wish.priority is None else wish.priority,
             correlation_id=wish.correlation_id, envelope=headers, flags=flags,
-            group=None if wish.group is None else (*wish.group, False),
+            group=wish.group,
             expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
         )  # fmt: skip
 

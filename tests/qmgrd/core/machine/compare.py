@@ -8,11 +8,10 @@ from qmgr_protocol.codec import unpack
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as sealed
+from qmgrd.core.group_row import GroupRow
 from tests.qmgrd.core.harness import Delivery, Manager
 from tests.qmgrd.core.machine.message import Message, name_of
 from tests.qmgrd.core.machine.model import Model
-
-_OF_LANES = ((keys.LANE_READY, False), (keys.LANE_DELAYED, True))
 
 
 def compare_store(manager: Manager, model: Model) -> None:
@@ -23,23 +22,38 @@ def compare_store(manager: Manager, model: Model) -> None:
             assert not model.depth(name), f"{name} was never made"
             continue
         queue = manager.queue(name)
-        for lane, delayed in _OF_LANES:
-            _compare_lane(rows, queue.id, lane, model, model.on(name, delayed=delayed))
+        _learn_order(rows, queue.id, model, name)
+        for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
+            _compare_lane(rows, queue.id, lane, _of_lane(model, name, lane))
+        _compare_groups(rows, queue.id, model, name)
+
+
+def _of_lane(model: Model, name: str, lane: int) -> list[Message]:
+    """Return what is to lie in a lane."""
+    if lane == keys.LANE_DELAYED:
+        return model.on(name, delayed=True)
+    is_grouped = lane == keys.LANE_GROUPED
+    return [x for x in model.on(name) if x.is_member is is_grouped]
+
+
+def _learn_order(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
+    """Have what came in one step of its own accord, in any order, be in the order of arrivals."""
+    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+    found = sorted((keys.place(key)[1], key) for key in rows if key.startswith(prefix))
+    names = [name_of(_record_of(rows, entries.decode(rows[key])).body) for _, key in found]
+    rank = {name: number for number, name in enumerate(names)}
+    for message in model.messages:
+        if message.queue == name and message.order[1] == 0 and message.name in rank:
+            message.order = message.order[0], rank[message.name] - len(rank)
 
 
 def _compare_lane(
-    rows: dict[bytes, bytes], queue_id: int, lane: int, model: Model, expected: list[Message]
+    rows: dict[bytes, bytes], queue_id: int, lane: int, expected: list[Message]
 ) -> None:
     prefix = keys.lane(queue_id, lane)
     found = sorted((key, value) for key, value in rows.items() if key.startswith(prefix))
     stored = [(keys.place(key), entries.decode(value)) for key, value in found]
     there = [name_of(_record_of(rows, entry).body) for _, entry in stored]
-    # What came there in one step of its own accord may have come in any order.
-    rank = {name: number for number, name in enumerate(there)}
-    for message in expected:
-        if message.order[1] == 0 and message.name in rank:
-            message.order = message.order[0], rank[message.name] - len(rank)
-    expected = sorted(expected, key=lambda x: (-x.priority, x.order))
     assert there == [x.name for x in expected], (lane, there, expected)
     for ((priority, arrival), entry), message in zip(stored, expected, strict=True):
         assert priority == message.priority, message
@@ -53,6 +67,40 @@ def _compare_lane(
         assert entry.noted == (held is not None)
         assert held == message.note, (held, message.note)
         _compare_record(_record_of(rows, entry), message)
+        _compare_member(rows, queue_id, lane, arrival, message)
+
+
+def _compare_member(
+    rows: dict[bytes, bytes], queue_id: int, lane: int, arrival: int, message: Message
+) -> None:
+    if message.wish.group is None:
+        return
+    position = rows.get(keys.group(queue_id, *message.wish.group[:2]), b"")
+    at = keys.POSITION.pack(lane, keys.PRIORITY_TOP - message.priority, arrival)
+    assert (position == at) is message.is_member, (position, message)
+
+
+def _compare_groups(rows: dict[bytes, bytes], queue_id: int, model: Model, name: str) -> None:
+    """Hold what is remembered of groups against the model, which learns who was first to fail."""
+    prefix = keys.of_queue(keys.SPACE_GROUP_ROW, queue_id)
+    found = {
+        key[len(prefix) :]: GroupRow.decode(sealed.unseal(key, value))
+        for key, value in rows.items() if key.startswith(prefix)
+    }  # fmt: skip
+    known = {group_id: group for (at, group_id), group in model.groups.known.items() if at == name}
+    assert found.keys() == known.keys(), (name, found, known)
+    for group_id, group in known.items():
+        row = found[group_id]
+        left = set(range(1, row.done + 1))
+        left |= {first + n for first, count in row.ahead for n in range(count)}
+        assert left == group.left, (name, group_id, row, group)
+        assert (row.highest, row.last) == (group.highest, group.last), (name, row, group)
+        assert (row.is_paused, row.is_closed) == (group.is_paused, group.is_closed)
+        if group.parked:
+            assert group.parked.get(row.parked_number) == row.parked_code, (row, group)
+            group.parked = {row.parked_number: row.parked_code}
+        else:
+            assert (row.parked_number, row.parked_code) == (0, 0), (row, group)
 
 
 def _compare_times(entry: entries.Entry, message: Message) -> None:
@@ -79,7 +127,7 @@ def _compare_record(found: records.Fields, message: Message) -> None:
     assert tuple(found.uid) == message.uid
     assert found.body == wish.body
     assert found.correlation_id == wish.correlation_id
-    assert found.group == (None if wish.group is None else (*wish.group, False))
+    assert found.group == wish.group
     headers: dict[str, Any] = found.envelope.get(records.HEADERS, {})
     assert headers == ({"colour": wish.colour} if wish.colour else {})
 

@@ -40,6 +40,7 @@ class Machine(Units, Operators):
             waits = [x.until_ms - model.now_ms for x in model.waiters if x.until_ms is not None]
             step_ms = min([left_ms, *(max(wait_ms - 1, 1) for wait_ms in waits)])
             model.now_ms += step_ms
+            model.groups.now_ms = model.now_ms
             model.wall_us = max(self.bench.manager.wall_us + 1_000 * step_ms, 0)
             model.time_passes()
             self.bench.run(step_ms)

@@ -15,7 +15,7 @@ class Wish(NamedTuple):
     uid: Uid | None = None
     priority: int | None = 4  # None: as the queue has it
     correlation_id: bytes = b""
-    group: tuple[bytes, int] | None = None
+    group: tuple[bytes, int, bool] | None = None  # the last is whether it ends it
     colour: str = ""
     expiry_ms: int = 0
     delay_ms: int = 0
@@ -57,12 +57,14 @@ class Message:
     maybe: bool = False
     note: Note | None = None
     lease: Lease | None = None
+    is_member: bool = False  # of its group on its queue
 
     def __repr__(self) -> str:
         return (
             f"<{self.name!r} on {self.queue}, priority {self.priority}, order {self.order}, "
             f"delivered {self.delivered}, failed {self.failed}, expires {self.expires_ms}, "
-            f"ready {self.ready_ms}, due {self.look_ms}, {self.lease}>"
+            f"ready {self.ready_ms}, due {self.look_ms}, {self.lease}, "
+            f"group {self.wish.group}{'' if self.is_member else ', no member'}>"
         )
 
     @property
@@ -103,7 +105,7 @@ class Selection(NamedTuple):
         if self.correlation_id:
             return wish.correlation_id == self.correlation_id
         if self.group_id:
-            return wish.group is not None and wish.group[0] == self.group_id
+            return message.is_member and wish.group is not None and wish.group[0] == self.group_id
         return self.uid is None or self.uid == message.uid
 
     def rank(self, message: Message) -> tuple[Any, ...]:

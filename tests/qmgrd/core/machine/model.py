@@ -7,16 +7,16 @@ is held against it (compare.py). Times are those of the store clock, which the m
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from tests.qmgrd.core.machine.message import Lease, Message, Note, Unit, Waiter, Wish
+from tests.qmgrd.core.machine.group import Groups
+from tests.qmgrd.core.machine.how import How
+from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # at what has expired, and is leased
 STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
-ATTEMPTS_MAX = 10
 RETRIES_MAX = 3
 DEFAULTS: dict[str, Any] = {
     "depth_max": 100_000_000, "lease_ms": 30_000, "message_max_bytes": 0, "put_inhibit": False,
@@ -29,19 +29,6 @@ _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
     ErrorCode.MESSAGE_REJECTED,
 )  # fmt: skip
-
-
-class How(NamedTuple):
-    """How a message comes back."""
-
-    client: str
-    is_delivered: bool = True
-    is_failed: bool = True
-    delay_ms: int = m.DELAY_OF_QUEUE
-    code: int = 0
-    reason: str = ""
-    text: str = ""
-    is_rejected: bool = False
 
 
 class Model:
@@ -59,12 +46,19 @@ class Model:
         self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, until when
         self.units: dict[tuple[int, int], Unit] = {}  # by seat and number
         self.waiters: list[Waiter] = []
+        self.groups = Groups()
 
     def begin(self, now_ms: int, wall_us: int) -> None:
         """Begin a step."""
         self.step += 1
         self._count = 0
         self.now_ms, self.wall_us = now_ms, wall_us
+        self.groups.now_ms, self.groups.step = now_ms, self.step
+
+    def remove(self, message: Message, *, for_good: bool = True) -> None:
+        """Have *message* be on its queue no more; its group goes on behind it if *for_good*."""
+        self.groups.leave(message, for_good=for_good)
+        self.messages.remove(message)
 
     def _order(self) -> tuple[int, int]:
         self._count += 1
@@ -82,6 +76,7 @@ class Model:
         found = [
             x for x in self.on(waiter.queue)
             if x.lease is None and not x.is_expired(self.now_ms) and waiter.wanted.wants(x)
+            and not self.groups.is_stopped(x)
         ]  # fmt: skip
         return sorted(found, key=waiter.wanted.rank)
 
@@ -103,12 +98,21 @@ class Model:
         free = [x for x in self.on(queue) if x.lease is None]
         for message in sorted(free, key=lambda x: (x.priority, x.order))[: max(excess, 0)]:
             if bounds["overflow"] == "discard-oldest":
-                self.messages.remove(message)
+                self.remove(message)
             elif not self.bury(message, ErrorCode.QUEUE_FULL, How("", False, False)):
                 break
 
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
         """Return with which code a put, perhaps of a unit, is refused, or 0."""
+        if code := self._refusal(queue, wish, size):
+            return code
+        bounds = self.bounds[queue]
+        makes_room = is_held and bounds["overflow"] != "refuse"
+        depth = len(self._held(queue)) if makes_room else self.depth(queue)
+        return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
+
+    def _refusal(self, queue: str, wish: Wish, size: int) -> int:
+        """Return with which code a put is refused for what it is itself, or 0."""
         bounds = self.bounds[queue]
         if bounds["message_max_bytes"] and size > bounds["message_max_bytes"]:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -117,9 +121,7 @@ class Model:
                 return ErrorCode.DUPLICATE_UNCOMMITTED
             if self._is_there(queue, wish.uid) or self._is_remembered(queue, wish.uid):
                 return ErrorCode.DUPLICATE_MESSAGE
-        makes_room = is_held and bounds["overflow"] != "refuse"
-        depth = len(self._held(queue)) if makes_room else self.depth(queue)
-        return ErrorCode.QUEUE_FULL if depth + 1 > bounds["depth_max"] else 0
+        return self.groups.refusal(self.messages, list(self.units.values()), queue, wish)
 
     def _is_there(self, queue: str, uid: Any) -> bool:
         return any(x.queue == queue and x.uid == uid for x in self.messages)
@@ -145,6 +147,7 @@ class Model:
 
     def append(self, message: Message) -> None:
         """Have *message* be on its queue."""
+        self.groups.enter(self.messages, message)
         self.messages.append(message)
         self._look_anew(message)
 
@@ -161,7 +164,7 @@ class Model:
 
     def consume(self, message: Message) -> None:
         """Remove for good what was acknowledged."""
-        self.messages.remove(message)
+        self.remove(message)
         keep_ms = self.bounds[message.queue]["dedup_retention_ms"]
         if keep_ms:
             self.remembered.append((message.queue, message.uid, self.now_ms + keep_ms))
@@ -170,8 +173,10 @@ class Model:
         """End the lease of a message; it can be had again, in time, or is a dead letter."""
         bounds = self.bounds[message.queue]
         message.lease = None
-        least, most = self._wait(bounds, message, how)
+        least, most = how.wait_ms(bounds, message.failed)
         code = self._end_of(bounds, message, how)
+        if code and self.groups.park(message, code):
+            least = most = code = 0
         if code:
             if self.bury(message, code, how):
                 return
@@ -179,11 +184,17 @@ class Model:
         message.delivered += how.is_delivered
         if how.is_failed:
             message.failed += 1
-            message.note = self._with_attempt(message.note or {}, how)
+            message.note = how.noted(message.note or {}, self.wall_us)
         if most:
             message.ready_ms = self.now_ms + least, self.now_ms + most
+            self._enter_anew(message)
         if most or message.is_expired(self.now_ms):  # Not when it would be looked at again.
             self._look_anew(message)
+
+    def _enter_anew(self, message: Message) -> None:
+        """Have *message* come to its queue once more, as what waits, or did, does."""
+        self.groups.leave(message, for_good=False)
+        self.groups.enter(self.messages, message)
 
     def _end_of(self, bounds: dict[str, Any], message: Message, how: How) -> int:
         if message.is_expired(self.now_ms):
@@ -196,26 +207,6 @@ class Model:
         if how.is_delivered and limit and message.delivered + 1 >= limit:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0
-
-    def _wait(self, bounds: dict[str, Any], message: Message, how: How) -> tuple[int, int]:
-        """Return for how long at least and at most a message that comes back cannot be had."""
-        if how.delay_ms != m.DELAY_OF_QUEUE:
-            return how.delay_ms, how.delay_ms
-        if not how.is_failed or not bounds["retry_initial_ms"]:
-            return 0, 0
-        wait_ms = bounds["retry_initial_ms"]
-        for _ in range(message.failed):
-            wait_ms = min(wait_ms * bounds["retry_factor"], bounds["retry_max_ms"])
-        wait_ms = min(wait_ms, bounds["retry_max_ms"])
-        return int(wait_ms * (100 - bounds["retry_jitter_percent"]) / 100), int(wait_ms)
-
-    def _with_attempt(self, note: Note, how: How) -> Note:
-        """Return *note* with a failure more: the first is kept, and the last few."""
-        attempts = list(note.get("attempts", []))
-        attempts.append([self.wall_us, how.code, how.reason, how.text, how.client])
-        if len(attempts) > ATTEMPTS_MAX:
-            del attempts[1]
-        return {**note, "attempts": attempts}
 
     # -- dead letters
 
@@ -234,7 +225,7 @@ class Model:
             if any(x.uid == message.uid for x in self._held(target)):
                 continue
             if self._is_there(target, message.uid):
-                self.messages.remove(message)
+                self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
                 return True
             if self.depth(target) + 1 > self.bounds[target]["depth_max"]:
                 continue
@@ -245,7 +236,7 @@ class Model:
     def _move(self, message: Message, target: str, code: int, how: How) -> None:
         note = message.note or {}
         if how.is_failed:
-            note = self._with_attempt(note, how)
+            note = how.noted(note, self.wall_us)
         note = {
             **note, "code": code, "reason": how.reason, "text": how.text, "queue": message.queue,
             "manager": self.name, "us": self.wall_us, "failed": message.failed + how.is_failed,
@@ -255,11 +246,12 @@ class Model:
             note.pop("left_ms", None)
         elif message.expires_ms:  # Else what it had left when it died the first time.
             note["left_ms"] = max(message.expires_ms - self.now_ms, 0)
-        self.messages.remove(message)
-        self.messages.append(
+        self.groups.inherit(message, target)
+        self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
+        self.append(
             replace(
                 message, queue=target, order=(self.step, 0), expires_ms=0, ready_ms=(0, 0),
-                look_ms=(0, 0), delivered=0, failed=0, maybe=False, note=note, lease=None,
+                delivered=0, failed=0, maybe=False, note=note, lease=None,
             )
         )  # fmt: skip
 
@@ -268,7 +260,7 @@ class Model:
     def move(self, source: str, target: str, wants: Any, most: int, *, copy: bool) -> None:
         """Have up to *most* messages go, each where it comes from if there is no *target*."""
         done = 0
-        for message in self.on(source):
+        for message in sorted(self.on(source), key=lambda x: x.is_member):  # Members go last.
             if done == most or message.lease or message.is_expired(self.now_ms):
                 continue
             if not wants(message):
@@ -293,8 +285,10 @@ class Model:
             cap_ms = self.now_ms + bounds["expiry_max_ms"]
             expires_ms = min(expires_ms or cap_ms, cap_ms)
         is_new = not self._is_there(target, message.uid)
+        if is_new and not copy:
+            self.groups.inherit(message, target)
         if not copy:
-            self.messages.remove(message)
+            self.remove(message)
         if is_new:
             self.append(
                 replace(
@@ -353,13 +347,14 @@ class Model:
         if not message.is_expired(self.now_ms):
             if message.is_delayed:
                 message.ready_ms = 0, 0
+                self._enter_anew(message)
                 self._look_anew(message)
         elif message.lease is not None:
             held_ms = self.now_ms - message.expires_ms
             wait_ms = min(max(held_ms, LOOK_AGAIN_MS), LOOK_AGAIN_MAX_MS)
             message.look_ms = (self.now_ms + wait_ms,) * 2
         elif self.bounds[message.queue]["expiry_action"] == "discard":
-            self.messages.remove(message)
+            self.remove(message, for_good=False)
         elif not self.bury(message, ErrorCode.MESSAGE_EXPIRED, How("", False, False)):
             message.look_ms = (self.now_ms + STUCK_MS,) * 2
 
@@ -380,7 +375,8 @@ class Model:
         """Lose what is not persistent; after a crash nobody knows what was delivered."""
         self.waiters.clear()
         self.units.clear()
-        self.messages = [x for x in self.messages if not x.wish.volatile]
+        for message in [x for x in self.messages if x.wish.volatile]:
+            self.remove(message, for_good=False)
         for message in self.messages:
             message.lease = None
             message.maybe |= not is_clean

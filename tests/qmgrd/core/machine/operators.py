@@ -67,7 +67,8 @@ class Operators(Actor):
         gone = [x for x in there if x.lease is None]
         if where:
             gone = [x for x in gone if not x.is_expired(model.now_ms) and wanted.wants(x)]
-        model.messages = [x for x in model.messages if x not in gone]
+        for message in gone:
+            model.remove(message)
         value = self.bench.ask(self._seat(seat), m.QueuePurge, queue, where)
         assert value == {"messages": len(gone)}
         self.bench.end()

@@ -14,12 +14,34 @@ from tests.qmgrd.core.machine.seat import Seat, Sent
 class Puts(Actor):
     """Puts of numbered streams."""
 
-    def _named(self, wish: Wish) -> Wish:
-        """Return *wish* with a body, and a UID if it is to bring one, that nobody had before."""
-        self.bench.bodies += 1
-        number = self.bench.bodies
-        uid = None if wish.uid is None else (wish.uid[0], number)
-        return wish._replace(body=b"%d:" % number + bytes(wish.padding), uid=uid)
+    def _named(self, queue: str, wishes: list[Wish]) -> list[Wish]:
+        """Return *wishes* with bodies, and UIDs if they are to bring any, that nobody had before.
+
+        What is to be in a group is in one with a number, as GROUPED says.
+        """
+        highest: dict[bytes, int] = {}
+        found = []
+        for wish in wishes:
+            self.bench.bodies += 1
+            number = self.bench.bodies
+            uid = None if wish.uid is None else (wish.uid[0], number)
+            group = None
+            if wish.group is not None:
+                group_id, ahead, is_last = wish.group
+                top = highest.get(group_id) or self._highest(queue, group_id)
+                group = group_id, max(top + ahead, 1), is_last
+                highest[group_id] = max(top, group[1])
+            body = b"%d:" % number + bytes(wish.padding)
+            found.append(wish._replace(body=body, uid=uid, group=group))
+        return found
+
+    def _highest(self, queue: str, group_id: bytes) -> int:
+        """Return the highest number of a group that is known on a queue, or held for it."""
+        known = self.model.groups.known.get((queue, group_id))
+        held = [x.wish.group for unit in self.model.units.values() for x in unit.puts
+                if x.queue == queue]  # fmt: skip
+        found = [x[1] for x in held if x is not None and x[0] == group_id]
+        return max([0 if known is None else known.highest, *found])
 
     def _put(self, seat: Seat, queue: str, wishes: list[Wish]) -> None:
         """Put a batch and hold its answer against what becomes of each."""
@@ -70,13 +92,13 @@ class Puts(Actor):
     @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, wishes=st.lists(WISHES, min_size=1, max_size=4))
     def put(self, seat: int, queue: str, wishes: list[Wish]) -> None:
         self.bench.begin()
-        self._put(self._seat(seat), queue, [self._named(wish) for wish in wishes])
+        self._put(self._seat(seat), queue, self._named(queue, wishes))
         self.bench.end()
 
     @rule(seat=SEAT_NUMBERS, wish=WISHES)
     def put_one(self, seat: int, wish: Wish) -> None:
         self.bench.begin()
-        self._put(self._seat(seat), "Q", [self._named(wish)])
+        self._put(self._seat(seat), "Q", self._named("Q", [wish]))
         self.bench.end()
 
     @precondition(lambda self: any(x.wish.uid for x in self.model.messages))

@@ -7,8 +7,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.actor import Actor
 from tests.qmgrd.core.machine.chances import DELAYS_MS, NUMBERS, SEAT_NUMBERS, WORDS
+from tests.qmgrd.core.machine.how import How
 from tests.qmgrd.core.machine.message import Lease, Message
-from tests.qmgrd.core.machine.model import How
 from tests.qmgrd.core.machine.seat import Handle, Seat
 
 

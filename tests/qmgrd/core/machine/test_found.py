@@ -12,6 +12,7 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Manager, record
 
 VOLATILE = records.FLAG_NOT_PERSISTENT
+GROUP = b"g" * 24
 
 
 def alter(app: Client, **attributes: Any) -> None:
@@ -171,3 +172,37 @@ def test_job_that_ended_in_1970_has_ended(manager: Manager, app: Client) -> None
     manager.crash()
     manager.rest()
     assert manager.connect().bodies("Q") == [b"2"]
+
+
+def test_a_member_that_is_refused_pushes_out_nothing(app: Client) -> None:
+    alter(app, depth_max=2, overflow="discard-oldest")
+    app.put("Q", b"1")
+    app.put("Q", b"2", group=(GROUP, 1, False))
+    refused = app.put_records("Q", record(b"3", group=(GROUP, 1, False)))
+    assert [found.code for found in refused] == [ErrorCode.GROUP_NUMBER_TAKEN]
+    assert app.bodies("Q") == [b"1", b"2"]
+
+
+def test_a_member_of_a_parked_group_makes_room(app: Client) -> None:
+    """Who was there for more had looked behind it, and so the queue was full for good."""
+    alter(app, depth_max=1, overflow="discard-oldest", backout_threshold=1)
+    app.put("Q", b"1", group=(GROUP, 1, False))
+    app.release(*app.get("Q"))
+    assert app.get("Q") == []
+    app.put("Q", b"2")
+    assert app.bodies("Q") == [b"2"]
+
+
+def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
+    manager: Manager, app: Client
+) -> None:
+    """It is a message of no group there: there are members behind it."""
+    app.ask(m.QueueCreate, "B")
+    app.put("B", b"3", group=(GROUP, 3, False))
+    app.put("Q", b"2", group=(GROUP, 2, True))
+    assert app.ask(m.QueueMove, "Q", "B")["job"]
+    manager.rest()
+    audit(manager)
+    shown = app.ask(m.GroupShow, "B", GROUP)
+    assert ([x["number"] for x in shown["members"]], shown["last"]) == ([3], None)
+    assert app.bodies("B") == [b"3", b"2"]

@@ -38,7 +38,7 @@ class Units(Puts, Gets, Settles):
     @rule(number=NUMBERS, queue=st.sampled_from(QUEUES), wishes=st.lists(WISHES, max_size=3))
     def unit_put(self, number: int, queue: str, wishes: list[Wish]) -> None:
         self.bench.begin()
-        self._unit_put(*self._unit(number), queue, [self._named(wish) for wish in wishes])
+        self._unit_put(*self._unit(number), queue, self._named(queue, wishes))
         self.bench.end()
 
     def _unit_put(self, seat: Seat, unit: Unit, queue: str, wishes: list[Wish]) -> None:

@@ -1,0 +1,157 @@
+"""What the model knows of groups: plain sets of numbers, a group of a queue each.
+
+Who is a member, who left for good, who failed; beside that nothing: what is there is told by the
+messages themselves.
+"""
+
+from dataclasses import dataclass, field
+
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.machine.message import Message, Unit, Wish
+
+RETENTION_MS = 30 * 24 * 3_600_000
+
+
+@dataclass
+class Group:
+    """One group on one queue."""
+
+    left: set[int] = field(default_factory=set)  # for good
+    highest: int = 0  # of those that were ever there
+    last: int = 0
+    is_closed: bool = False
+    is_paused: bool = False
+    parked: dict[int, int] = field(default_factory=dict)  # who failed, and why; one of them is told
+    parked_step: int = 0
+    changed_ms: int = 0
+
+    @property
+    def done(self) -> int:
+        """All numbers up to it left for good."""
+        number = 0
+        while number + 1 in self.left:
+            number += 1
+        return number
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing of it is handed out."""
+        return self.is_paused or bool(self.parked)
+
+
+class Groups:
+    """The groups of all queues."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, bytes], Group] = {}
+        self.now_ms = 0
+        self.step = 0
+
+    def of(self, message: Message) -> Group | None:
+        """Return the group of which *message* is a member, if it is one."""
+        if not message.is_member or message.wish.group is None:
+            return None
+        return self.known[message.queue, message.wish.group[0]]
+
+    def is_stopped(self, message: Message) -> bool:
+        """Return whether *message* is not handed out, as its group is not."""
+        group = self.of(message)
+        return group is not None and group.is_stopped
+
+    # -- puts
+
+    def refusal(self, messages: list[Message], units: list[Unit], queue: str, wish: Wish) -> int:
+        """Return with which code a put to *queue* is refused for its group, or 0."""
+        if wish.group is None:
+            return 0
+        group_id, number, is_last = wish.group
+        group = self.known.get((queue, group_id))
+        if group is not None:
+            if number in group.left:
+                return ErrorCode.GROUP_NUMBER_TAKEN
+            if group.last and (number > group.last or is_last):
+                return ErrorCode.GROUP_ENDED
+            if is_last and number < group.highest:
+                return ErrorCode.GROUP_ENDED
+        if number in numbers(messages, queue, group_id):
+            return ErrorCode.GROUP_NUMBER_TAKEN
+        held = [
+            x.wish.group[1:] for unit in units for x in unit.puts
+            if x.queue == queue and x.wish.group is not None and x.wish.group[0] == group_id
+        ]  # fmt: skip
+        if number in [found for found, _ in held]:
+            return ErrorCode.GROUP_NUMBER_TAKEN
+        ends_before = any(found < number for found, ends in held if ends)
+        goes_on = is_last and any(found > number for found, _ in held)
+        return ErrorCode.GROUP_ENDED if ends_before or goes_on else 0
+
+    def enter(self, messages: list[Message], message: Message) -> None:
+        """Have *message*, which comes to its queue, be a member there if it may."""
+        message.is_member = False
+        if message.wish.group is None:
+            return
+        group_id, number, is_last = message.wish.group
+        group = self.known.get((message.queue, group_id))
+        if group is not None and (number in group.left or 0 < group.last < number):
+            return
+        if number in numbers(messages, message.queue, group_id):
+            return
+        message.is_member = True
+        group = self.known.setdefault((message.queue, group_id), Group())
+        group.highest = max(group.highest, number)
+        group.last = number if is_last else group.last
+        group.changed_ms = self.now_ms
+
+    def leave(self, message: Message, *, for_good: bool) -> None:
+        """Have *message* be no member any more."""
+        group = self.of(message)
+        message.is_member = False
+        if group is None or message.wish.group is None:
+            return
+        group.changed_ms = self.now_ms
+        if for_good:
+            group.left.add(message.wish.group[1])
+
+    def inherit(self, message: Message, target: str) -> None:
+        """Have the group of *message* go on at *target* where it is, unless it is known there."""
+        if message.wish.group is None:
+            return
+        group_id, number, _ = message.wish.group
+        group = self.known.get((message.queue, group_id))
+        if group is None or number <= group.done or (target, group_id) in self.known:
+            return
+        if group.done:
+            self.known[target, group_id] = Group(set(range(1, group.done + 1)), group.done)
+
+    # -- failures
+
+    def park(self, message: Message, code: int) -> bool:
+        """Have the group of a member that failed for good wait; return whether it is in one."""
+        group = self.of(message)
+        if group is None or message.wish.group is None:
+            return False
+        # Of those that fail in the same step any may be the first.
+        if not group.parked or group.parked_step == self.step:
+            group.parked[message.wish.group[1]] = code
+            group.parked_step = self.step
+        return True
+
+    # -- time
+
+    def rest(self, messages: list[Message]) -> None:
+        """Forget groups that are over, or of which there was nothing for long."""
+        for (queue, group_id), group in list(self.known.items()):
+            if numbers(messages, queue, group_id) or group.is_paused:
+                continue
+            is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
+            is_over = group.is_closed or not group.left or 0 < group.last <= group.done
+            if is_over or is_old:
+                del self.known[queue, group_id]
+
+
+def numbers(messages: list[Message], queue: str, group_id: bytes) -> set[int]:
+    """Return the numbers of the members of a group that are there."""
+    return {
+        x.wish.group[1] for x in messages
+        if x.queue == queue and x.is_member and x.wish.group and x.wish.group[0] == group_id
+    }  # fmt: skip
