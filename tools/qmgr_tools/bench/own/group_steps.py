@@ -81,9 +81,9 @@ def steps(setting: Setting) -> Steps:
             os.sync()  # What was written before is not to be flushed in the round.
             _round(hosts, bursts, searches, setting.seconds)
     series = [_point(depth, bursts[depth], searches[depth]) for depth in depths]
-    growths = [growth(bursts, name) for name in Burst._fields]
-    low, high = searches[min(depths)], searches[max(depths)]
-    return Steps(series, *growths, median_ratio(high, low))
+    next_, pinned, whole = (growth(bursts, name) for name in Burst._fields)
+    search = median_ratio(searches[max(depths)], searches[min(depths)])
+    return Steps(series, next_, pinned, whole, search)
 
 
 def growth(times: Mapping[int, Sequence[Burst]], name: str) -> float:
@@ -187,7 +187,7 @@ class Stepper:
         frames = [self._get(order=m.LOGICAL, reader=READER) for _ in range(BURST)]
         items, cpu_us = self._timed(b"".join(frames), BURST)
         self._give_back(first + items)
-        self._close(READER)
+        self._close([READER])
         return cpu_us / BURST
 
     def _pinned(self) -> float:
@@ -211,8 +211,7 @@ class Stepper:
         frames = [self._get(order=m.LOGICAL, all_available=True, reader=one) for one in readers]
         items, cpu_us = self._timed(b"".join(frames), BURST)
         self._give_back(items)
-        for one in readers:
-            self._close(one)
+        self._close(readers)
         return cpu_us / BURST
 
     def _get(self, **wanted: object) -> bytes:
@@ -245,5 +244,9 @@ class Stepper:
         if type(settled) is not m.Settled or settled.exceptions:
             raise LoadFailed(f"the messages did not come back: {str(settled)[:200]}")
 
-    def _close(self, reader: int) -> None:
-        self._wire.ask(m.ReaderClose, reader)
+    def _close(self, readers: Sequence[int]) -> None:
+        wire = self._wire
+        frames = [wire.connection.send(m.ReaderClose(wire.next_request(), one)) for one in readers]
+        wire.sock.sendall(b"".join(frames))
+        for _ in readers:
+            wire.next()
