@@ -178,12 +178,15 @@ class QmgrSender:
 class QmgrReceiver:
     """A consumer that acknowledges each delivery at once."""
 
-    def __init__(self, wire: Wire, queue: str, prefetch: int, where: str = "") -> None:
+    def __init__(
+        self, wire: Wire, queue: str, prefetch: int, where: str = "", order: int = m.PHYSICAL
+    ) -> None:
         self.sock = wire.sock
         self._wire = wire
         self._queue = queue
         self._prefetch = prefetch
         self._where = where
+        self._order = order
         self._consumer = wire.next_request()
         self._settles: deque[tuple[int, int]] = deque()  # settle id, messages
         self._settle_id = 0
@@ -191,8 +194,9 @@ class QmgrReceiver:
     def start(self) -> bytes:
         """Return what opens the consumer."""
         consume = m.Consume(
-            self._consumer, self._queue, self._prefetch, CREDIT_BYTES, where=self._where
-        )
+            self._consumer, self._queue, self._prefetch, CREDIT_BYTES, where=self._where,
+            order=self._order,
+        )  # fmt: skip
         return self._wire.connection.send(consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:

@@ -16,6 +16,7 @@ from qmgr_tools.bench.own.correlation import correlation
 from qmgr_tools.bench.own.depth import start, ten_million
 from qmgr_tools.bench.own.dup import dup
 from qmgr_tools.bench.own.expiry import expiry
+from qmgr_tools.bench.own.group import group
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
 from qmgr_tools.bench.own.unit import unit
@@ -47,6 +48,7 @@ OWN_ROWS = {
     "CORR": OwnRow("get by correlation id, at depth 100 to 1,000,000", correlation, 1, 30),
     "EXPIRY": OwnRow("1,000,000 messages expire at one moment", expiry, 1, 180),
     "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
+    "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
 }
 
 
