@@ -17,6 +17,8 @@ from typing import NamedTuple
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
 
 LAST_MAX = 10_000  # groups of which it is known who had them last
+ASSIGNED_MAX = 100  # groups that are somebody's to begin
+TAKEN_BACK_MAX = 100_000
 
 
 class Member(NamedTuple):
@@ -61,6 +63,7 @@ class Hold:
     """A group in somebody's hands.
 
     Invariant: what is ``out`` or ``going`` back is leased; each number is in one of them at most.
+    What is ``out`` is in the order of numbers.
     """
 
     __slots__ = ("going", "has_ended", "is_told", "next", "out", "reader", "serial")
@@ -125,7 +128,8 @@ class Holds:
     def adopt(self, member: Member, arrival: int) -> None:
         """Have what was leased in physical order be part of the hold on its group."""
         self._take_in(member, arrival)
-        self.by_group[member.group_id].out[member.number] = arrival
+        hold = self.by_group[member.group_id]
+        hold.out = dict(sorted({**hold.out, member.number: arrival}.items()))
 
     def _take_in(self, member: Member, arrival: int) -> Hold | None:
         """Note that a member is leased no more; return the hold that it was part of."""
@@ -145,6 +149,7 @@ class Holds:
     def let_out(self, group_id: bytes, number: int, arrival: int) -> None:
         """Note that a member that was leased is gone; :meth:`end_if_over` is to follow."""
         member = self.leased.pop(arrival)
+        self.taken_back.pop(arrival, None)
         hold = self.by_group.get(group_id)
         if hold is not None and hold.out.get(number) == arrival:
             del hold.out[number]
@@ -153,6 +158,7 @@ class Holds:
 
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""
+        self.taken_back.pop(arrival, None)
         member = self.leased.pop(arrival, None)
         if member is None:
             return None
@@ -175,11 +181,15 @@ class Holds:
             return [member.group_id], []
         hold.next = min(hold.next, member.number)
         hold.has_ended = False
-        behind = {number: at for number, at in hold.out.items() if number > member.number}
+        behind: dict[int, int] = {}
+        for number in reversed(hold.out):
+            if number < member.number:
+                break
+            behind[number] = hold.out[number]
         for number, at in behind.items():
             hold.going[number] = hold.out.pop(number)
             self.taken_back[at] = None
-        while len(self.taken_back) > LAST_MAX:
+        while len(self.taken_back) > TAKEN_BACK_MAX:
             del self.taken_back[next(iter(self.taken_back))]
         groups = [member.group_id]
         left = self._restore(member.group_id, hold)
@@ -188,6 +198,12 @@ class Holds:
         for group_id in groups:
             self.end_if_over(group_id)
         return groups, list(behind.values())
+
+    def begun(self, reader: Reader) -> bytes | None:
+        """Return the group that *reader* began first and was not handed all of, or None."""
+        found = [(self.by_group[x].serial, x) for x in reader.holds]
+        open_ = [x for _, x in sorted(found) if not self.by_group[x].has_ended]
+        return open_[0] if open_ else None
 
     def _restore(self, group_id: bytes, hold: Hold) -> bytes | None:
         """Put a reader in logical order back in the group of which it lost a member.
@@ -243,8 +259,16 @@ class Holds:
         hold = self.by_group.get(group_id)
         left = hold.reader if hold is not None else self._last.get(group_id)
         self._assigned[group_id] = Assigned(connection, left)
-        while len(self._assigned) > LAST_MAX:
+        while len(self._assigned) > ASSIGNED_MAX:
             del self._assigned[next(iter(self._assigned))]
+
+    def assigned_to(self, reader: Reader) -> list[bytes]:
+        """Return the groups that others leave to *reader*."""
+        return [x for x in self._assigned if x not in self.by_group and self.is_for(x, reader)]
+
+    def is_assigned(self, group_id: bytes) -> bool:
+        """Return whether a group is left to somebody."""
+        return group_id in self._assigned
 
     def can_assign(self, group_id: bytes, connection: int) -> bool:
         """Return whether there is somebody that a group may be assigned to."""

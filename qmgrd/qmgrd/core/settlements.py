@@ -83,6 +83,10 @@ class Settlements:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
                 continue  # It came back, or was settled, before.
+            if arrival in queue.groups.holds.taken_back:
+                if message.action in (m.ACK, m.RENEW, m.REJECT):
+                    exceptions.append((index, int(ErrorCode.LEASE_LOST)))
+                continue  # It comes back by itself, behind one that failed.
             if lease is None or lease.number != number or lease.lessee.is_unit:
                 exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
 DELIVER_MAX_BYTES = 1024 * 1024
+FULL = -2  # in place of a priority: the frame is
 _pack_item = DELIVERY.pack
 # The head of an entry, and that of the record behind it where there is no target.
 _HEADS = struct.Struct(">xBxBHHQQQIB11xBBHI")
@@ -48,7 +49,7 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
     damaged: list[tuple[bytes, bytes]] = []
-    size = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
+    size, _ = scan_ready(queue, tx, now, consumer, count, items, 0, damaged, queue.lane_end)
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
@@ -60,24 +61,27 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
 def scan_ready(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, items: list[bytes],
     size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
-) -> int:  # fmt: skip
-    """Add to *items* what can be had of the ready lane before the key *stop*; return all bytes.
+) -> tuple[int, bool]:  # fmt: skip
+    """Add to *items* what can be had of the ready lane before the key *stop*.
 
     Counts neither credit nor deliveries. What is *damaged* is to be set aside.
+
+    Returns:
+        All bytes, and whether the next one does not fit in their frame.
     """
     priority = keys.PRIORITY_TOP
     while len(items) < count and size < consumer.credit_bytes and priority >= 0:
         size, priority = _scan(
             queue, tx, now, consumer, count, priority, items, size, damaged, stop
         )
-    return size
+    return size, priority == FULL
 
 
 def _scan(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
     items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
 ) -> tuple[int, int]:  # fmt: skip
-    """Add what can be had from *priority* on; return all bytes, and the next priority or -1."""
+    """Add what can be had from *priority* on; return all bytes, and the next priority, -1 or FULL."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
@@ -110,7 +114,7 @@ def _scan(
         length = len(record)
         if items and size + length > room:
             heads[found] = arrival  # It is the first of the next frame.
-            return size, -1
+            return size, FULL
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
         lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
                  is_plain)  # fmt: skip
