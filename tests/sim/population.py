@@ -201,6 +201,8 @@ def tidy_groups(world: "World", name: str, queue: str) -> None:
                 alter_group(world, name, queue, row, action)
             elif not row["next_is_here"] and group.there:
                 alter_group(world, name, queue, row, "skip", min(group.there))
+            elif not row["next_is_here"] and row["last"]:
+                alter_group(world, name, queue, row, "skip", row["last"] + 1)
             elif not row["last"]:
                 alter_group(world, name, queue, row, "close")
 
@@ -234,8 +236,10 @@ def calm_down(world: "World") -> None:
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
         reads.batch_max, reads.whole = 100, False
-    for client in (*world.consumers, *world.apps):
-        client.hang_up()  # It reads what is left of a group, too.
+    for consumer in world.consumers:
+        consumer.hang_up()  # It reads what is left of a group, too.
+    for app in world.apps:
+        app.hang_up()
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)
