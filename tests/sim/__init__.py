@@ -37,7 +37,7 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        producer_is_known, peers_keep_the_protocol, no_link_is_refused, clocks_never_go_back,
        same_seed_same_bytes
 
-test_broken.py, test_broken_features.py and test_broken_groups.py show that they are broken by what is wrong, test_found.py
-keeps what they found.
+test_broken.py, test_broken_features.py and test_broken_groups.py show that they are broken by what
+is wrong, test_found.py keeps what they found.
 test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
 """

@@ -179,6 +179,8 @@ def alter_group(
     """Have an operator intervene in a group, of which *row* is shown."""
     group_id, ledger = bytes.fromhex(row["group"]), world.ledger
     key = (name, queue, group_id)
+    if action in ("skip", "close"):
+        world.watch.unordered.add((name, queue))  # A link goes on behind what is refused then.
     if action == "skip":
         number = number or row["next"] + world.random.choice([1, 1, 2])
         ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
