@@ -238,10 +238,7 @@ def calm_down(world: "World") -> None:
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
         reads.batch_max, reads.whole = 100, False
-    for consumer in world.consumers:
-        consumer.hang_up()  # It reads what is left of a group, too.
-    for app in world.apps:
-        app.hang_up()
+    _read_anew(world)
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)
@@ -259,3 +256,11 @@ def calm_down(world: "World") -> None:
             _alter(world, name, queue, {"put_inhibit": False, "get_inhibit": False})
         for queue in remotes(name):
             _alter(world, name, queue, {"put_inhibit": False})
+
+
+def _read_anew(world: "World") -> None:
+    """Have all who read begin anew, and have what is left of a group, too."""
+    for consumer in world.consumers:
+        consumer.hang_up()
+    for app in world.apps:
+        app.hang_up()

@@ -99,8 +99,3 @@ def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch)
 
     monkeypatch.setattr(group_end, "_end", reckless)
     assert_caught({"leased_is_left_alone"})
-
-
-def test_member_over_a_link_whose_number_was_met_stops_it(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("qmgrd.core.undeliverable._tries", lambda code, retries: retries)
-    assert_caught({"drains_in_time"})
