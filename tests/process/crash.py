@@ -3,6 +3,7 @@
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
     units   on EDGE: pairs of messages from queue to queue, see unit_load.py
+    groups  on EDGE: put over several units, got by pinned consumers, see group_load.py
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
 again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
@@ -26,6 +27,7 @@ from qmgr_protocol.errors import RequestError
 from qmgr_tools.demo.cluster import Node
 from qmgr_tools.demo.ledger import Ledger
 from qmgrd.ops.verify import verify
+from tests.process.group_load import GroupLoad
 from tests.process.unit_ledger import UnitLedger
 from tests.process.unit_load import UnitLoad
 
@@ -115,7 +117,9 @@ class Load:
         return connect(node.address, name="crash", wait_ms=WAIT_MS)
 
 
-async def campaign(directory: Path, cycles: int, seed: int) -> tuple[list[Load], UnitLedger]:
+async def campaign(
+    directory: Path, cycles: int, seed: int
+) -> tuple[list[Load], UnitLedger, GroupLoad]:
     """Run the load through *cycles* of kills; return what it saw."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
@@ -129,8 +133,10 @@ async def campaign(directory: Path, cycles: int, seed: int) -> tuple[list[Load],
             Load(edge, hub, "AWAY@HUB", "AWAY", rng.random().__hash__()),
         ]
         units = UnitLoad(edge.address, rng.random().__hash__())
+        groups = GroupLoad(edge.address, rng.random().__hash__())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(units.run())
+            tasks.create_task(groups.run())
             for load in loads:
                 tasks.create_task(load.run())
             for cycle in range(cycles):
@@ -142,9 +148,10 @@ async def campaign(directory: Path, cycles: int, seed: int) -> tuple[list[Load],
                 if cycle % 10 == 9:
                     _show(cycle + 1, cycles, loads)
             units.stopping.set()
+            groups.stopping.set()
             for load in loads:
                 load.stopping.set()
-        return loads, units.ledger
+        return loads, units.ledger, groups
     finally:
         for node in nodes:
             code = node.stop()
@@ -193,7 +200,7 @@ def main() -> int:
     shutil.rmtree(options.dir, ignore_errors=True)
     options.dir.mkdir(parents=True)
     began = time.monotonic()
-    loads, units = asyncio.run(campaign(options.dir.resolve(), options.cycles, seed))
+    loads, units, groups = asyncio.run(campaign(options.dir.resolve(), options.cycles, seed))
     ledgers = [load.ledger for load in loads]
     lost = sum(len(ledger.lost) for ledger in ledgers)
     doubled = sum(len(ledger.doubled) for ledger in ledgers)
@@ -204,6 +211,9 @@ def main() -> int:
     faults = {kind: tokens for kind, tokens in units.faults().items() if tokens}
     for kind, tokens in faults.items():
         print(f"units: {kind}: {tokens[:20]}", file=sys.stderr)
+    torn = {kind: names for kind, names in groups.faults().items() if names}
+    for kind, names in torn.items():
+        print(f"groups: {kind}: {names[:20]}", file=sys.stderr)
     print(
         f"crash: cycles={options.cycles} seed={seed} "
         f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
@@ -213,9 +223,11 @@ def main() -> int:
         f"units={len(units.committed)} units_lost={len(units.refused)} "
         f"units_unknown={len(units.unknown)} moved={units.moved} dead={len(units.dead)} "
         f"unit_faults={sum(map(len, faults.values()))} "
+        f"groups={len(groups.lengths)} groups_resumed={groups.resumed} "
+        f"group_faults={sum(map(len, torn.values()))} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 1 if lost or doubled or unexpected or found or faults else 0
+    return 1 if lost or doubled or unexpected or found or faults or torn else 0
 
 
 if __name__ == "__main__":

@@ -215,8 +215,14 @@ class Durable:
         how = fate.of_moved(self.ledger, node, view, source, held, target, fact)
         moved = view.held[target]
         if held.is_member:
+            alone = how in groups.OWN and not view.group_of(source[0], held.put).is_parked
+            skipped = fate.is_skipped(self.ledger, held.put)
+            require(skipped or not alone, "members_wait_for_their_group", f"{fact}: {how}")
             groups.went(view, source, held, how)
         if how == "moved":
+            if held.put.member is not None:
+                group = view.group_of(target[0], held.put)
+                group.strangers.add(held.put.member.number)
             self.happened["moved back"] += 1
             return
         self.happened["dead letters"] += 1

@@ -59,15 +59,14 @@ def may_be_taken_back(
     ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
 ) -> bool:
     """Return whether a lease may be over as that of a member before it is."""
-    held = view.held.get(handle)
-    if not handed.holder or held is None or held.put.member is None:
+    member = handed.member
+    if not handed.holder or member is None:
         return False
-    number = held.put.member.number
     return any(
-        before < number
+        before < member.number
         and other.holder == handed.holder
         and has_ended(ledger, node, at, other)
-        for before, at, other in view.group_of(handle[0], held.put).outs
+        for before, at, other in view.groups[handle[0], member.group_id].outs
     )
 
 
@@ -87,7 +86,7 @@ def of_removed(
         return "purged"
     if view.is_lost(held):
         return "lost"
-    group = view.group_of(handle[0], held.put) if held.is_member else None
+    group = view.group_of(handle[0], held.put) if held.put.member else None
     unit = handed and ledger.of_units.get((node.name, *handle, handed.lease))
     if unit and view.is_committed(unit):
         return "committed"
@@ -165,7 +164,7 @@ def _has_cause(
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
         return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
-    group = view.group_of(handle[0], held.put) if held.is_member else None
+    group = view.group_of(handle[0], held.put) if held.put.member else None
     if code == ErrorCode.MESSAGE_REJECTED:
         skipped = group is not None and is_skipped(ledger, held.put)
         return skipped or (node.name, *handle, lease) in ledger.rejects

@@ -21,7 +21,7 @@ from tests.sim.view import Group, Handed, Handle, Held, View
 
 # Why a member leaves a gap, and not a group that goes on behind it.
 GAPS = ("expired", "lost", "rotten", "MESSAGE_EXPIRED")
-_OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
+OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED")
 
 
 def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int, bytes]]:
@@ -31,7 +31,7 @@ def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int
     before, group.row = group.row, None
     if change.new is not None:
         group.row = GroupRow.decode(rows.unseal(change.key, change.new))
-        group.was_stopped |= group.row.is_stopped
+        group.was_stopped |= is_stopped(group.row)
         if group.row.parked_number:
             happened["groups parked"] += not (before and before.parked_number)
             group.is_parked = True
@@ -47,8 +47,9 @@ def forget(view: View, over: list[tuple[int, bytes]]) -> None:
     for key in over:
         group = view.groups[key]
         view.groups[key] = Group(
-            group.row, group.there, holder=group.holder, was_stopped=group.was_stopped
-        )
+            group.row, group.there, strangers=group.strangers, holder=group.holder,
+            was_stopped=group.was_stopped,
+        )  # fmt: skip
 
 
 def came(view: View, handle: Handle, held: Held, fact: str) -> None:
@@ -71,7 +72,7 @@ def went(view: View, handle: Handle, held: Held, how: str) -> None:
     del group.there[member.number]
     if how not in GAPS:
         group.left.add(member.number)
-    group.failed += how in _OWN
+    group.failed += how in OWN
 
 
 def judge(
@@ -85,7 +86,7 @@ def judge(
     fact = f"{handle} by {node.name}: number {member.number} of {member.group_id.hex()[:8]}"
     skipped = ledger.skipped.get(held.put.group, 0)
     for number in range(max(skipped, 1), member.number):
-        if number in group.left:
+        if number in group.left or number in group.strangers:
             continue
         at = group.there.get(number)
         before = view.handed.get(at) if at else None
@@ -103,7 +104,12 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
     """Judge a member that is handed out in any order: nobody has said that its group is to wait."""
     row = view.group_of(handle[0], held.put).row
     was_altered = row is None or row.changed_ms >= view.now_ms
-    require(was_altered or not row.is_stopped, "stopped_is_held_back", f"{fact}: {row}")
+    require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
+
+
+def is_stopped(row: GroupRow | None) -> bool:
+    """Return whether a row says that its group waits for an operator."""
+    return row is not None and bool(row.is_paused or row.parked_number)
 
 
 def _has_one_holder(

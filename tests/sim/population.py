@@ -179,6 +179,8 @@ def alter_group(
     """Have an operator intervene in a group, of which *row* is shown."""
     group_id, ledger = bytes.fromhex(row["group"]), world.ledger
     key = (name, queue, group_id)
+    if action in ("skip", "close"):
+        world.watch.unordered.add((name, queue))  # A link goes on behind what is refused then.
     if action == "skip":
         number = number or row["next"] + world.random.choice([1, 1, 2])
         ledger.skipped[key] = max(number, ledger.skipped.get(key, 0))
@@ -201,6 +203,8 @@ def tidy_groups(world: "World", name: str, queue: str) -> None:
                 alter_group(world, name, queue, row, action)
             elif not row["next_is_here"] and group.there:
                 alter_group(world, name, queue, row, "skip", min(group.there))
+            elif not row["next_is_here"] and row["last"]:
+                alter_group(world, name, queue, row, "skip", row["last"] + 1)
             elif not row["last"]:
                 alter_group(world, name, queue, row, "close")
 
@@ -234,8 +238,7 @@ def calm_down(world: "World") -> None:
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
         reads.batch_max, reads.whole = 100, False
-    for client in (*world.consumers, *world.apps):
-        client.hang_up()  # It reads what is left of a group, too.
+    _read_anew(world)
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)
@@ -253,3 +256,11 @@ def calm_down(world: "World") -> None:
             _alter(world, name, queue, {"put_inhibit": False, "get_inhibit": False})
         for queue in remotes(name):
             _alter(world, name, queue, {"put_inhibit": False})
+
+
+def _read_anew(world: "World") -> None:
+    """Have all who read begin anew, and have what is left of a group, too."""
+    for consumer in world.consumers:
+        consumer.hang_up()
+    for app in world.apps:
+        app.hang_up()

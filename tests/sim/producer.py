@@ -73,6 +73,8 @@ def _new_member(
     group, member, is_again = writer.next(lab.random, life)
     traits = traits._replace(member=member, is_again=is_again)
     put = lab.ledger.new(producer, where, queue, traits, lab.now_ms, unit)
+    if is_again:
+        lab.watch.unordered.add(put.home)  # A link goes on behind one that is taken.
     group.note(member.number, put)
     return put
 

@@ -7,7 +7,7 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.window import ids_of
 from qmgrd.core import keys
 from qmgrd.core.group_row import GroupRow
-from tests.sim.ledger import Holder, Put, Unit
+from tests.sim.ledger import Holder, Member, Put, Unit
 
 Handle = tuple[int, int]  # queue id and arrival
 
@@ -43,6 +43,7 @@ class Handed:
     unit: Unit | None = None  # that took it in: then there is no deadline
     offered: Unit | None = None  # that was asked to: its client may not know yet that it did
     holder: Holder = ()  # who was handed it in logical or pinned order
+    member: Member | None = None  # its place in a group, if it has one there
 
 
 @dataclass(slots=True)
@@ -52,6 +53,7 @@ class Group:
     row: GroupRow | None = None  # as last made durable
     there: dict[int, Handle] = field(default_factory=dict)  # its members, by number
     left: set[int] = field(default_factory=set)  # for good
+    strangers: set[int] = field(default_factory=set)  # numbers of dead letters that came back
     outs: list[tuple[int, Handle, Handed]] = field(default_factory=list)  # handed out in order
     holder: Holder = ()  # who was handed some of it last
     is_parked: bool = False  # it was, at some time
@@ -130,7 +132,9 @@ class View:
         if not held.is_member:
             return False
         row = self.group_of(queue_id, held.put).row
-        return row is not None and (row.is_stopped or row.changed_ms >= self.now_ms)
+        return row is not None and (
+            row.is_paused or row.parked_number > 0 or row.changed_ms >= self.now_ms
+        )
 
     def stopped(self, *, clean: bool) -> None:
         """Take note that a process is gone, with all leases and what is not persistent."""

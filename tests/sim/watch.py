@@ -126,9 +126,7 @@ class Watch(Durable):
             if held.is_member:
                 groups.goes_on(view, handle, held, fact)
             if holder and held.is_member:
-                groups.judge(
-                    self.ledger, node, view, handle, held, holder, state, self.happened
-                )
+                groups.judge(self.ledger, node, view, handle, held, holder, state, self.happened)
             if before is None:
                 if not selects and not holder:
                     order.judge(
@@ -141,7 +139,8 @@ class Watch(Durable):
             order.leave(view, handle, held)
             known = queue and queue.leases.get(arrival)
             deadline_ms = known.deadline_ms if known else 0
-            handed = Handed(lease, connection, deadline_ms, view.life, holder=holder)
+            member = held.put.member if held.is_member else None
+            handed = Handed(lease, connection, deadline_ms, view.life, holder=holder, member=member)
             view.handed[handle] = handed
             if held.is_member:
                 groups.hand_out(view, handle, held, handed)

@@ -22,7 +22,7 @@ from tests.sim.client import Asker
 from tests.sim.consumer import Consumer
 from tests.sim.faults import DISK_BYTES, STRIKE
 from tests.sim.lab import Lab
-from tests.sim.ledger import require
+from tests.sim.ledger import GROUP_QUEUES, require
 from tests.sim.node import Node
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
@@ -239,15 +239,16 @@ class World(Lab):
     def _look_after_groups(self) -> None:
         """Have no group wait for what does not come, nor for a word of an operator."""
         for name, asker in self.askers.items():
-            for queue in population.GROUP_QUEUES if name == HUB else ("LOCAL",):
-                view = self.watch.views[name]
-                names = {number for number, (known, _) in view.queues.items() if known == queue}
-                known = any(
-                    group.row is not None for (number, _), group in view.groups.items()
-                    if number in names
-                )  # fmt: skip
-                if known and not asker.todo:
-                    population.tidy_groups(self, name, queue)
+            if asker.todo:
+                continue
+            view = self.watch.views[name]
+            known = {
+                view.queues[queue_id][0]
+                for (queue_id, _), group in view.groups.items()
+                if group.row is not None
+            }
+            for queue in sorted(known & set(GROUP_QUEUES)):
+                population.tidy_groups(self, name, queue)
 
     def _is_quiet(self) -> bool:
         return (

@@ -323,6 +323,8 @@ class Holds:
             return False
         if hold.reader is not None:
             self._leave(group_id, hold.reader)
+            if hold.is_told:
+                self._remember(group_id, hold.reader)
             hold.reader = None
         return self.end_if_over(group_id)
 

@@ -10,7 +10,7 @@
    as stored. That is for what a person has to see to. What was inhibited is wanted to wait, and of
    what else may keep a message out a dead letter is no cure.
 3. A member of a group whose number was met here, or whose group is over, never can be stored. To
-   hold back would stop its link for ever: once it comes again it is a dead letter, whatever is said.
+   hold back would stop its link for ever: once it comes again it is a dead letter in any case.
 4. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
    hangs on them is when it is given up.
 """

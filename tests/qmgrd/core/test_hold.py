@@ -362,3 +362,22 @@ def test_assignments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("order", [PHYSICAL, LOGICAL, PINNED])
 def test_reader_has_an_order_unless_it_is_physical(order: int) -> None:
     assert Reader(1, "app", QUEUE, order).is_ordered == (order != PHYSICAL)
+
+
+def test_reader_that_had_to_leave_a_group_is_its_last_still() -> None:
+    """So one that had it before is told that it comes from another."""
+    holds = Holds()
+    before, other = a_reader(holds, PINNED), a_reader(holds, PINNED)
+    begun(holds, before, A, 1)
+    holds.settled(at(A, 1))
+    begun(holds, other, A, 2)
+    assert not holds.let_go(A)
+    holds.settled(at(A, 2))
+    assert holds.last_reader(A) is other
+
+
+def test_reader_that_could_have_nothing_of_a_group_was_not_its_last() -> None:
+    holds = Holds()
+    holds.begin(A, a_reader(holds, PINNED), 1)
+    holds.end(A)
+    assert holds.last_reader(A) is None

@@ -1,0 +1,101 @@
+"""Queue managers that are wrong on purpose about groups.
+
+As test_broken.py, which has what was there before them.
+"""
+
+from typing import Any
+
+from qmgr_protocol.messages import STATE_TAKEN_OVER
+from qmgrd.core import group_end, group_run, group_take, keys, returns
+from qmgrd.core import row as rows
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.groups import Groups
+from qmgrd.core.hold import Holds
+from tests.sim.broken import Patch, assert_caught
+
+
+def test_group_is_begun_behind_its_due_member(monkeypatch: Patch) -> None:
+    begin = Holds.begin
+
+    def greedy(self: Holds, group_id: bytes, reader: Any, number: int) -> Any:
+        return begin(self, group_id, reader, number + len(self.leased) % 2)
+
+    monkeypatch.setattr(Holds, "begin", greedy)
+    assert_caught({"members_are_in_order"})
+
+
+def test_stopped_group_goes_on(monkeypatch: Patch) -> None:
+    """Parked, or paused by an operator."""
+    monkeypatch.setattr(GroupRow, "is_stopped", property(lambda self: False))
+    assert_caught({"stopped_is_held_back"})
+
+
+def test_gap_is_stepped_over(monkeypatch: Patch) -> None:
+    after = GroupRow.after
+
+    def hasty(self: GroupRow, number: int) -> int:
+        found = after(self, number)
+        return found + 1 if self.missing > 0 else found
+
+    monkeypatch.setattr(GroupRow, "after", hasty)
+    assert_caught({"members_are_in_order"})
+
+
+def test_due_member_is_whatever_came_first(monkeypatch: Patch) -> None:
+    """Over two links the members of a group may come in another order."""
+    monkeypatch.setattr(GroupRow, "due", property(lambda self: self.after(self.highest)))
+    assert_caught({"members_are_in_order", "groups_agree"})
+
+
+def test_chain_is_not_stored(monkeypatch: Patch) -> None:
+    turn = Groups._turn
+
+    def forgetful(self: Groups, tx: Any, group_id: bytes, row: GroupRow) -> Any:
+        found = turn(self, tx, group_id, row)
+        if row.place:
+            tx.delete(keys.chain(self._id, row.place))
+        return found
+
+    monkeypatch.setattr(Groups, "_turn", forgetful)
+    assert_caught({"groups_agree"})
+
+
+def test_row_of_a_group_is_not_stored(monkeypatch: Patch) -> None:
+    put = rows.put
+
+    def forgetful(tx: Any, key: bytes, data: bytes) -> None:
+        if key[:1] != keys.SPACE_GROUP_ROW or tx.get(key) is None:
+            put(tx, key, data)
+
+    monkeypatch.setattr(rows, "put", forgetful)
+    assert_caught({"groups_agree"})
+
+
+def test_member_that_failed_is_buried_alone(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(returns.Returns, "_park", lambda *arguments: False)
+    assert_caught({"members_wait_for_their_group"})
+
+
+def test_number_is_taken_twice(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Groups, "_check_row", lambda *arguments, **terms: None)
+    assert_caught({"number_is_put_once", "groups_agree"})
+
+
+def test_new_holder_is_not_told(monkeypatch: Patch) -> None:
+    for module in (group_take, group_run):
+        monkeypatch.setattr(module, "STATE_TAKEN_OVER", STATE_TAKEN_OVER & 0)
+    assert_caught({"taken_over_is_told"})
+
+
+def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch) -> None:
+    """What another has in its hands stays there."""
+    end = group_end._end
+
+    def reckless(context: Any, catalogue: Any, queue: Any, *member: Any) -> Any:
+        lease = queue.leases.get(int.from_bytes(member[-1][2:], "big"))
+        if lease is not None:
+            queue.end(lease)
+        return end(context, catalogue, queue, *member)
+
+    monkeypatch.setattr(group_end, "_end", reckless)
+    assert_caught({"leased_is_left_alone"})
