@@ -13,7 +13,8 @@ from qmgrd.core.amount import amount
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.group_take import MatchInconsistent, take_in_order
+from qmgrd.core.group_select import MatchInconsistent
+from qmgrd.core.group_take import take_in_order
 from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
@@ -140,7 +141,7 @@ class Delivery:
             queue.sought[consumer.prefix] = None
         else:
             queue.consumers[consumer] = None
-            if consumer.selector is not None:
+            if consumer.selector is not None or consumer.prefix:
                 queue.selecting[consumer] = None
         self._context.awake(queue)
 

@@ -11,32 +11,21 @@ positions as those of the queue tell where to go on.
 
 from typing import TYPE_CHECKING
 
-from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, lane
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.group_run import take_run
+from qmgrd.core.group_select import check_selection, fits, selected
 from qmgrd.core.hold import Hold, Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
-from qmgrd.core.seek import LOOKED_AT_MAX, Found, candidates, lease, passed
-from qmgrd.core.selection import is_selected, weight
+from qmgrd.core.seek import LOOKED_AT_MAX, Found, lease, passed
+from qmgrd.core.selection import weight
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, scan_ready, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
-
-
-class MatchInconsistent(RequestError):
-    """A reader in a group selects what is not its next member (MQRC 2247)."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(
-            ErrorCode.MATCH_INCONSISTENT,
-            f"the reader is in a group, whose number {number} is not what is selected; select "
-            "nothing until it has ended, or leave it with a get in physical order",
-        )
 
 
 def take_in_order(
@@ -70,17 +59,18 @@ class _Round:
         self._frame_bytes = 0
         self._at_end = True
         self._is_full = False  # what is next does not fit in the frame
-        self._is_passed = False  # a group that others may begin, and this reader may not
 
     def run(self) -> None:
         """Take what there is room for."""
         reader = self._reader
         if reader.current is not None and self._consumer.is_get:
-            self._check_selection(reader.current)
+            check_selection(self._queue, self._tx, self._consumer, reader.current)
         for group_id in list(reader.calling):
+            if not self._has_room:
+                return
             if reader.order != LOGICAL or reader.current == group_id:
                 self._follow(group_id, self._groups.holds.by_group[group_id])
-        if reader.current is not None:
+        if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
             self._take_first()
@@ -103,6 +93,16 @@ class _Round:
         has = has and self._looked_at < LOOKED_AT_MAX
         self._at_end &= has
         return has
+
+    def _is_in_a_group(self) -> bool:
+        """Return whether a reader in logical order waits for a member, once it went on so far."""
+        reader, holds = self._reader, self._groups.holds
+        if reader.order != LOGICAL:
+            return False
+        while reader.current is None and (begun := holds.begun(reader)) is not None:
+            reader.current = begun
+            self._follow(begun, holds.by_group[begun])
+        return reader.current is not None
 
     # The next of a group
 
@@ -216,37 +216,45 @@ class _Round:
             has_begun = self._begin(group_id)
             if self._is_full and not has_begun:
                 return  # It is the first of the next frame.
-            self._step_over(place, group_id)
-            if has_begun and self._reader.current is not None:
+            self._step_over(place)
+            if self._is_in_a_group():
                 return
 
     def _first_group(self) -> tuple[bytes, bytes] | None:
         """Return place and id of the first group in the chain that may be begun here."""
         queue, heads = self._queue, self._heads
-        self._is_passed = False
+        mine = self._assigned()
         for priority in range(keys.PRIORITY_TOP, -1, -1):
             rank = keys.PRIORITY_TOP - priority
             start = keys.chain(queue.id, keys.PLACE.pack(rank, heads[priority]))
             stop = keys.after(keys.of_queue(keys.SPACE_CHAIN, queue.id) + bytes([rank]))
             for key, group_id in self._tx.scan(start, stop):
                 place = key[-keys.PLACE.size :]
-                if self._may_begin(group_id):
+                if mine is not None and mine[0] < place:
+                    return mine
+                if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
                     return place, group_id
-                self._step_over(place, group_id)
+                self._step_over(place)
                 self._looked_at += 1
                 if not self._has_room:
                     return None
-        return None
+        return mine
+
+    def _assigned(self) -> tuple[bytes, bytes] | None:
+        """Return place and id of the first group in the chain that is left to this reader."""
+        found = []
+        for group_id in self._groups.holds.assigned_to(self._reader):
+            row = self._groups.row(self._tx, group_id)
+            if row is not None and row.place and self._may_begin(group_id):
+                found.append((row.place, group_id))
+        return min(found, default=None)
 
     @property
     def _heads(self) -> list[int]:
         return self._groups.whole_heads if self._consumer.all_available else self._groups.heads
 
-    def _step_over(self, place: bytes, group_id: bytes) -> None:
-        """Have all look behind a group next, unless it, or one before it, is another's to begin."""
-        self._is_passed |= not self._groups.holds.is_for(group_id, self._reader)
-        if self._is_passed:
-            return
+    def _step_over(self, place: bytes) -> None:
+        """Have all look behind a group next."""
         rank, arrival = keys.PLACE.unpack(place)
         heads, priority = self._heads, keys.PRIORITY_TOP - rank
         heads[priority] = max(heads[priority], arrival + 1)
@@ -287,91 +295,72 @@ class _Round:
         stop = queue.lane_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
-        self._size = scan_ready(
+        self._size, is_full = scan_ready(
             queue, self._tx, self._now, self._consumer, self._count, self._items, self._size,
             self._damaged, stop,
         )  # fmt: skip
         self._frame_bytes = sum(map(len, self._items))
+        if is_full:
+            self._count = len(self._items)
 
     # What is selected
 
     def _take_selected(self) -> None:
         """Lease what is selected of the messages of no group, and begin groups by what is."""
-        found_any = False
-        for key, value, behind in candidates(self._queue, self._tx, self._consumer):
-            if not self._has_room or found_any:
+        prefix = self._consumer.prefix
+        if prefix.startswith(keys.SPACE_GROUP):
+            self._take_group(prefix)
+            return
+        for key, value, behind in selected(self._queue, self._tx, self._consumer):
+            if not self._has_room or self._is_in_a_group():
                 self._at_end = False
                 return
             self._looked_at += weight(self._consumer.selector, self._tx, value)
             if keys.place(key)[1] not in self._queue.leases:
-                found_any = self._take_one_selected(key, value)
-            if not found_any:
-                if self._is_full:
-                    return  # It is the first of the next frame.
-                passed(self._queue, self._consumer, key, behind)
+                self._take_one_selected(key, value)
+            if self._is_full or self._reader.current is not None:
+                return  # It is the first of the next frame; or a group was begun with it.
+            passed(self._queue, self._consumer, key, behind)
 
-    def _take_one_selected(self, key: bytes, value: bytes) -> bool:
-        """Lease a message if it is wanted; return whether a group was begun with it."""
+    def _take_group(self, prefix: bytes) -> None:
+        """Begin the one group that is selected, or by the number that is."""
+        group_id, number = prefix[keys.GROUP_ID_AT : keys.GROUP_ID_AT + 24], prefix[-4:]
+        row = self._groups.row(self._tx, group_id)
+        is_one = len(prefix) > keys.GROUP_ID_AT + 24
+        if row is None or not row.place or (is_one and number != row.due.to_bytes(4, "big")):
+            return
+        if self._may_begin(group_id):
+            self._begin(group_id)
+
+    def _take_one_selected(self, key: bytes, value: bytes) -> None:
+        """Lease a message if it is wanted, or begin a group with it."""
         sound = self._open(key, value)
-        if sound is None or not self._is_selected(key, sound):
-            return False
+        if sound is None or not fits(self._queue, self._tx, self._consumer, key, sound):
+            return
         group = index.selected_by(sound.record)[1]
         if key[keys.POSITION_AT] == keys.LANE_READY or group is None:
             self._lease(key, sound)
-            return False
+            return
         row = self._groups.row(self._tx, group[0])
-        if row is None or group[1] != row.due or row.is_stopped or not self._may_begin(group[0]):
-            return False
-        return self._begin(group[0])
-
-    def _is_selected(self, key: bytes, sound: entries.Sound) -> bool:
-        selector = self._consumer.selector
-        return is_selected(selector, self._queue, self._tx, key, sound.entry, sound.record)
-
-    def _check_selection(self, group_id: bytes) -> None:
-        """Raise MatchInconsistent where the next member is not what is selected."""
-        consumer, queue = self._consumer, self._queue
-        if consumer.selector is None and not consumer.prefix:
-            return
-        hold, row = self._groups.holds.by_group[group_id], self._groups.row(self._tx, group_id)
-        number = hold.next if row is None else row.after(hold.next)
-        prefix = consumer.prefix
-        if prefix.startswith(keys.SPACE_GROUP):
-            if not keys.group(queue.id, group_id, number).startswith(prefix):
-                raise MatchInconsistent(number)
-            return
-        position = self._groups.position(self._tx, Member(group_id, number))
-        value = None if position is None else self._tx.get(_entry_key(queue, position))
-        if position is None or value is None:
-            return
-        key = _entry_key(queue, position)
-        sound = self._open(key, value)
-        if sound is not None and not self._fits(key, sound):
-            raise MatchInconsistent(number)
-
-    def _fits(self, key: bytes, sound: entries.Sound) -> bool:
-        prefix, queue = self._consumer.prefix, self._queue
-        if not prefix:
-            return self._is_selected(key, sound)
-        if prefix.startswith(keys.SPACE_UID):
-            return queue.origins.index_key(sound.trailer) == prefix
-        place = keys.place(key)
-        return index.correlation_key(queue.id, sound.record, *place).startswith(prefix)
+        is_due = row is not None and group[1] == row.due and not row.is_stopped
+        if is_due and self._may_begin(group[0]):
+            self._begin(group[0])
 
 
-def _entry_key(queue: "Queue", position: bytes) -> bytes:
-    return keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> bool:
+    """Have *reader* be in the group of what it got in physical order, behind that.
 
-
-def stand_in(queue: "Queue", reader: Reader, member: Member, arrival: int, row: GroupRow) -> None:
-    """Have *reader* be in the group of what it got in physical order, behind that."""
+    Returns:
+        Whether it is: not behind its last, nor where another holds it.
+    """
     holds, next_ = queue.groups.holds, row.after(member.number + 1)
     hold = holds.by_group.get(member.group_id)
     if 0 < row.last < next_ or (hold is not None and hold.reader is not reader):
-        return
+        return False
     if hold is None:
         hold = holds.begin(member.group_id, reader, next_)
     hold.next, hold.is_told, hold.has_ended = next_, True, False
     reader.current = member.group_id
     reader.calling[member.group_id] = None
     holds.adopt(member, arrival)
+    return True

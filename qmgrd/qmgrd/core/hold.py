@@ -158,10 +158,10 @@ class Holds:
 
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""
-        self.taken_back.pop(arrival, None)
         member = self.leased.pop(arrival, None)
         if member is None:
             return None
+        self.taken_back.pop(arrival, None)
         if self._take_in(member, arrival) is not None:
             self.end_if_over(member.group_id)
         return member.group_id
@@ -186,6 +186,7 @@ class Holds:
             if number < member.number:
                 break
             behind[number] = hold.out[number]
+        behind = dict(reversed(behind.items()))
         for number, at in behind.items():
             hold.going[number] = hold.out.pop(number)
             self.taken_back[at] = None

@@ -53,7 +53,7 @@ class Consumer:
 
     __slots__ = ("again", "all_available", "connection", "credit_bytes", "credit_messages", "heads",
                  "is_get", "lease_ms", "lessee", "open", "order", "owns_reader", "prefix", "queue",
-                 "reader", "request_id", "selector", "timer", "wait_over")  # fmt: skip
+                 "reached", "reader", "request_id", "selector", "timer", "wait_over")  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
@@ -72,6 +72,7 @@ class Consumer:
         # And by 9 - priority and arrival what came there since, to be looked at once more.
         self.again: dict[tuple[int, int], None] = {}
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
+        self.reached = b""  # in an order, and in an index: where it is to look on
         self.wait_over = False  # It goes once it has looked at all there is.
         self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
@@ -83,12 +84,23 @@ class Consumer:
 
     def look_again(self, priority: int, arrival: int) -> None:
         """Have a message looked at that can be got, though it lies before the position."""
+        if self.prefix:
+            self._look_again_in_index(priority, arrival)
+            return
         if arrival >= self.heads[priority]:
             return
         if len(self.again) < AGAIN_MAX:
             self.again[9 - priority, arrival] = None
         else:
             self.heads[priority] = arrival
+
+    def _look_again_in_index(self, priority: int, arrival: int) -> None:
+        """The same, of what may be what it seeks in an index."""
+        if len(self.again) < AGAIN_MAX:
+            self.again[9 - priority, arrival] = None
+        else:
+            self.again.clear()
+            self.reached = b""
 
     @property
     def is_ordered(self) -> bool:

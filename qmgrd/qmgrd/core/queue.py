@@ -201,7 +201,7 @@ class Queue:
         self.grouped_heads = [0] * len(_PRIORITIES)
         self.stopped_heads = [_NEVER] * len(_PRIORITIES)
         for consumer in self.selecting:
-            consumer.heads = [0] * len(_PRIORITIES)
+            consumer.heads, consumer.reached = [0] * len(_PRIORITIES), b""
         self.reached.clear()
         self.sought |= dict.fromkeys(self.seeking)
 

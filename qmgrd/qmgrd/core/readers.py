@@ -71,8 +71,18 @@ def got_in_physical_order(queue: Queue, tx: Transaction, reader: Reader, item: b
     if group is not None and is_member:
         row = queue.groups.row(tx, group[0])
     left = reader.current
-    if left is not None and (row is None or group is None or left != group[0]):
-        queue.groups.holds.let_go(left)
-        queue.groups.touch(left)
-    if group is not None and row is not None:
-        stand_in(queue, reader, Member(*group), arrival, row)
+    if left is not None and (group is None or left != group[0]):
+        leave_group(queue, left)
+    stands = (
+        row is not None
+        and group is not None
+        and stand_in(queue, reader, Member(*group), arrival, row)
+    )
+    if not stands and reader.current is not None:
+        leave_group(queue, reader.current)
+
+
+def leave_group(queue: Queue, group_id: bytes) -> None:
+    """Have the reader of a group be in it no more."""
+    queue.groups.holds.let_go(group_id)
+    queue.groups.touch(group_id)

@@ -130,6 +130,7 @@ class Returns:
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False
+        queue.groups.holds.let_go(group[0])  # Its reader goes on with others.
         if not row.parked_number:  # The first one that failed says why.
             row.parked_number, row.parked_code = group[1], int(code)
             queue.groups.touch(group[0])

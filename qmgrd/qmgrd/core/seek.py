@@ -74,9 +74,12 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
 def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Have whoever looks next go on behind the message under *key*."""
     priority, arrival = keys.place(key)
-    if consumer.prefix:
-        if not consumer.is_ordered:  # Who is steps over what is not due, and others want that.
-            queue.reached[consumer.prefix] = behind
+    if consumer.prefix and not consumer.is_ordered:
+        queue.reached[consumer.prefix] = behind
+        return
+    if consumer.prefix:  # It steps over what is not due to it, and others want that.
+        consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
+        consumer.reached = behind or consumer.reached
         return
     heads = consumer.heads
     if consumer.selector is not None:

@@ -81,7 +81,7 @@ def _scan(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int, priority: int,
     items: list[bytes], size: int, damaged: list[tuple[bytes, bytes]], stop: bytes,
 ) -> tuple[int, int]:  # fmt: skip
-    """Add what can be had from *priority* on; return all bytes, and the next priority, -1 or FULL."""
+    """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()

@@ -237,3 +237,99 @@ def test_reader_and_consumer_are_what_is_taken_for() -> None:
 def _queue() -> Queue:
     player = GroupPlayer()
     return player.manager.queue("Q")
+
+
+@pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
+def test_many_that_are_not_due_do_not_hide_what_is_there(way: dict[str, bytes]) -> None:
+    """A get that selects ends, and finds what lies behind a slice."""
+    player = GroupPlayer()
+    app = player.app("app")
+    many = [
+        record(b"", correlation_id=b"k", group=(group_id("A"), n, False)) for n in range(2, 900)
+    ]
+    app.put_records("Q", *many)
+    if "correlation_id" in way:
+        app.put_records("Q", record(b"free", correlation_id=b"k"))
+    app.send(m.Get(99, "Q", 1, 0, order=m.LOGICAL, reader=1, **way))
+    player.manager.rest()
+    found = [x.body for x in app.delivered()]
+    assert found == ([b"free"] if "correlation_id" in way else [])
+    app.put_records("Q", record(b"one", correlation_id=b"k", group=(group_id("A"), 1, False)))
+    app.send(m.Get(100, "Q", 1, 0, order=m.LOGICAL, reader=1, **way))
+    player.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"one"]
+
+
+def test_waiting_selection_by_correlation_id_sees_what_comes_to_be_due() -> None:
+    player = GroupPlayer()
+    player("put A2 A3!")
+    assert player("get body=A2 wait=1000") == "asks"
+    assert player("put A1") == "stored"
+    player("other: get")
+    assert "has +A2" in player("other: ack A1") + player("other: close")
+
+
+def test_free_message_that_does_not_fit_is_not_overtaken() -> None:
+    """E6."""
+    player = GroupPlayer()
+    app = player.app("app")
+    app.put("Q", b"1" * 600_000, b"2" * 600_000)
+    player("put A1!")
+    app.send(m.Get(99, "Q", 10, 0, bytes_max=1 << 30, order=m.LOGICAL, reader=1))
+    player.manager.rest()
+    assert [x.body[:1] for x in app.delivered()] == [b"1"]
+    app.send(m.Get(100, "Q", 10, 0, bytes_max=1 << 30, order=m.LOGICAL, reader=1))
+    player.manager.rest()
+    assert [x.body[:2] for x in app.delivered()] == [b"22", b"A1"]
+
+
+def test_group_that_is_left_to_another_hides_nothing() -> None:
+    """Others step over it, and whoever it is left to finds it behind their positions."""
+    player = GroupPlayer()
+    player("one: consume pinned credit=1")
+    player("put A1 B1")
+    player("two: consume pinned credit=0")
+    assert player("alter A reassign to=two") == "open, next 1"
+    assert "A1" not in player("one: release A1")
+    assert player("three: consume pinned credit=1").endswith("three has +B1")
+    player.app("two").send(m.Credit(1, 1, 0))
+    assert "two has +A1" in player("groups")
+
+
+def test_credit_costs_no_look_at_groups_that_it_is_not_for() -> None:
+    """One look for a credit of one, however many groups have more."""
+    store = CountingStore()
+    manager = Manager(store)
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q", {"depth_max": 10_000})
+    ids = [str(number).encode().rjust(24, b"g") for number in range(300)]
+    app.put_records("Q", *(record(b"", group=(x, 1, False)) for x in ids))
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 300, 1 << 30, order=m.PINNED))
+    app.answer(request_id)
+    app.put_records("Q", *(record(b"", group=(x, 2, False)) for x in ids))
+    manager.rest()
+    before = store.reads
+    app.send(m.Credit(request_id, 1, 0))
+    manager.rest()
+    assert store.reads - before < 30
+
+
+@pytest.mark.parametrize("action", [m.RENEW, m.REJECT])
+def test_what_is_being_taken_back_is_nobodys_to_settle(action: int) -> None:
+    """In the very turn in which the one before it came back."""
+    player = GroupPlayer()
+    app = player.app("app")
+    player("put A1 A2 A3!")
+    player("get count=3")
+    first, second = player._held["A1"], player._held["A2"]
+    app.ask(m.UnitBegin, 1)
+    app.send(
+        m.Settle(90, m.RELEASE, first.queue_id, first.handle),
+        m.Settle(91, action, second.queue_id, second.handle),
+        m.Settle(92, m.ACK, second.queue_id, second.handle, 1),
+    )
+    player.manager.rest()
+    (answer,) = [x for x in app.hear() if type(x) is m.Settled]
+    assert [x[0] for x in answer.exceptions] == [91, 92]
+    assert player("get count=3") == "has A1 A2 A3"

@@ -262,7 +262,7 @@ def test_what_is_taken_back_is_known_until_it_is_leased_again(
     holds.hand_out(A, holds.by_group[A], 2, at(A, 2))
     holds.stray(Member(A, 3), at(A, 3))
     assert not holds.taken_back
-    monkeypatch.setattr(hold, "LAST_MAX", 2)
+    monkeypatch.setattr(hold, "TAKEN_BACK_MAX", 2)
     begun(holds, a_reader(holds), B, 1, 2, 3, 4)
     holds.came_back(at(B, 1))
     assert list(holds.taken_back) == [at(B, 3), at(B, 4)]
@@ -350,7 +350,7 @@ def test_there_is_nobody_else_where_one_reads_alone() -> None:
 
 
 def test_assignments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold, "LAST_MAX", 2)
+    monkeypatch.setattr(hold, "ASSIGNED_MAX", 2)
     holds = Holds()
     one: Any = a_reader(holds)
     a_reader(holds, connection=2)

@@ -1,0 +1,85 @@
+"""What a reader in logical or pinned order selects: the first of what it is to have next.
+
+A member that does not have its turn is stepped over, though it is selected, and looked at again
+once it has. So each consumer has a position of its own, also in an index, and what is to be looked
+at once more.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
+from qmgrd.core.hold import Member
+from qmgrd.core.kv import Transaction
+from qmgrd.core.lease import Consumer
+from qmgrd.core.seek import candidates
+from qmgrd.core.selection import is_selected
+
+if TYPE_CHECKING:
+    from qmgrd.core.queue import Queue
+
+
+class MatchInconsistent(RequestError):
+    """A reader in a group selects what is not its next member (MQRC 2247)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            ErrorCode.MATCH_INCONSISTENT,
+            f"the reader is in a group, whose number {number} is not what is selected; select "
+            "nothing until it has ended, or leave it with a get in physical order",
+        )
+
+
+def check_selection(queue: "Queue", tx: Transaction, consumer: Consumer, group_id: bytes) -> None:
+    """Raise MatchInconsistent where the next member of a group is not what is selected."""
+    if consumer.selector is None and not consumer.prefix:
+        return
+    hold, row = queue.groups.holds.by_group[group_id], queue.groups.row(tx, group_id)
+    number = hold.next if row is None else row.after(hold.next)
+    if consumer.prefix.startswith(keys.SPACE_GROUP):
+        if not keys.group(queue.id, group_id, number).startswith(consumer.prefix):
+            raise MatchInconsistent(number)
+        return
+    position = queue.groups.position(tx, Member(group_id, number))
+    if position is None:
+        return
+    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+    value = tx.get(key)
+    sound = None if value is None else entries.open_sound(tx, value)
+    if sound is not None and not fits(queue, tx, consumer, key, sound):
+        raise MatchInconsistent(number)
+
+
+def fits(
+    queue: "Queue", tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
+) -> bool:
+    """Return whether *consumer* selects the message under *key*."""
+    prefix = consumer.prefix
+    if not prefix:
+        return is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
+    if prefix.startswith(keys.SPACE_UID):
+        return queue.origins.index_key(sound.trailer) == prefix
+    return index.correlation_key(queue.id, sound.record, *keys.place(key)).startswith(prefix)
+
+
+def selected(
+    queue: "Queue", tx: Transaction, consumer: Consumer
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield keys and entries of what *consumer* may select, and what follows them in an index."""
+    if not consumer.prefix.startswith(keys.SPACE_CORRELATION):
+        yield from candidates(queue, tx, consumer)
+        return
+    for rank, arrival in sorted(consumer.again):
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
+        if row is None:
+            del consumer.again[rank, arrival]
+        else:
+            yield *row, b""
+    start = max(consumer.prefix, consumer.reached)
+    for found, _ in tx.scan(start, keys.after(consumer.prefix)):
+        rank, arrival = keys.PLACE.unpack(found[-keys.PLACE.size :])
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
+        if row is not None:
+            yield *row, found + b"\0"
