@@ -13,6 +13,14 @@ RETENTION_MS = 30 * 24 * 3_600_000
 
 
 @dataclass
+class Burial:
+    """A parked group that leaves its queue, one number after the other."""
+
+    cursor: int = 0
+    wake_ms: int = 0
+
+
+@dataclass
 class Group:
     """One group on one queue."""
 
@@ -38,12 +46,23 @@ class Group:
         """Whether nothing of it is handed out."""
         return self.is_paused or bool(self.parked)
 
+    def admits(self, number: int, *, is_last: bool) -> bool:
+        """Return whether a message that comes from elsewhere contradicts nothing of it."""
+        contradicts = 0 < self.last < number or (is_last and number < self.highest)
+        return number not in self.left and not contradicts
+
+    def give_up_to(self, number: int) -> None:
+        """Have all numbers below *number* be gone."""
+        self.left |= set(range(1, number))
+        self.highest = max(self.highest, self.done)
+
 
 class Groups:
     """The groups of all queues."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, bytes], Group] = {}
+        self.burials: dict[tuple[str, bytes], Burial] = {}
         self.now_ms = 0
         self.step = 0
 
@@ -57,6 +76,15 @@ class Groups:
         """Return whether *message* is not handed out, as its group is not."""
         group = self.of(message)
         return group is not None and group.is_stopped
+
+    def member(self, messages: list[Message], queue: str, group_id: bytes, number: int) -> Message:
+        """Return the member of that number, which is there."""
+        (found,) = [
+            x for x in messages
+            if x.queue == queue and x.is_member and x.wish.group
+            and x.wish.group[:2] == (group_id, number)
+        ]  # fmt: skip
+        return found
 
     # -- puts
 
@@ -92,7 +120,7 @@ class Groups:
             return
         group_id, number, is_last = message.wish.group
         group = self.known.get((message.queue, group_id))
-        if group is not None and (number in group.left or 0 < group.last < number):
+        if group is not None and not group.admits(number, is_last=is_last):
             return
         if number in numbers(messages, message.queue, group_id):
             return

@@ -73,6 +73,11 @@ class Message:
         return name_of(self.wish.body)
 
     @property
+    def number(self) -> int:
+        """Its number in its group."""
+        return 0 if self.wish.group is None else self.wish.group[1]
+
+    @property
     def is_delayed(self) -> bool:
         return self.ready_ms != (0, 0)
 
