@@ -210,6 +210,7 @@ class Bench:
         if is_clean:
             for seat in self.seats:
                 model.hang_up(seat.number, is_stop=True)
+            end_groups(model)
             self.manager.restart(away_ms)
         else:
             self.manager.crash(away_ms)
@@ -259,8 +260,18 @@ class Bench:
 
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
         """Read a queue page by page, and hold it against the model."""
-        model, found, after = self.model, [], None
-        fields = self.selection_fields(wanted) | extra
+        there = [
+            x for x in self.model.on(queue, delayed=bool(extra.get("delayed")))
+            if wanted.wants(x)
+        ]  # fmt: skip
+        there.sort(key=wanted.rank)
+        self.browse_all(seat, queue, page, there, **self.selection_fields(wanted), **extra)
+
+    def browse_all(
+        self, seat: Seat, queue: str, page: int, there: list[Message], **fields: Any
+    ) -> None:
+        """Read a queue page by page, and hold it against what is *there*, or has expired."""
+        found, after = [], None
         while True:
             value = self.ask_for(seat, m.Browse, queue=queue, after=after, messages_max=page,
                                  **fields)  # fmt: skip
@@ -268,16 +279,12 @@ class Bench:
             after = value["next"]
             if after is None:
                 break
-        there = [
-            x for x in model.on(queue, delayed=bool(extra.get("delayed")))
-            if not x.is_expired(model.now_ms) and wanted.wants(x)
-        ]  # fmt: skip
-        there.sort(key=wanted.rank)
+        there = [x for x in there if not x.is_expired(self.model.now_ms)]
         shown = [_delivery(item) for item in found]
         bodies = [name_of(x.body) for x in shown]
         assert bodies == [x.name for x in there], (bodies, there)
         for delivery, message in zip(shown, there, strict=True):
-            compare_delivery(delivery, message, model.now_ms, browsed=True)
+            compare_delivery(delivery, message, self.model.now_ms, browsed=True)
 
     def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
         """As :meth:`ask`, with the fields by name."""

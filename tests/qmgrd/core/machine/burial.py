@@ -39,6 +39,10 @@ def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
         if not model.bury(message, code, How("", False, False)):
             burial.wake_ms = model.now_ms + NO_PLACE_MS
             return True
+        if len(group.parked) > 1:  # In one step: which of them was the first is not known.
+            for moved in model.messages:
+                if moved.uid == message.uid and number in group.parked:
+                    moved.codes = (code, ErrorCode.GROUP_FAILED)
         burial.cursor = number + 1
     if numbers(model.messages, *key):
         return False

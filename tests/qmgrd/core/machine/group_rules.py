@@ -7,7 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from qmgr_protocol import messages as m
 from tests.qmgrd.core.machine.burial import skip
-from tests.qmgrd.core.machine.chances import GROUPS, NUMBERS, SEAT_NUMBERS, WISHES
+from tests.qmgrd.core.machine.chances import GROUPS, NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
 from tests.qmgrd.core.machine.group import numbers
 from tests.qmgrd.core.machine.message import Message, Wish
 from tests.qmgrd.core.machine.puts import Puts
@@ -104,6 +104,15 @@ class GroupRules(Puts):
         listed: list[Any] = self.bench.ask(self._seat(seat), m.GroupList, queue)["groups"]
         ids = sorted(known.hex() for at, known in model.groups.known if at == queue)
         assert [x["group"] for x in listed] == ids
+        self.bench.end()
+
+    @rule(seat=SEAT_NUMBERS, queue=QUEUE_NAMES, page=st.integers(1, 5), whole=st.booleans())
+    def browse_in_logical_order(self, seat: int, queue: str, page: int, whole: bool) -> None:
+        model = self.bench.begin()
+        there = model.groups.in_turn(model.messages, queue, whole=whole)
+        self.bench.browse_all(
+            self._seat(seat), queue, page, there, order=m.LOGICAL, all_available=whole
+        )
         self.bench.end()
 
 

@@ -57,6 +57,7 @@ class Message:
     maybe: bool = False
     note: Note | None = None
     lease: Lease | None = None
+    codes: tuple[int, ...] = ()  # why it may be a dead letter, where chance decides
     is_member: bool = False  # of its group on its queue
 
     def __repr__(self) -> str:
