@@ -63,6 +63,8 @@ class _Round:
     def run(self) -> None:
         """Take what there is room for."""
         reader = self._reader
+        if reader.current is None:
+            self._groups.holds.go_on(reader)
         if reader.current is not None and self._consumer.is_get:
             check_selection(self._queue, self._tx, self._consumer, reader.current)
         for group_id in list(reader.calling):
@@ -113,7 +115,7 @@ class _Round:
         if row is None:  # Nothing more is known of it: it is over.
             hold.has_ended = True
             if self._reader.current == group_id:
-                self._reader.current = None
+                self._groups.holds.go_on(self._reader)
             self._end_if_idle(group_id, hold)
             return
         if row.is_stopped:
@@ -136,7 +138,7 @@ class _Round:
             self._reader.calling[group_id] = None  # There may be more of it.
         hold.has_ended = 0 < row.last < number
         if hold.has_ended and self._reader.current == group_id:
-            self._reader.current = None
+            self._groups.holds.go_on(self._reader)
         self._end_if_idle(group_id, hold)
 
     def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:

@@ -42,7 +42,7 @@ class Reader:
     names this reader.
     """
 
-    __slots__ = ("calling", "client", "connection", "current", "holds", "order", "queue_id")
+    __slots__ = ("calling", "client", "connection", "current", "holds", "left", "order", "queue_id")
 
     def __init__(self, connection: int, client: str, queue_id: int, order: int) -> None:
         self.connection = connection
@@ -52,6 +52,7 @@ class Reader:
         self.current: bytes | None = None  # the group that it is in
         self.holds: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
+        self.left: dict[bytes, None] = {}  # of these, where it goes on once its group has ended
 
     @property
     def is_ordered(self) -> bool:
@@ -219,10 +220,22 @@ class Holds:
         if reader.order != LOGICAL:
             return None
         later = reader.current
-        if later is None or self.by_group[later].serial > hold.serial:
+        if later is None:
             reader.current = group_id
+        elif self.by_group[later].serial > hold.serial:
+            reader.current = group_id
+            reader.left[later] = None
             return later
+        elif later != group_id:
+            reader.left[group_id] = None
         return None
+
+    def go_on(self, reader: Reader) -> None:
+        """Have a reader whose group has ended be in the first of those that it was taken out of."""
+        reader.current = min(reader.left, key=lambda x: self.by_group[x].serial, default=None)
+        if reader.current is not None:
+            del reader.left[reader.current]
+            reader.calling[reader.current] = None
 
     def end_if_over(self, group_id: bytes) -> bool:
         """Have a group be nobody's that is settled, and that no reader is in; return if it is."""
@@ -311,6 +324,7 @@ class Holds:
     def _leave(self, group_id: bytes, reader: Reader) -> None:
         reader.holds.pop(group_id, None)
         reader.calling.pop(group_id, None)
+        reader.left.pop(group_id, None)
         if reader.current == group_id:
             reader.current = None
 

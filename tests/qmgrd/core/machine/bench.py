@@ -12,8 +12,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Delivery, items, record
+from tests.qmgrd.core.machine.burial import end_groups
 from tests.qmgrd.core.machine.compare import compare_delivery, compare_store
-from tests.qmgrd.core.machine.message import Selection, Waiter, Wish, name_of
+from tests.qmgrd.core.machine.message import Message, Selection, Waiter, Wish, name_of
 from tests.qmgrd.core.machine.model import DEAD_LETTERS, DEFAULTS, Model
 from tests.qmgrd.core.machine.seat import Handle, Seat, Watched
 
@@ -38,6 +39,7 @@ class Bench:
         self.expected: dict[int, int] = {}  # of gets: by request, how many they are handed
         self.seats: list[Seat] = []
         self.bodies = 0
+        self.guessed: list[tuple[Message, Message]] = []  # the first, and what came behind it
         self.stamp_us = 0
         self.durable_us = 0  # of these, what a crash does not undo
         self.wall_jumped = False
@@ -88,6 +90,9 @@ class Bench:
             assert waiter.credit <= 0 or not model.available(waiter), f"{waiter} is passed over"
         audit(self.manager)
         compare_store(self.manager, model)
+        for first, other in self.guessed:
+            assert first.order < other.order, (first, other)
+        self.guessed.clear()
         for name in ALL_QUEUES:
             held = sum(x.queue == name and x.lease is not None for x in model.messages)
             is_made = name in self.manager.turns.broker.catalogue.queues
@@ -107,6 +112,7 @@ class Bench:
 
     def run(self, ms: int = 0) -> None:
         """Let time pass, and the manager come to rest; take in all that it says."""
+        end_groups(self.model)
         self.manager.turn(ms)
         self.manager.rest()
         due_ms = self.manager.turns.broker.next_timer_ms()
@@ -140,7 +146,7 @@ class Bench:
         for delivery in found:
             available = model.available(waiter)
             assert available, f"{waiter} is handed {name_of(delivery.body)!r}: it wants none"
-            first = available[0]
+            first = self._first(available, delivery)
             assert delivery.body == first.wish.body, (name_of(delivery.body), first, waiter)
             assert waiter.credit > 0, "more than asked for"
             compare_delivery(delivery, first, model.now_ms, browsed=False)
@@ -150,6 +156,19 @@ class Bench:
             model.waiters.remove(waiter)
             least = self.expected.pop(waiter.request_id, 1)
             assert len(found) >= least, f"{len(found)} of {least} handed out"
+
+    def _first(self, available: list[Message], delivery: Delivery) -> Message:
+        """Return what is to be handed out; of what came just now in any order, what is.
+
+        It is held against the order in which it came once that is known.
+        """
+        first = available[0]
+        if first.order[1]:
+            return first
+        same = [x for x in available if (x.priority, x.order) == (first.priority, first.order)]
+        found = next((x for x in same if x.wish.body == delivery.body), first)
+        self.guessed += [(found, other) for other in same if other is not found]
+        return found
 
     def _waiter(self, seat: Seat, request_id: int) -> Waiter | None:
         return next(
@@ -191,6 +210,7 @@ class Bench:
         if is_clean:
             for seat in self.seats:
                 model.hang_up(seat.number, is_stop=True)
+            end_groups(model)
             self.manager.restart(away_ms)
         else:
             self.manager.crash(away_ms)
@@ -202,6 +222,7 @@ class Bench:
         model.now_ms = model.groups.now_ms = now.ms
         model.wall_us = now.wall_us
         model.time_passes()
+        end_groups(model)
         self.expected.clear()
         self._connect()
 
@@ -239,8 +260,18 @@ class Bench:
 
     def browse(self, seat: Seat, queue: str, page: int, wanted: Selection, **extra: Any) -> None:
         """Read a queue page by page, and hold it against the model."""
-        model, found, after = self.model, [], None
-        fields = self.selection_fields(wanted) | extra
+        there = [
+            x for x in self.model.on(queue, delayed=bool(extra.get("delayed")))
+            if wanted.wants(x)
+        ]  # fmt: skip
+        there.sort(key=wanted.rank)
+        self.browse_all(seat, queue, page, there, **self.selection_fields(wanted), **extra)
+
+    def browse_all(
+        self, seat: Seat, queue: str, page: int, there: list[Message], **fields: Any
+    ) -> None:
+        """Read a queue page by page, and hold it against what is *there*, or has expired."""
+        found, after = [], None
         while True:
             value = self.ask_for(seat, m.Browse, queue=queue, after=after, messages_max=page,
                                  **fields)  # fmt: skip
@@ -248,16 +279,12 @@ class Bench:
             after = value["next"]
             if after is None:
                 break
-        there = [
-            x for x in model.on(queue, delayed=bool(extra.get("delayed")))
-            if not x.is_expired(model.now_ms) and wanted.wants(x)
-        ]  # fmt: skip
-        there.sort(key=wanted.rank)
+        there = [x for x in there if not x.is_expired(self.model.now_ms)]
         shown = [_delivery(item) for item in found]
         bodies = [name_of(x.body) for x in shown]
         assert bodies == [x.name for x in there], (bodies, there)
         for delivery, message in zip(shown, there, strict=True):
-            compare_delivery(delivery, message, model.now_ms, browsed=True)
+            compare_delivery(delivery, message, self.model.now_ms, browsed=True)
 
     def ask_for(self, seat: Seat, kind: Any, **fields: Any) -> Any:
         """As :meth:`ask`, with the fields by name."""

@@ -18,7 +18,10 @@ LEASES_MS = st.sampled_from([0, 500, 500, 2_000])
 GROUPS = [b"g" * 24, b"h" * 24]
 # How far ahead of the highest that is known: the next, what there is already, and with a gap.
 AHEAD = [1, 1, 1, 1, 0, -1, 2]
-GROUPED = [(group_id, ahead, False) for group_id in GROUPS for ahead in AHEAD]
+GROUPED = [
+    *((group_id, ahead, False) for group_id in GROUPS for ahead in AHEAD),
+    *((group_id, ahead, True) for group_id in GROUPS for ahead in (1, 1, 0)),
+]
 WISHES = st.builds(
     Wish,
     body=st.just(b""),

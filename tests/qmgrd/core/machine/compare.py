@@ -65,6 +65,9 @@ def _compare_lane(
         note = rows.get(keys.note(queue_id, arrival))
         held = unpack(sealed.unseal(keys.note(queue_id, arrival), note)) if note else None
         assert entry.noted == (held is not None)
+        if message.codes and held is not None and message.note is not None:
+            assert held["code"] in message.codes, (held, message)
+            message.note, message.codes = {**message.note, "code": held["code"]}, ()
         assert held == message.note, (held, message.note)
         _compare_record(_record_of(rows, entry), message)
         _compare_member(rows, queue_id, lane, arrival, message)

@@ -13,6 +13,14 @@ RETENTION_MS = 30 * 24 * 3_600_000
 
 
 @dataclass
+class Burial:
+    """A parked group that leaves its queue, one number after the other."""
+
+    cursor: int = 0
+    wake_ms: int = 0
+
+
+@dataclass
 class Group:
     """One group on one queue."""
 
@@ -24,6 +32,7 @@ class Group:
     parked: dict[int, int] = field(default_factory=dict)  # who failed, and why; one of them is told
     parked_step: int = 0
     changed_ms: int = 0
+    turn: Message | None = None  # at whose place it has its turn, while there is a due one
 
     @property
     def done(self) -> int:
@@ -38,12 +47,23 @@ class Group:
         """Whether nothing of it is handed out."""
         return self.is_paused or bool(self.parked)
 
+    def admits(self, number: int, *, is_last: bool) -> bool:
+        """Return whether a message that comes from elsewhere contradicts nothing of it."""
+        contradicts = 0 < self.last < number or (is_last and number < self.highest)
+        return number not in self.left and not contradicts
+
+    def give_up_to(self, number: int) -> None:
+        """Have all numbers below *number* be gone."""
+        self.left |= set(range(1, number))
+        self.highest = max(self.highest, self.done)
+
 
 class Groups:
     """The groups of all queues."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, bytes], Group] = {}
+        self.burials: dict[tuple[str, bytes], Burial] = {}
         self.now_ms = 0
         self.step = 0
 
@@ -57,6 +77,15 @@ class Groups:
         """Return whether *message* is not handed out, as its group is not."""
         group = self.of(message)
         return group is not None and group.is_stopped
+
+    def member(self, messages: list[Message], queue: str, group_id: bytes, number: int) -> Message:
+        """Return the member of that number, which is there."""
+        (found,) = [
+            x for x in messages
+            if x.queue == queue and x.is_member and x.wish.group
+            and x.wish.group[:2] == (group_id, number)
+        ]  # fmt: skip
+        return found
 
     # -- puts
 
@@ -92,7 +121,7 @@ class Groups:
             return
         group_id, number, is_last = message.wish.group
         group = self.known.get((message.queue, group_id))
-        if group is not None and (number in group.left or 0 < group.last < number):
+        if group is not None and not group.admits(number, is_last=is_last):
             return
         if number in numbers(messages, message.queue, group_id):
             return
@@ -139,14 +168,63 @@ class Groups:
     # -- time
 
     def rest(self, messages: list[Message]) -> None:
-        """Forget groups that are over, or of which there was nothing for long."""
+        """Forget groups that are over, or of which there was nothing for long; others wait."""
         for (queue, group_id), group in list(self.known.items()):
             if numbers(messages, queue, group_id) or group.is_paused:
+                self._take_turn(messages, (queue, group_id), group)
                 continue
             is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
             is_over = group.is_closed or not group.left or 0 < group.last <= group.done
             if is_over or is_old:
                 del self.known[queue, group_id]
+            else:
+                self._take_turn(messages, (queue, group_id), group)
+
+    def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
+        """Have a group keep its place as long as there is a due member, or have one."""
+        due = self.due(messages, *key)
+        if due is None:
+            group.turn = None
+        elif group.turn is None:
+            group.turn = due
+
+    def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:
+        """Return the due member of a group, if it is there and may be handed out."""
+        group = self.known[queue, group_id]
+        number = group.done + 1
+        if group.is_stopped or number not in numbers(messages, queue, group_id):
+            return None
+        found = self.member(messages, queue, group_id, number)
+        return None if found.is_delayed else found
+
+    def in_turn(self, messages: list[Message], queue: str, *, whole: bool) -> list[Message]:
+        """Return what lies on a queue in logical order: up to the first gap of each group."""
+        free = [x for x in messages if x.queue == queue and not (x.is_member or x.is_delayed)]
+        turns = [(x, [x]) for x in free]
+        for (at, group_id), group in self.known.items():
+            if at != queue or group.turn is None:
+                continue
+            there = numbers(messages, at, group_id)
+            mine = [self.member(messages, at, group_id, x) for x in sorted(there)]
+            is_whole = 0 < group.last == sum(not x.is_delayed for x in mine)
+            if whole and not (is_whole and all(x.lease is None for x in mine)):
+                continue
+            turns.append((group.turn, _up_to_gap(group, mine)))
+        turns.sort(key=lambda x: (-x[0].priority, x[0].order))
+        return [message for _, run in turns for message in run]
+
+
+def _up_to_gap(group: Group, mine: list[Message]) -> list[Message]:
+    found: list[Message] = []
+    wanted = group.done + 1
+    for message in mine:
+        if message.number != wanted or message.is_delayed:
+            break
+        found.append(message)
+        wanted += 1
+        while wanted in group.left:
+            wanted += 1
+    return found
 
 
 def numbers(messages: list[Message], queue: str, group_id: bytes) -> set[int]:

@@ -1,7 +1,7 @@
 """All that may happen to queues, as rules, on the production core: held against a plain model.
 
-chances ─▶ rules (puts, gets, settles, unit_rules, operators, and here time) ─▶ bench ─▶ model
-                                                                                └▶ manager
+chances ─▶ rules (puts, gets, settles, unit_rules, operators, group_rules, time) ─▶ bench ─▶ model
+                                                                                       └▶ manager
 """
 
 from hypothesis import strategies as st
@@ -12,13 +12,14 @@ from tests.qmgrd.core.machine.chances import (
     NUMBERS,
     SEAT_NUMBERS,
 )
+from tests.qmgrd.core.machine.group_rules import GroupRules
 from tests.qmgrd.core.machine.message import Selection
 from tests.qmgrd.core.machine.operators import Operators
 from tests.qmgrd.core.machine.seat import Handle
 from tests.qmgrd.core.machine.unit_rules import Units
 
 
-class Machine(Units, Operators):
+class Machine(Units, Operators, GroupRules):
     """Three clients, a queue, its backout queue and the dead letters; time, and restarts."""
 
     @rule(ms=st.sampled_from([1, 50, 260, 500, 999, 1_000, 1_700, 2_500]))

@@ -57,6 +57,7 @@ class Message:
     maybe: bool = False
     note: Note | None = None
     lease: Lease | None = None
+    codes: tuple[int, ...] = ()  # why it may be a dead letter, where chance decides
     is_member: bool = False  # of its group on its queue
 
     def __repr__(self) -> str:
@@ -71,6 +72,11 @@ class Message:
     def name(self) -> bytes:
         """What its body begins with."""
         return name_of(self.wish.body)
+
+    @property
+    def number(self) -> int:
+        """Its number in its group."""
+        return 0 if self.wish.group is None else self.wish.group[1]
 
     @property
     def is_delayed(self) -> bool:

@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED,
+    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
 )  # fmt: skip
 
 
@@ -375,6 +375,8 @@ class Model:
         """Lose what is not persistent; after a crash nobody knows what was delivered."""
         self.waiters.clear()
         self.units.clear()
+        for burial in self.groups.burials.values():
+            burial.wake_ms = 0
         for message in [x for x in self.messages if x.wish.volatile]:
             self.remove(message, for_good=False)
         for message in self.messages:

@@ -9,7 +9,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys, notes
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import Client, Manager, record
+from tests.qmgrd.core.harness import Client, Delivery, Manager, record
 
 VOLATILE = records.FLAG_NOT_PERSISTENT
 GROUP = b"g" * 24
@@ -206,3 +206,24 @@ def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
     shown = app.ask(m.GroupShow, "B", GROUP)
     assert ([x["number"] for x in shown["members"]], shown["last"]) == ([3], None)
     assert app.bodies("B") == [b"3", b"2"]
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_reader_goes_on_where_it_was_when_an_earlier_group_came_back(
+    manager: Manager, app: Client, first: int
+) -> None:
+    """It is in one group at a time: it began a third, and had two members of the second left."""
+    a, b, c = (letter * 24 for letter in (b"a", b"b", b"c"))
+    members = [(a, 1, True), (b, 1, False), (b, 2, True), (c, 1, True)]
+    app.put_records("Q", *(record(x[0][:1] + b"%d" % x[1], group=x) for x in members))
+
+    def get(count: int) -> list[Delivery]:
+        app.send(m.Get(app.next_id(), "Q", count, order=m.LOGICAL, reader=1))
+        manager.rest()
+        return app.delivered()
+
+    found = get(1) + get(1)
+    assert [x.body for x in found] == [b"a1", b"b1"]
+    app.release(found[0])
+    assert [x.body for n in (first, 3 - first) for x in get(n)] == [b"a1", b"b2", b"c1"]
+    audit(manager)

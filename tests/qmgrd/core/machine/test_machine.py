@@ -8,6 +8,8 @@ import pytest
 from qmgrd.core import entry as entries
 from qmgrd.core import returns, seek, settle, take
 from qmgrd.core.dedup import OriginTable, Verdict
+from qmgrd.core.group_row import GroupRow
+from qmgrd.core.groups import Groups
 from qmgrd.core.lease import Lease
 from qmgrd.core.queue import Queue
 from tests.qmgrd.core.machine.machine import Machine
@@ -62,13 +64,39 @@ def duplicates_are_taken(patch: Patch) -> None:
     patch.setattr(OriginTable, "judge", lambda *_: Verdict.SLOW)
 
 
+def what_is_parked_is_handed_out(patch: Patch) -> None:
+    patch.setattr(seek, "_is_stopped", lambda *_: False)
+
+
+def what_left_comes_again(patch: Patch) -> None:
+    patch.setattr(GroupRow, "has_left", lambda *_: False)
+
+
+def a_whole_group_of_two_stays_parked(patch: Patch) -> None:
+    def is_rest_here(row: GroupRow) -> bool:
+        return 0 < row.last == row.count + row.waiting + row.gone < 2
+
+    patch.setattr(GroupRow, "is_rest_here", property(is_rest_here))
+
+
+def what_expired_left_for_good(patch: Patch) -> None:
+    leave = Groups.leave
+
+    def leave_for_good(self: Any, *args: Any, for_good: bool) -> bool:
+        del for_good
+        return leave(self, *args, for_good=True)
+
+    patch.setattr(Groups, "leave", leave_for_good)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
     [
         what_comes_back_is_passed_over, what_has_expired_is_handed_out,
         a_commit_forgets_all_gets_but_one, a_retry_does_not_wait, failures_are_not_counted,
-        duplicates_are_taken,
+        duplicates_are_taken, what_is_parked_is_handed_out, what_left_comes_again,
+        a_whole_group_of_two_stays_parked, what_expired_left_for_good,
     ],
 )  # fmt: skip
 def test_a_bug_is_found_within_its_minute(

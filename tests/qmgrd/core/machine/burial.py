@@ -1,0 +1,72 @@
+"""How a parked group leaves its queue in the model: whole, and one member after the other."""
+
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.machine.group import Burial, numbers
+from tests.qmgrd.core.machine.how import How
+from tests.qmgrd.core.machine.model import Model
+
+LEASED_MS, NO_PLACE_MS = 1_000, 10_000  # until it is looked at again
+SKIPPED = How("", False, False, reason="skipped", text="by an operator")
+
+
+def end_groups(model: Model) -> None:
+    """Have parked groups be dead letters of which all that is to come is there, or closed ones."""
+    groups = model.groups
+    for key, group in groups.known.items():
+        there = len(group.left) + len(numbers(model.messages, *key))
+        is_rest_here = 0 < group.last == there
+        if group.parked and (is_rest_here or group.is_closed):
+            groups.burials.setdefault(key, Burial())
+    for key, burial in list(groups.burials.items()):
+        while burial.wake_ms <= model.now_ms and not _end(model, key, burial):
+            burial.cursor = 0  # More came, of lower numbers.
+
+
+def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
+    """Go through the members of a group; return whether that is all for now."""
+    groups, group = model.groups, model.groups.known.get(key)
+    if group is None or not group.parked:
+        del groups.burials[key]
+        return True
+    for number in sorted(numbers(model.messages, *key)):
+        if number < burial.cursor:
+            continue
+        message = groups.member(model.messages, *key, number)
+        if message.lease is not None:
+            burial.wake_ms = model.now_ms + LEASED_MS
+            return True
+        code = group.parked.get(number, ErrorCode.GROUP_FAILED)
+        if not model.bury(message, code, How("", False, False)):
+            burial.wake_ms = model.now_ms + NO_PLACE_MS
+            return True
+        if len(group.parked) > 1:  # In one step: which of them was the first is not known.
+            for moved in model.messages:
+                if moved.uid == message.uid and number in group.parked:
+                    moved.codes = (code, ErrorCode.GROUP_FAILED)
+        burial.cursor = number + 1
+    if numbers(model.messages, *key):
+        return False
+    del groups.burials[key], groups.known[key]
+    return True
+
+
+def skip(model: Model, key: tuple[str, bytes], number: int) -> int:
+    """Have a group go on at *number*, or at what comes next; return the code that refuses it."""
+    group = model.groups.known[key]
+    there, due = sorted(numbers(model.messages, *key)), group.done + 1
+    behind = [x for x in there if x >= due]
+    if not number and not behind:
+        return ErrorCode.VALUE_INVALID
+    number = number or (due + 1 if behind[0] == due else behind[0])
+    if number <= due:
+        return ErrorCode.VALUE_INVALID
+    found = [model.groups.member(model.messages, *key, x) for x in behind if x < number]
+    if any(x.lease is not None for x in found):
+        return ErrorCode.LEASE_LOST
+    for message in found:
+        if not model.bury(message, ErrorCode.MESSAGE_REJECTED, SKIPPED):
+            return ErrorCode.QUEUE_FULL
+    group.give_up_to(number)
+    if group.parked and min(group.parked) < number:
+        group.parked.clear()
+    return 0
