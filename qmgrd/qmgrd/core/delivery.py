@@ -107,6 +107,8 @@ class Delivery:
         reader = session.readers.pop(message.reader, None)
         queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
         if reader is not None and queue is not None:
+            for consumer in [x for x in session.consumers.values() if x.reader is reader]:
+                self._end_wait(session, consumer)
             self._readers.close(queue, reader)
         self._context.send(session.connection, m.Ok(message.request_id))
 

@@ -17,7 +17,7 @@ from qmgrd.core import index, keys, lane
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.group_run import take_run
 from qmgrd.core.group_select import check_selection, fits, selected
-from qmgrd.core.hold import Hold, Member, Reader
+from qmgrd.core.hold import OUT_MAX, Hold, Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
 from qmgrd.core.seek import LOOKED_AT_MAX, Found, lease, passed
@@ -63,8 +63,10 @@ class _Round:
     def run(self) -> None:
         """Take what there is room for."""
         reader = self._reader
-        if reader.current is None:
-            self._groups.holds.go_on(reader)
+        if reader.current is None and reader.order == LOGICAL:
+            reader.current = self._groups.holds.begun(reader)
+            if reader.current is not None:
+                reader.calling[reader.current] = None
         if reader.current is not None and self._consumer.is_get:
             check_selection(self._queue, self._tx, self._consumer, reader.current)
         for group_id in list(reader.calling):
@@ -115,7 +117,7 @@ class _Round:
         if row is None:  # Nothing more is known of it: it is over.
             hold.has_ended = True
             if self._reader.current == group_id:
-                self._groups.holds.go_on(self._reader)
+                self._reader.current = None
             self._end_if_idle(group_id, hold)
             return
         if row.is_stopped:
@@ -128,7 +130,7 @@ class _Round:
             found = int.from_bytes(key[-4:], "big")
             if found != number or position[0] != keys.LANE_GROUPED:
                 break
-            if not self._has_room:
+            if not self._has_room or hold.is_full:
                 break
             if not self._take_member(Member(group_id, number), hold, position):
                 break
@@ -138,7 +140,7 @@ class _Round:
             self._reader.calling[group_id] = None  # There may be more of it.
         hold.has_ended = 0 < row.last < number
         if hold.has_ended and self._reader.current == group_id:
-            self._groups.holds.go_on(self._reader)
+            self._reader.current = None
         self._end_if_idle(group_id, hold)
 
     def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
@@ -147,8 +149,9 @@ class _Round:
             return
         hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
         number, before = max(hold.next, row.due), len(self._items)
+        count = min(self._count, before + OUT_MAX - len(hold.out))
         hold.next, self._size = take_run(
-            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, self._count,
+            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, count,
             self._items, self._size,
         )  # fmt: skip
         hold.is_told |= len(self._items) > before
@@ -211,6 +214,8 @@ class _Round:
         """Lease messages of no group and begin groups, in the order of their places."""
         while self._has_room:
             found = self._first_group()
+            if found is None and not self._has_room:
+                return  # There may be one behind those that were looked at.
             self._take_free(found)
             if found is None or not self._has_room:
                 return

@@ -17,6 +17,9 @@ from typing import NamedTuple
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
 
 LAST_MAX = 10_000  # groups of which it is known who had them last
+# Members of one group in one reader's hands. However they are settled, what its row has to know of
+# those that left before others in front of them stays short.
+OUT_MAX = 500
 ASSIGNED_MAX = 100  # groups that are somebody's to begin
 TAKEN_BACK_MAX = 100_000
 
@@ -42,7 +45,7 @@ class Reader:
     names this reader.
     """
 
-    __slots__ = ("calling", "client", "connection", "current", "holds", "left", "order", "queue_id")
+    __slots__ = ("calling", "client", "connection", "current", "holds", "order", "queue_id")
 
     def __init__(self, connection: int, client: str, queue_id: int, order: int) -> None:
         self.connection = connection
@@ -52,7 +55,6 @@ class Reader:
         self.current: bytes | None = None  # the group that it is in
         self.holds: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
-        self.left: dict[bytes, None] = {}  # of these, where it goes on once its group has ended
 
     @property
     def is_ordered(self) -> bool:
@@ -77,6 +79,11 @@ class Hold:
         self.serial = serial  # in the order in which groups were begun
         self.out: dict[int, int] = {}  # number to arrival
         self.going: dict[int, int] = {}  # the same of those that are being taken back
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many of it are in hand that one of them is to be settled first."""
+        return len(self.out) >= OUT_MAX
 
     @property
     def is_settled(self) -> bool:
@@ -220,22 +227,10 @@ class Holds:
         if reader.order != LOGICAL:
             return None
         later = reader.current
-        if later is None:
+        if later is None or self.by_group[later].serial > hold.serial:
             reader.current = group_id
-        elif self.by_group[later].serial > hold.serial:
-            reader.current = group_id
-            reader.left[later] = None
             return later
-        elif later != group_id:
-            reader.left[group_id] = None
         return None
-
-    def go_on(self, reader: Reader) -> None:
-        """Have a reader whose group has ended be in the first of those that it was taken out of."""
-        reader.current = min(reader.left, key=lambda x: self.by_group[x].serial, default=None)
-        if reader.current is not None:
-            del reader.left[reader.current]
-            reader.calling[reader.current] = None
 
     def end_if_over(self, group_id: bytes) -> bool:
         """Have a group be nobody's that is settled, and that no reader is in; return if it is."""
@@ -324,7 +319,6 @@ class Holds:
     def _leave(self, group_id: bytes, reader: Reader) -> None:
         reader.holds.pop(group_id, None)
         reader.calling.pop(group_id, None)
-        reader.left.pop(group_id, None)
         if reader.current == group_id:
             reader.current = None
 

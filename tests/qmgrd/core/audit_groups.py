@@ -107,7 +107,6 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
     for reader in holds._readers:
         assert set(reader.calling) <= set(reader.holds)
         assert reader.current is None or reader.current in reader.holds
-        assert set(reader.left) <= set(reader.holds) - {reader.current}
         for group_id in reader.holds:
             assert holds.by_group[group_id].reader is reader
     strays = Counter(x.group_id for at, x in holds.leased.items() if at not in arrivals)

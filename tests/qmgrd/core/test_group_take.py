@@ -1,13 +1,14 @@
 """Taking in logical and pinned order; tests/conversations/group has each row of the table."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.group_take import take_in_order
-from qmgrd.core.hold import Reader
+from qmgrd.core.hold import OUT_MAX, Reader
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
@@ -240,7 +241,7 @@ def _queue() -> Queue:
 
 
 @pytest.mark.parametrize("way", [{"group_id": group_id("A")}, {"correlation_id": b"k"}])
-def test_many_that_are_not_due_do_not_hide_what_is_there(way: dict[str, bytes]) -> None:
+def test_many_that_are_not_due_do_not_hide_what_is_there(way: Any) -> None:
     """A get that selects ends, and finds what lies behind a slice."""
     player = GroupPlayer()
     app = player.app("app")
@@ -333,3 +334,46 @@ def test_what_is_being_taken_back_is_nobodys_to_settle(action: int) -> None:
     (answer,) = [x for x in app.hear() if type(x) is m.Settled]
     assert [x[0] for x in answer.exceptions] == [91, 92]
     assert player("get count=3") == "has A1 A2 A3"
+
+
+def test_reader_that_is_closed_ends_its_waiting_gets() -> None:
+    """Else the group that comes would be held by nobody that can let it go."""
+    player = GroupPlayer()
+    assert player("get wait=10000") == "asks"
+    assert player("close") == "closed\nwaited in vain"
+    player("put A1 A2!")
+    assert player("other: get count=2") == "has +A1 A2"
+
+
+def test_groups_that_are_not_whole_do_not_let_others_pass() -> None:
+    """E6, E11: what is behind a slice of them is not had before a whole group that is, too."""
+    player = GroupPlayer()
+    app = player.app("app")
+    many = LOOKED_AT_MAX + 100
+    ids = [str(number).encode().rjust(24, b"g") for number in range(many)]
+    app.put_records("Q", *(record(b"", group=(x, 1, False)) for x in ids))
+    player("put Z1 Z2! m1")
+    app.send(m.Get(99, "Q", 3, 0, bytes_max=1 << 30, order=m.LOGICAL, all_available=True, reader=1))
+    player.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"Z1", b"Z2", b"m1"]
+
+
+def test_so_many_of_a_group_are_in_hand_at_once() -> None:
+    """However they are settled, nothing that left is forgotten: the rest comes, each once."""
+    player = GroupPlayer()
+    app, count = player.app("app"), 3 * OUT_MAX
+    batch = [record(b"%d" % n, group=(group_id("A"), n, n == count)) for n in range(1, count + 1)]
+    app.put_records("Q", *batch)
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", count, 1 << 30, order=m.PINNED))
+    app.answer(request_id)
+    got: list[bytes] = []
+    player.manager.rest()
+    while found := app.delivered():
+        assert len(found) <= OUT_MAX
+        got += [x.body for x in found]
+        app.ack(*reversed(found[::2]))
+        app.ack(*reversed(found[1::2]))
+        player.manager.rest()
+    assert got == [b"%d" % n for n in range(1, count + 1)]
+    assert player("groups") == "no groups"

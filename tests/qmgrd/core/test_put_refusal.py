@@ -10,8 +10,8 @@ from qmgrd.core.schedule import Schedule
 from qmgrd.store.memory import MemoryStore
 
 
-def a_queue(**bounds: int) -> Queue:
-    found = Bounds(3, 1_000, 1_000, 100, **bounds)
+def a_queue(message_max_bytes: int = 0, dedup_retention_ms: int = 0) -> Queue:
+    found = Bounds(3, 1_000, 1_000, 100, message_max_bytes, dedup_retention_ms=dedup_retention_ms)
     counters = Counters(depth=3, bytes=990)
     return Queue(1, "Q", found, counters, Ids(1, b""), Schedule())
 
