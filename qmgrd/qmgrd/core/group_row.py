@@ -64,6 +64,11 @@ class GroupRow:
         return self.done + sum(count for _, count in self.ahead)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is there."""
+        return not (self.count or self.waiting)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all of it is there and can be got, the first to the last."""
         return 0 < self.last == self.count

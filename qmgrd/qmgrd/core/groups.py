@@ -268,9 +268,11 @@ class Groups:
     ) -> None:
         if row.parked_number and (row.is_rest_here or row.is_closed):
             self.ripe[group_id] = None
-        if self._is_over(group_id, row):
+        if self._is_over(row):
             self.forget(tx, group_id)
             return
+        if row.is_closed and row.is_empty:
+            self._free(group_id)
         self._watch(tx, now, bounds, group_id, row)
         data = row.encode()
         if self._stored.get(group_id) != data:
@@ -278,19 +280,21 @@ class Groups:
             self._stored[group_id] = data
             self.wrote = True
 
-    def _is_over(self, group_id: bytes, row: GroupRow) -> bool:
-        """Return whether nothing more is to be known of a group."""
-        if row.count or row.waiting or row.is_paused:
+    def _is_over(self, row: GroupRow) -> bool:
+        """Return whether nothing more is to be known of a group.
+
+        Its producer said so. Where an operator did, who puts more of it has to be told for a while.
+        """
+        if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
-        return row.is_closed or not row.gone or 0 < row.last <= row.done
+        return not row.gone or 0 < row.last <= row.done
 
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
         """Have a group be looked at in time, where that may come to something."""
-        is_empty = not (row.count or row.waiting)
-        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
-        if not wait_ms or (row.is_rest_here and not is_empty):
+        wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
+        if not wait_ms or (row.is_rest_here and not row.is_empty):
             return
         if 0 < row.due_ms <= now.ms + wait_ms:
             return
@@ -311,16 +315,15 @@ class Groups:
         self._touched[group_id] = None
         if row.is_paused or row.parked_number:
             return False
-        is_empty = not (row.count or row.waiting)
-        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
+        wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
         over_ms = (now.ms if row.changed_ms == _NOW_MS else row.changed_ms) + wait_ms
-        if not wait_ms or (row.is_rest_here and not is_empty):
+        if not wait_ms or (row.is_rest_here and not row.is_empty):
             return False
         if over_ms > now.ms:
             row.due_ms = over_ms
             self._schedule.add(tx, over_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
             return False
-        if is_empty:
+        if row.is_empty:
             self.forget(tx, group_id)
             return False
         row.parked_number, row.parked_code = row.due, int(ErrorCode.GROUP_EXPIRED)
@@ -329,9 +332,7 @@ class Groups:
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
         """Forget a group of which nothing is there; a reader that is in it goes on to others."""
-        if group_id in self.holds.by_group:
-            self.holds.end(group_id)
-            self._is_freed = True
+        self._free(group_id)
         row = self._rows.pop(group_id)
         self.wrote = True
         self._stored.pop(group_id, None)
@@ -341,3 +342,18 @@ class Groups:
             tx.delete(keys.chain(self._id, row.place))
         if row.due_ms:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
+
+    def end(self, tx: Transaction, group_id: bytes, row: GroupRow) -> None:
+        """Have a group be over all of which left its queue at once: see group_end.py."""
+        if not row.is_closed:
+            self.forget(tx, group_id)
+            return
+        row.parked_number, row.parked_code = 0, 0  # It is known for a while that it was closed.
+        self.ripe.pop(group_id, None)
+        self.touch(group_id)
+
+    def _free(self, group_id: bytes) -> None:
+        """Have a reader that is in a group of which nothing more comes go on to others."""
+        if group_id in self.holds.by_group:
+            self.holds.end(group_id)
+            self._is_freed = True

@@ -400,8 +400,6 @@ def test_skip_leaves_a_paused_group_paused(app: Client) -> None:
 
 @pytest.mark.parametrize("is_get", [True, False])
 def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get: bool) -> None:
-    """And what comes late under its id is of another group, whose number 1 is due."""
-
     def read() -> None:
         get = m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, reader=1)
         app.send(get if is_get else m.Consume(app.next_id(), "Q", 9, 1 << 20, order=m.LOGICAL))
@@ -412,7 +410,7 @@ def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get:
     if is_get:
         read()
     alter(app, "close")
-    put(app, "A2 B1")
+    put(app, "B1")
     assert [x.body for x in had(app)] == [b"B1"]
 
 
@@ -468,7 +466,8 @@ def test_highest_member_of_a_closed_group_is_its_last(store: AnyStore, app: Clie
     refused = app.put_records("Q", member("A3"))
     assert [one.code for one in refused] == [ErrorCode.GROUP_ENDED]
     app.ack(*app.get("Q", 9))
-    assert refusal(app, m.GroupShow, "Q", A, 1)[0] == ErrorCode.GROUP_UNKNOWN
+    refused = app.put_records("Q", member("A3"), member("A1"))
+    assert [one.code for one in refused] == [ErrorCode.GROUP_ENDED, ErrorCode.GROUP_NUMBER_TAKEN]
 
 
 @pytest.mark.parametrize("left", [[], [1], [3], [1, 3]])
@@ -488,8 +487,22 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
     assert (row["last"], row["state"], row["closed"]) == (4, "gap", True)
 
 
-def test_closed_group_of_which_nothing_is_there_is_over(app: Client) -> None:
-    put(app, "A1")
-    app.ack(get(app, 1))
-    assert alter(app, "close")["last"] == 1
+@pytest.mark.parametrize("is_first", [True, False])
+def test_closed_group_that_is_consumed_is_known_for_a_while(
+    store: AnyStore, app: Client, is_first: bool
+) -> None:
+    """Else its producer would begin it anew, and nobody would ever get what it puts."""
+    app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
+    put(app, "A1 A2")
+    if is_first:
+        alter(app, "close")
+    app.ack(get(app, 1), get(app, 2))
+    if not is_first:
+        alter(app, "close")
+    app.manager.crash()
+    app = app.manager.connect()
+    assert (show(app)["state"], show(app)["last"]) == ("complete", 2)
+    refused = app.put_records("Q", member("A1"), member("A3"))
+    assert [one.code for one in refused] == [ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED]
+    sweep(app.manager, 5_000)
     assert groups(app)["groups"] == []
