@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import group_admin
-from tests.group_player import group_id, member
+from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.harness import WALL_US, AnyStore, Client, Delivery, items, record
 from tests.qmgrd.core.test_sweep import events, sweep
 from tests.qmgrd.core.unit_of_work import bodies, note_of, settle
@@ -506,3 +506,20 @@ def test_closed_group_that_is_consumed_is_known_for_a_while(
     assert [one.code for one in refused] == [ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED]
     sweep(app.manager, 5_000)
     assert groups(app)["groups"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
+)
+def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> None:
+    """It would lie behind the last, or below what is due, and nobody would have it."""
+    player = GroupPlayer()
+    player("put A1 A2")
+    player("begin 1")
+    player("unit 1 put A3 A5")
+    said = player(f"alter A {words}")
+    assert said.startswith("DUPLICATE_UNCOMMITTED") == bool(number)
+    assert not number or f"about to put number {number} of group A on queue Q" in said
+    player("backout 1")
+    assert "DUPLICATE" not in player("alter A close")
