@@ -71,6 +71,14 @@ class Groups:
             self._stored[group_id] = stored
         return found
 
+    def peek(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
+        """Return the same, to be read and not to be changed: what is asked for keeps no memory."""
+        found = self._rows.get(group_id)
+        if found is None:
+            stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
+            found = None if stored is None else GroupRow.decode(stored)
+        return found
+
     def position(self, tx: Transaction, member: Member) -> bytes | None:
         """Return lane, 9 - priority and arrival of a member that is there, or None."""
         return tx.get(keys.group(self._id, *member))
