@@ -309,6 +309,9 @@ class Broker:
             for group_id in list(queue.groups.ripe):
                 self.jobs.end_group(queue, group_id)
             queue.groups.ripe.clear()
+            if queue.groups.is_held_anew:
+                queue.groups.is_held_anew = False
+                self.jobs.watch_groups(queue)
             if queue.groups.wrote:
                 queue.groups.wrote = False
                 context.dirty_queues[queue.id] = queue

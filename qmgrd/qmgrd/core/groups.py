@@ -49,6 +49,7 @@ class Groups:
         self.whole_heads = [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
         self.wrote = False  # in this turn
+        self.is_held_anew = False  # to other bounds: those at rest are to be looked at
         self._is_freed = False  # a reader, by the end of the group that it was in
         self._id = queue_id
         self._name = name
@@ -86,7 +87,7 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not (self._touched or self.ripe or self._is_freed)
+        return not (self._touched or self.ripe or self._is_freed or self.is_held_anew)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -274,7 +275,7 @@ class Groups:
     def _store(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
-        if row.parked_number and (row.is_rest_here or row.is_closed):
+        if row.is_ripe:
             self.ripe[group_id] = None
         if self._is_over(row):
             self.forget(tx, group_id)
