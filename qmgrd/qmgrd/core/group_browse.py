@@ -72,7 +72,8 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 def _is_whole(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
     row, holds = queue.groups.peek(tx, group_id), queue.groups.holds
-    return row is not None and row.is_whole and not holds.leased_of(group_id)
+    is_whole = row is not None and row.is_whole and not queue.groups.sweeps
+    return is_whole and not holds.leased_of(group_id)
 
 
 def _members(

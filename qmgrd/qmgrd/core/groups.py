@@ -32,6 +32,7 @@ ROWS_CACHED_MAX = 10_000
 ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
 ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
+_NEVER = 1 << 63  # above all arrivals
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
 
 
@@ -48,9 +49,10 @@ class Groups:
         self.heads = [0] * len(_PRIORITIES)
         self.whole_heads = [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
+        self.sweeps = 0  # jobs that remove what is gone with a restart, and is counted still
         self.wrote = False  # in this turn
         self.is_held_anew = False  # to other bounds: those at rest are to be looked at
-        self._is_freed = False  # a reader, by the end of the group that it was in
+        self._is_freed = False  # a reader, by the end of its group, or groups, by that of a sweep
         self._id = queue_id
         self._name = name
         self._schedule = schedule
@@ -266,9 +268,21 @@ class Groups:
         rank, arrival = keys.PLACE.unpack(row.place)
         priority = keys.PRIORITY_TOP - rank
         self.heads[priority] = min(self.heads[priority], arrival)
-        if row.is_whole:
+        if row.is_whole and not self.sweeps:
             self.whole_heads[priority] = min(self.whole_heads[priority], arrival)
         return True
+
+    def begin_sweep(self) -> None:
+        """Have no group count as whole until :meth:`end_sweep`."""
+        self.sweeps += 1
+        self.whole_heads = [_NEVER] * len(_PRIORITIES)
+
+    def end_sweep(self) -> None:
+        """Have groups that are whole be found again."""
+        self.sweeps -= 1
+        if not self.sweeps:
+            self.whole_heads = [0] * len(_PRIORITIES)
+            self._is_freed = True
 
     # At rest
 

@@ -88,7 +88,8 @@ def test_groups_that_are_not_whole_are_passed_in_slices(
     app.put_records("Q", *[record(x, group=(x, 1, x == whole)) for x in groups])
     app.manager.restart()
     app = app.manager.connect()
-    pages, after = [], None
+    pages: list[int] = []
+    after = None
     while not pages or after is not None:
         page = page_of(app, after, all_available=True)
         pages.append(len(page["items"]))
