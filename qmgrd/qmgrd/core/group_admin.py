@@ -166,10 +166,25 @@ class GroupAdmin:
             if (member := self._member(queue, number, position)) is not None:
                 members.append(member)
         self._context.count_read(2 * len(members), 0)
+        first_gaps = gaps if first <= row.due else self._first_gap(queue, group_id, row) or gaps
         return {
             "members": members, "next_number": further, "gaps": gaps,
-            "waiting_for": _waiting_for(row, gaps),
+            "waiting_for": _waiting_for(row, first_gaps),
         }  # fmt: skip
+
+    def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
+        """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
+        start = keys.group(queue.id, group_id, row.due)
+        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
+        wanted = row.due
+        for key, _ in islice(self._context.tx.scan(start, stop), MEMBERS_MAX):
+            self._context.count_read(1, 0)
+            number = int.from_bytes(key[-4:], "big")
+            if number > wanted:
+                until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
+                return [[wanted, until - 1]]
+            wanted = row.after(number + 1)
+        return []
 
     def _member(self, queue: Queue, number: int, position: bytes) -> dict[str, Any] | None:
         key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position

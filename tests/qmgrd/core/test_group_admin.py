@@ -184,6 +184,18 @@ def test_show_goes_on_from_a_number(app: Client, monkeypatch: pytest.MonkeyPatch
     assert pages == [([1, 3], [[2, 2]]), ([4, 7], [[5, 6]]), ([8], [])]
 
 
+@pytest.mark.parametrize(
+    ("words", "number", "text"),
+    [("A2 A4 A5 A7", 4, "number 1"), ("A1 A2 A4 A7", 4, "number 3"), ("A1 A2 A4", 9, "number 3"),
+     ("A1 A2", 9, "number 3, or an end")],
+)  # fmt: skip
+def test_later_page_tells_of_the_first_that_is_missing(
+    app: Client, words: str, number: int, text: str
+) -> None:
+    put(app, words)
+    assert show(app, number=number)["waiting_for"] == text
+
+
 def test_what_left_is_no_gap(app: Client) -> None:
     put(app, "A1 A2 A3 A5 A6 A9")
     app.ack(get(app, 1), get(app, 3), get(app, 5))
