@@ -159,6 +159,8 @@ class Snapshot(NamedTuple):
 class QueueMove(NamedTuple):
     """Moves or copies what is on a queue now and not leased, as a job. OK value: its row.
 
+    A group of which some is leased or delayed stays.
+
     target: empty for dead letters that go back, each to the queue it comes from.
     messages_max, rate: how many in all, and in a second; 0 = any.
     retries_max: dead letters that went back so often already stay. With a target dead letters go

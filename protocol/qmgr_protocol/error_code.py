@@ -180,8 +180,8 @@ class ErrorCode(IntEnum):
         "The selector is not one; the text says where.",
         "Correct it at the column that the text names. docs/SELECTORS.md has the language.")
     DUPLICATE_UNCOMMITTED = (
-        408, _LATER, "", "A unit of work that is open has put one with its UID there.",
-        "Put it again once that unit is over: then it is a duplicate, or it is not.")
+        408, _LATER, "", "A unit of work that is open puts that UID, or number of a group, there.",
+        "Try again once that unit is over: then it is a duplicate, or it is not.")
     MESSAGE_EXPIRED = (
         409, _NEVER, "", "Why a message is a dead letter: its time was over.",
         "Have it got in time, or give it longer; see expiry_max of the queue.")

@@ -102,12 +102,14 @@ class Broker:
             swept = by_id.get(job.row["queue_id"]) if job.row["kind"] == "sweep" else None
             if swept is not None:  # What was gone before stays so, though it is there still.
                 swept.origins.born = max(swept.origins.born, job.row["before"])
+                swept.groups.begin_sweep()
         for queue in by_id.values():
             lost = queue.lose_volatile()
             if lost is not None:
                 self.jobs.start(
                     "sweep", queue=queue.name, queue_id=queue.id, first=lost[0], before=lost[1]
                 )
+                queue.groups.begin_sweep()
                 queue.flush(self.context.tx)  # No turn may come before the next crash.
 
     def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
@@ -309,6 +311,9 @@ class Broker:
             for group_id in list(queue.groups.ripe):
                 self.jobs.end_group(queue, group_id)
             queue.groups.ripe.clear()
+            if queue.groups.is_held_anew:
+                queue.groups.is_held_anew = False
+                self.jobs.watch_groups(queue)
             if queue.groups.wrote:
                 queue.groups.wrote = False
                 context.dirty_queues[queue.id] = queue

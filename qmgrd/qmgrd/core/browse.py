@@ -22,7 +22,8 @@ LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of we
 
 Place = tuple[int, int]
 Cursor = list[int]  # a place, and what else tells where a browse goes on
-Found = tuple[bytes, bytes, Cursor]  # key and entry of a message, and the cursor behind it
+# Key and entry of a message, and the cursor behind it. Without an entry: something was passed.
+Found = tuple[bytes, bytes, Cursor]
 
 
 class Page(NamedTuple):
@@ -45,10 +46,14 @@ def browse(
     size, frame_bytes, looked_at = 0, 0, 0
     cursor: Cursor | None = None
     for key, value, behind_it in found:
-        priority, arrival = keys.place(key)
-        entry = entries.decode(value)
         if looked_at - len(items) >= LOOKED_AT_MAX:
             return Page(items, cursor, looked_at)
+        if not value:
+            looked_at += 1
+            cursor = behind_it
+            continue
+        priority, arrival = keys.place(key)
+        entry = entries.decode(value)
         looked_at += weight(selector, tx, value)
         if not is_there(queue, entry, arrival, now):
             cursor = behind_it

@@ -292,7 +292,11 @@ class Catalogue:
 
     def hold(self, queue: Queue) -> None:
         """Hold a local queue to its attributes and the templates, as they are now."""
-        queue.bounds = self._bounds(queue.name, self._rows[queue.name])
+        before, after = queue.bounds, self._bounds(queue.name, self._rows[queue.name])
+        waits = (after.group_incomplete_ms, after.group_retention_ms)
+        if waits != (before.group_incomplete_ms, before.group_retention_ms):
+            queue.groups.is_held_anew = True
+        queue.bounds = after
 
     def alter_queue(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
         """Change attributes of a queue for good; return those that are others now: [old, new].

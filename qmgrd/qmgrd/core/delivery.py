@@ -366,6 +366,10 @@ class Delivery:
         for lease in list(queue.leases.values()):
             lease.lessee.leases.pop(lease.arrival, None)
         queue.leases.clear()
+        for session in self._sessions.values():
+            for number, reader in list(session.readers.items()):
+                if reader.queue_id == queue.id:
+                    del session.readers[number]  # It may read the next queue of that name.
 
     def close(self, session: Session) -> None:
         """Forget the consumers of a connection that is gone, and have what it held come back."""

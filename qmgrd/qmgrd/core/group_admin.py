@@ -6,6 +6,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
+from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core import row as rows
@@ -165,10 +166,25 @@ class GroupAdmin:
             if (member := self._member(queue, number, position)) is not None:
                 members.append(member)
         self._context.count_read(2 * len(members), 0)
+        first_gaps = gaps if first <= row.due else self._first_gap(queue, group_id, row) or gaps
         return {
             "members": members, "next_number": further, "gaps": gaps,
-            "waiting_for": _waiting_for(row, gaps),
+            "waiting_for": _waiting_for(row, first_gaps),
         }  # fmt: skip
+
+    def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
+        """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
+        start = keys.group(queue.id, group_id, row.due)
+        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
+        wanted = row.due
+        for key, _ in islice(self._context.tx.scan(start, stop), MEMBERS_MAX):
+            self._context.count_read(1, 0)
+            number = int.from_bytes(key[-4:], "big")
+            if number > wanted:
+                until = min([number, *(x for x, _ in row.ahead if x >= wanted)])
+                return [[wanted, until - 1]]
+            wanted = row.after(number + 1)
+        return []
 
     def _member(self, queue: Queue, number: int, position: bytes) -> dict[str, Any] | None:
         key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
@@ -222,8 +238,10 @@ class GroupAdmin:
         holds.let_go(group_id)
 
     def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
-        row.is_closed, row.last = True, row.last or self._highest(queue, group_id, row)
-        row.highest = min(row.highest, row.last)
+        last = row.last or self._highest(queue, group_id, row)
+        _check_pending(queue, group_id, last, GROUP_NUMBER_MAX + 1)
+        row.is_closed, row.last = True, last
+        row.highest = min(row.highest, last)
 
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Return the highest number that is there or left for good: what expired is not waited for.
@@ -245,6 +263,7 @@ class GroupAdmin:
                 ErrorCode.VALUE_INVALID,
                 f"group {shown(group_id)} is at number {row.due}; a skip goes to a higher one",
             )
+        _check_pending(queue, group_id, row.done, number)
         self._bury_up_to(queue, group_id, row, number)
         row.give_up_to(number)
         row.highest = max(row.highest, row.done)
@@ -295,6 +314,18 @@ _DONE = {
     "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
     "close": "closed",
 }  # fmt: skip
+
+
+def _check_pending(queue: Queue, group_id: bytes, above: int, below: int) -> None:
+    """Raise DUPLICATE_UNCOMMITTED where a unit puts a number in between: it would never be got."""
+    number = queue.groups.pending.first(group_id, above, below)
+    if number:
+        raise RequestError(
+            ErrorCode.DUPLICATE_UNCOMMITTED,
+            f"a unit of work is about to put number {number} of group {shown(group_id)} on queue "
+            f"{queue.name}; try again once it is over",
+            1_000,
+        )
 
 
 def _waiting_for(row: GroupRow, gaps: list[list[int]]) -> str:

@@ -43,6 +43,11 @@ class Pending:
         if not numbers:
             self._numbers.pop(group_id, None)
 
+    def first(self, group_id: bytes, above: int, below: int) -> int:
+        """Return the lowest number between the two that a unit is going to put; 0 if none."""
+        numbers = self._numbers.get(group_id, {})
+        return min((number for number in numbers if above < number < below), default=0)
+
     def check(self, queue: str, member: Member, *, is_last: bool) -> None:
         """Raise GROUP_NUMBER_TAKEN or GROUP_ENDED where a unit has what contradicts a put."""
         group_id, number = member

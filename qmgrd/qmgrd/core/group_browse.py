@@ -42,7 +42,10 @@ def _is_sound(after: Cursor) -> bool:
 def in_logical_order(
     queue: "Queue", tx: Transaction, after: Cursor | None, *, all_available: bool
 ) -> Iterator[Found]:
-    """Yield keys and entries in logical order behind a cursor, each with its own."""
+    """Yield keys and entries in logical order behind a cursor, each with its own.
+
+    A group that is passed, as it is not whole, is yielded without an entry.
+    """
     priority, arrival, number, *_ = after or _START
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
     ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")
@@ -55,6 +58,9 @@ def in_logical_order(
         if key.startswith(keys.SPACE_CHAIN):
             if is_same or not all_available or _is_whole(queue, tx, value):
                 yield from _members(queue, tx, key, value, number if is_same else 0)
+            else:
+                rank, at = keys.PLACE.unpack(_place((key, value)))
+                yield key, b"", [keys.PRIORITY_TOP - rank, at, GROUP_NUMBER_MAX, LOGICAL]
         elif not is_same:
             top, at = keys.place(key)
             yield key, value, [top, at, 0, LOGICAL]
@@ -65,15 +71,16 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
 
 
 def _is_whole(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
-    row, holds = queue.groups.row(tx, group_id), queue.groups.holds
-    return row is not None and row.is_whole and not holds.leased_of(group_id)
+    row, holds = queue.groups.peek(tx, group_id), queue.groups.holds
+    is_whole = row is not None and row.is_whole and not queue.groups.sweeps
+    return is_whole and not holds.leased_of(group_id)
 
 
 def _members(
     queue: "Queue", tx: Transaction, turn: bytes, group_id: bytes, number: int
 ) -> Iterator[Found]:
     """Yield the members behind *number* up to the first gap."""
-    row = queue.groups.row(tx, group_id)
+    row = queue.groups.peek(tx, group_id)
     if row is None:
         return
     rank, arrival = keys.PLACE.unpack(turn[-keys.PLACE.size :])

@@ -15,6 +15,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.group_row import GroupRow
+from qmgrd.core.hold import Member
 from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 from qmgrd.core.notes import Cause
 from qmgrd.core.queue import Queue
@@ -34,6 +35,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if row is None or not row.parked_number:
         return DONE._replace(text="the group is gone, or goes on")
     prefix = keys.group(queue.id, group_id, 0)[:-4]
+    is_first = not job.row["cursor"]
     found = context.tx.scan(max(job.row["cursor"], prefix), keys.after(prefix))
     count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
     members = list(islice(found, count))
@@ -47,10 +49,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         job.row["cursor"] = key + b"\0"
     if len(members) == count:
         return MORE
-    if row.count or row.waiting:
+    if not row.is_empty and (members or not is_first):
         job.row["cursor"] = b""  # More came, of lower numbers.
         return MORE
-    queue.groups.forget(context.tx, group_id)
+    queue.groups.end(context.tx, group_id, row)
     return DONE
 
 
@@ -64,9 +66,11 @@ def _end(
         return Step("waiting", text, context.now.ms + LEASED_MS)
     entry_key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
     value = context.tx.get(entry_key)
-    if value is None:
-        return None
     context.rows += ROWS_EACH
+    if value is None:  # The store is damaged: nothing else would take it off the counts.
+        member = Member(key[keys.GROUP_ID_AT : -4], number)
+        queue.groups.leave(context.tx, member, position, for_good=False)
+        return None
     is_expired = row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
         entry = lane.remove(queue, context.tx, entry_key, value)

@@ -11,6 +11,7 @@ did not: it is a gap, until an operator skips it. The member behind ``done`` is 
 from dataclasses import dataclass, field
 
 from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode
 
 AHEAD_MAX_RUNS = 1_000  # of members that left before those in front of them
 NO_PLACE = b""
@@ -64,6 +65,11 @@ class GroupRow:
         return self.done + sum(count for _, count in self.ahead)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is there."""
+        return not (self.count or self.waiting)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all of it is there and can be got, the first to the last."""
         return 0 < self.last == self.count
@@ -72,6 +78,12 @@ class GroupRow:
     def is_rest_here(self) -> bool:
         """Whether what has not left yet is all there, up to the last."""
         return 0 < self.last == self.count + self.waiting + self.gone
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether all of it is to leave, as of a member that failed, or as it took too long."""
+        is_over = self.is_rest_here or self.is_closed or self.parked_code == _EXPIRED
+        return self.parked_number > 0 and is_over
 
     @property
     def is_stopped(self) -> bool:
@@ -152,4 +164,5 @@ class GroupRow:
         return number
 
 
+_EXPIRED = int(ErrorCode.GROUP_EXPIRED)
 _FIELDS = len(GroupRow.__dataclass_fields__)

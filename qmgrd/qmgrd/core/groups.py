@@ -32,6 +32,7 @@ ROWS_CACHED_MAX = 10_000
 ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
 ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
+_NEVER = 1 << 63  # above all arrivals
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
 
 
@@ -48,8 +49,10 @@ class Groups:
         self.heads = [0] * len(_PRIORITIES)
         self.whole_heads = [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
+        self.sweeps = 0  # jobs that remove what is gone with a restart, and is counted still
         self.wrote = False  # in this turn
-        self._is_freed = False  # a reader, by the end of the group that it was in
+        self.is_held_anew = False  # to other bounds: those at rest are to be looked at
+        self._is_freed = False  # a reader, by the end of its group, or groups, by that of a sweep
         self._id = queue_id
         self._name = name
         self._schedule = schedule
@@ -71,6 +74,14 @@ class Groups:
             self._stored[group_id] = stored
         return found
 
+    def peek(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
+        """Return the same, to be read and not to be changed: what is asked for keeps no memory."""
+        found = self._rows.get(group_id)
+        if found is None:
+            stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
+            found = None if stored is None else GroupRow.decode(stored)
+        return found
+
     def position(self, tx: Transaction, member: Member) -> bytes | None:
         """Return lane, 9 - priority and arrival of a member that is there, or None."""
         return tx.get(keys.group(self._id, *member))
@@ -78,7 +89,7 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not (self._touched or self.ripe or self._is_freed)
+        return not (self._touched or self.ripe or self._is_freed or self.is_held_anew)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -257,20 +268,34 @@ class Groups:
         rank, arrival = keys.PLACE.unpack(row.place)
         priority = keys.PRIORITY_TOP - rank
         self.heads[priority] = min(self.heads[priority], arrival)
-        if row.is_whole:
+        if row.is_whole and not self.sweeps:
             self.whole_heads[priority] = min(self.whole_heads[priority], arrival)
         return True
+
+    def begin_sweep(self) -> None:
+        """Have no group count as whole until :meth:`end_sweep`."""
+        self.sweeps += 1
+        self.whole_heads = [_NEVER] * len(_PRIORITIES)
+
+    def end_sweep(self) -> None:
+        """Have groups that are whole be found again."""
+        self.sweeps -= 1
+        if not self.sweeps:
+            self.whole_heads = [0] * len(_PRIORITIES)
+            self._is_freed = True
 
     # At rest
 
     def _store(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
-        if row.parked_number and (row.is_rest_here or row.is_closed):
+        if row.is_ripe:
             self.ripe[group_id] = None
-        if self._is_over(group_id, row):
+        if self._is_over(row):
             self.forget(tx, group_id)
             return
+        if row.is_closed and row.is_empty:
+            self._free(group_id)
         self._watch(tx, now, bounds, group_id, row)
         data = row.encode()
         if self._stored.get(group_id) != data:
@@ -278,19 +303,21 @@ class Groups:
             self._stored[group_id] = data
             self.wrote = True
 
-    def _is_over(self, group_id: bytes, row: GroupRow) -> bool:
-        """Return whether nothing more is to be known of a group."""
-        if row.count or row.waiting or row.is_paused:
+    def _is_over(self, row: GroupRow) -> bool:
+        """Return whether nothing more is to be known of a group.
+
+        Its producer said so. Where an operator did, who puts more of it has to be told for a while.
+        """
+        if not row.is_empty or row.is_paused or (row.is_closed and row.last):
             return False
-        return row.is_closed or not row.gone or 0 < row.last <= row.done
+        return not row.gone or 0 < row.last <= row.done
 
     def _watch(
         self, tx: Transaction, now: Now, bounds: Bounds, group_id: bytes, row: GroupRow
     ) -> None:
         """Have a group be looked at in time, where that may come to something."""
-        is_empty = not (row.count or row.waiting)
-        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
-        if not wait_ms or (row.is_rest_here and not is_empty):
+        wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
+        if not wait_ms or (row.is_rest_here and not row.is_empty):
             return
         if 0 < row.due_ms <= now.ms + wait_ms:
             return
@@ -311,16 +338,15 @@ class Groups:
         self._touched[group_id] = None
         if row.is_paused or row.parked_number:
             return False
-        is_empty = not (row.count or row.waiting)
-        wait_ms = bounds.group_retention_ms if is_empty else bounds.group_incomplete_ms
+        wait_ms = bounds.group_retention_ms if row.is_empty else bounds.group_incomplete_ms
         over_ms = (now.ms if row.changed_ms == _NOW_MS else row.changed_ms) + wait_ms
-        if not wait_ms or (row.is_rest_here and not is_empty):
+        if not wait_ms or (row.is_rest_here and not row.is_empty):
             return False
         if over_ms > now.ms:
             row.due_ms = over_ms
             self._schedule.add(tx, over_ms, self._id, keys.LANE_GROUP, 0, row.born, group_id)
             return False
-        if is_empty:
+        if row.is_empty:
             self.forget(tx, group_id)
             return False
         row.parked_number, row.parked_code = row.due, int(ErrorCode.GROUP_EXPIRED)
@@ -329,9 +355,7 @@ class Groups:
 
     def forget(self, tx: Transaction, group_id: bytes) -> None:
         """Forget a group of which nothing is there; a reader that is in it goes on to others."""
-        if group_id in self.holds.by_group:
-            self.holds.end(group_id)
-            self._is_freed = True
+        self._free(group_id)
         row = self._rows.pop(group_id)
         self.wrote = True
         self._stored.pop(group_id, None)
@@ -341,3 +365,18 @@ class Groups:
             tx.delete(keys.chain(self._id, row.place))
         if row.due_ms:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
+
+    def end(self, tx: Transaction, group_id: bytes, row: GroupRow) -> None:
+        """Have a group be over all of which left its queue at once: see group_end.py."""
+        if not row.is_closed:
+            self.forget(tx, group_id)
+            return
+        row.parked_number, row.parked_code = 0, 0  # It is known for a while that it was closed.
+        self.ripe.pop(group_id, None)
+        self.touch(group_id)
+
+    def _free(self, group_id: bytes) -> None:
+        """Have a reader that is in a group of which nothing more comes go on to others."""
+        if group_id in self.holds.by_group:
+            self.holds.end(group_id)
+            self._is_freed = True

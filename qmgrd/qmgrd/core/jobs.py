@@ -11,7 +11,17 @@ from typing import Any
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import Error, Ok
-from qmgrd.core import drop, group_end, keys, lost, move, origin_eviction, purge, retention
+from qmgrd.core import (
+    drop,
+    group_end,
+    group_watch,
+    keys,
+    lost,
+    move,
+    origin_eviction,
+    purge,
+    retention,
+)
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -38,6 +48,8 @@ class Jobs:
         self.running: dict[int, Job] = {}
         self.ended: dict[int, Job] = {}  # the oldest end first
         self._ready: dict[int, Job] = {}  # who has the next slice first
+        self._ending: dict[tuple[int, bytes], Job] = {}  # by the group that leaves its queue
+        self._watching: dict[int, Job] = {}  # by the queue whose groups are looked at
         self.producers_in_use: dict[bytes, int] = {}  # kept whatever their age
         self.producers_gone = 0  # rows that retention removed in this turn
 
@@ -51,9 +63,17 @@ class Jobs:
             if job.is_over:
                 ended.append(job)
             else:
-                self.running[job.id] = self._ready[job.id] = job
+                self._run(job)
         ended.sort(key=lambda job: (job.row["ended_us"], job.id))
         self.ended = {job.id: job for job in ended}
+
+    def _run(self, job: Job) -> None:
+        self.running[job.id] = self._ready[job.id] = job
+        kind, queue_id = job.row["kind"], job.row["queue_id"]
+        if kind == "group":
+            self._ending[queue_id, job.row["group"]] = job
+        elif kind == "watch":
+            self._watching[queue_id] = job
 
     def dropped(self) -> set[int]:
         """Return the ids of the deleted queues of which something may be left."""
@@ -65,11 +85,12 @@ class Jobs:
         return bool(self._ready)
 
     def check_room(self) -> None:
-        """Raise JOBS_EXHAUSTED where nobody may begin a further job."""
-        if len(self.running) >= RUNNING_MAX:
+        """Raise JOBS_EXHAUSTED where nobody may begin a further job: groups that leave are none."""
+        count = len(self.running) - len(self._ending) - len(self._watching)
+        if count >= RUNNING_MAX:
             raise RequestError(
                 ErrorCode.JOBS_EXHAUSTED,
-                f"{len(self.running)} jobs run, at most {RUNNING_MAX}; wait for one to end, or "
+                f"{count} jobs run, at most {RUNNING_MAX}; wait for one to end, or "
                 "cancel one: qmctl job cancel",
                 1_000,
             )
@@ -79,15 +100,26 @@ class Jobs:
         row = new_row(kind, self._context.now.wall_us, facts)
         job = Job(self._context.ids.next(), row)
         self._store(job)
-        self.running[job.id] = self._ready[job.id] = job
+        self._run(job)
         return job
 
     def end_group(self, queue: Queue, group_id: bytes) -> None:
-        """Have a group leave *queue*, unless it is under way."""
-        for job in self.running.values():
-            if (job.row["queue_id"], job.row["group"]) == (queue.id, group_id):
-                return
+        """Have a group leave *queue*, unless it is under way; later where too many leave."""
+        if (queue.id, group_id) in self._ending:
+            return
+        if len(self._ending) >= group_watch.ENDING_MAX:
+            self.watch_groups(queue)
+            return
         self.start("group", queue=queue.name, queue_id=queue.id, group=group_id)
+
+    def watch_groups(self, queue: Queue) -> None:
+        """Have all groups of *queue* looked at; once more where that is under way."""
+        job = self._watching.get(queue.id)
+        if job is None:
+            self.start("watch", queue=queue.name, queue_id=queue.id)
+        elif not job.row["again"]:
+            job.row["again"] = True
+            self._store(job)
 
     def find(self, job_id: int) -> Job:
         """Return the job of that number.
@@ -138,6 +170,8 @@ class Jobs:
 
     def _work(self, job: Job) -> Step:
         kind = job.row["kind"]
+        if kind == "watch":
+            return group_watch.step(self._context, self._catalogue, job, self._ending)
         if kind != "retention":
             return _WORK[kind](self._context, self._catalogue, job)
         self._forget_ended()
@@ -167,12 +201,22 @@ class Jobs:
         self._store(job)
         del self.running[job.id]
         self._ready.pop(job.id, None)
+        self._stop(job)
         self.ended[job.id] = job
         job.wanted = None
         while len(self.ended) > ENDED_MAX:
             self._forget(next(iter(self.ended)))
         if job.waiting is not None:
             self._answer(job, *job.waiting)
+
+    def _stop(self, job: Job) -> None:
+        kind, queue_id = job.row["kind"], job.row["queue_id"]
+        if kind == "watch":
+            del self._watching[queue_id]
+        elif kind == "group":
+            del self._ending[queue_id, job.row["group"]]
+            for waiting in self._watching.values():
+                self._ready[waiting.id] = waiting  # There is room for another group.
 
     def _answer(self, job: Job, connection: int, request_id: int) -> None:
         done = job.row["done"]

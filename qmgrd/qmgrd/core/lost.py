@@ -1,4 +1,7 @@
-"""What was not persistent and is gone since a restart is removed; its arrivals are a range."""
+"""What was not persistent and is gone since a restart is removed; its arrivals are a range.
+
+Members of groups go first: as long as they are counted nobody knows which groups are whole.
+"""
 
 from itertools import islice
 
@@ -8,7 +11,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 
-LANES = 3  # ready, delayed, grouped
+LANES = (keys.LANE_GROUPED, keys.LANE_READY, keys.LANE_DELAYED)
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
@@ -20,8 +23,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     left = min(SLICE_ROWS, context.turn_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
-    for number in range(len(job.row["cursor"]), LANES * (keys.PRIORITY_TOP + 1)):
-        lane_, priority = divmod(number, keys.PRIORITY_TOP + 1)
+    for number in range(len(job.row["cursor"]), len(LANES) * (keys.PRIORITY_TOP + 1)):
+        at, priority = divmod(number, keys.PRIORITY_TOP + 1)
+        lane_ = LANES[at]
         start = keys.message(queue.id, lane_, priority, max(first, job.row.get("at", 0)))
         found = list(islice(tx.scan(start, keys.message(queue.id, lane_, priority, before)), left))
         for key, value in found:
@@ -39,4 +43,5 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         if not left:
             return MORE
         job.row["cursor"], job.row["at"] = bytes(number + 1), 0
+    queue.groups.end_sweep()
     return DONE

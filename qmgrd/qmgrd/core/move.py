@@ -2,8 +2,9 @@
 
     not selected                            stays
     leased; as a copy there already         stays, counted as skipped
-    too long for the target; of dead        stays, counted as stayed
-    letters those of retry.py
+    too long for the target; of a group     stays, counted as stayed
+    of which some is leased or delayed; of
+    dead letters those of retry.py
     the target takes nothing now            the job waits, with this message the next
     else                                    goes, counted as done
 
@@ -14,7 +15,7 @@ stops. A full target is waited for, even one that has its oldest make room for p
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane, notes, retry
+from qmgrd.core import index, keys, lane, notes, retry
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -145,6 +146,10 @@ class _Move:
         ):
             job.count("examined")
             return False
+        if torn := self._tears(key, sound.record):
+            job.count("examined")
+            job.count_stayed(torn)
+            return False
         raw = notes.raw(self._context.tx, source.id, arrival) if sound.entry.noted else b""
         place = self._place(notes.decode(raw), entries.record_bytes(sound.entry), target)
         if isinstance(place, str):
@@ -155,6 +160,20 @@ class _Move:
         job.count("examined")
         job.count(outcome)
         return outcome == "done"
+
+    def _tears(self, key: bytes, record: bytes) -> str:
+        """Return why a message stays with what is here of its group, or nothing.
+
+        Else who has the others would acknowledge them here, and nobody would get what has gone.
+        """
+        group = index.selected_by(record)[1]
+        if key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
+            return ""
+        groups = self._source.groups
+        if groups.holds.leased_of(group[0]):
+            return "others of its group are leased"
+        row = groups.row(self._context.tx, group[0])
+        return "others of its group are delayed" if row is not None and row.waiting else ""
 
     def _place(self, note: notes.Note, size: int, target: Place | None) -> Place | str:
         """Return where a message of *size* bytes is to go, or why it stays where it is."""
@@ -186,7 +205,7 @@ class _Move:
         if cap_ms:
             expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
         if self._is_copy:
-            copied = copy(context, key, value, target, expires_ms=expires_ms, note=raw)
+            copied = copy(context, source, key, value, target, expires_ms=expires_ms, note=raw)
             if copied is Copied.HELD:
                 raise _held(target.queue)
             return "done" if copied is Copied.NEW else "skipped"

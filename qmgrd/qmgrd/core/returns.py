@@ -42,12 +42,14 @@ class How(NamedTuple):
     reason: str = ""
     text: str = ""
     rejected: bool = False  # for good
+    is_own: bool = True  # else it is another member of its group that came back
 
 
 RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
 LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
 BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
-CONNECTION_LOST = TAKEN_BACK = How()
+CONNECTION_LOST = How()
+TAKEN_BACK = How(is_own=False)
 
 
 class Returns:
@@ -113,7 +115,8 @@ class Returns:
                 return
             delay_ms = max(delay_ms, STUCK_MS)
         behind = settle.come_back(
-            queue, context.tx, lease, delivered=how.delivered, failed=how.failed,
+            queue, context.tx, lease, failed=how.failed,
+            delivered=_counts(queue.bounds, entry, how),
             ready_ms=context.now.ms + delay_ms if delay_ms else 0,
             note=self._note(queue, entry, lease, how),
         )  # fmt: skip
@@ -143,7 +146,7 @@ class Returns:
             return ErrorCode.MESSAGE_REJECTED
         if how.failed and 0 < bounds.backout_threshold <= entry.failed + 1:
             return ErrorCode.BACKOUT_THRESHOLD_REACHED
-        if how.delivered and 0 < bounds.delivery_limit <= entry.delivered + 1:
+        if how.delivered and how.is_own and 0 < bounds.delivery_limit <= entry.delivered + 1:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0
 
@@ -154,6 +157,14 @@ class Returns:
         now_us, client = self._context.now.wall_us, lease.lessee.client
         note = notes.with_attempt(note, now_us, how.code, how.reason, how.text, client)
         return notes.encode(note)
+
+
+def _counts(bounds: Bounds, entry: entries.Entry, how: How) -> bool:
+    """Return whether a delivery is counted that came to nothing.
+
+    What is taken back uses up no limit: it is counted once, for all to know that it was handed out.
+    """
+    return how.delivered and (how.is_own or not (bounds.delivery_limit and entry.delivered))
 
 
 def _delay_ms(bounds: Bounds, entry: entries.Entry, how: How) -> int:

@@ -74,9 +74,12 @@ def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None
 
 
 def copy(
-    context: Context, key: bytes, value: bytes, place: Place, *, expires_ms: int, note: bytes
-) -> Copied:
-    """Put the message under *key*, which stays there, on *place*, too.
+    context: Context, source: Queue, key: bytes, value: bytes, place: Place, *, expires_ms: int,
+    note: bytes,
+) -> Copied:  # fmt: skip
+    """Put the message under *key* of *source*, which stays there, on *place*, too.
+
+    Of a group *place* goes on where *source* is.
 
     Raises:
         RequestError: STORE_FULL.
@@ -94,6 +97,7 @@ def copy(
     if entry.in_rows:
         rest = entries.write_rows(tx, queue.ids.next(), record, entries.uid_trailer(entry))
         context.rows += entries.rows_of(len(record))
+    _inherit(tx, source, queue, record)
     copied = entry._replace(expires_ms=expires_ms, rest=rest)
     _arrive(context, place, copied, record, keys.place(key)[0], verdict, note)
     return Copied.NEW

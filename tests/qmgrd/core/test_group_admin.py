@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import group_admin
-from tests.group_player import group_id, member
+from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.harness import WALL_US, AnyStore, Client, Delivery, items, record
 from tests.qmgrd.core.test_sweep import events, sweep
 from tests.qmgrd.core.unit_of_work import bodies, note_of, settle
@@ -182,6 +182,18 @@ def test_show_goes_on_from_a_number(app: Client, monkeypatch: pytest.MonkeyPatch
         pages.append(([row["number"] for row in value["members"]], value["gaps"]))
         number = value["next_number"]
     assert pages == [([1, 3], [[2, 2]]), ([4, 7], [[5, 6]]), ([8], [])]
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "text"),
+    [("A2 A4 A5 A7", 4, "number 1"), ("A1 A2 A4 A7", 4, "number 3"), ("A1 A2 A4", 9, "number 3"),
+     ("A1 A2", 9, "number 3, or an end")],
+)  # fmt: skip
+def test_later_page_tells_of_the_first_that_is_missing(
+    app: Client, words: str, number: int, text: str
+) -> None:
+    put(app, words)
+    assert show(app, number=number)["waiting_for"] == text
 
 
 def test_what_left_is_no_gap(app: Client) -> None:
@@ -400,8 +412,6 @@ def test_skip_leaves_a_paused_group_paused(app: Client) -> None:
 
 @pytest.mark.parametrize("is_get", [True, False])
 def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get: bool) -> None:
-    """And what comes late under its id is of another group, whose number 1 is due."""
-
     def read() -> None:
         get = m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, reader=1)
         app.send(get if is_get else m.Consume(app.next_id(), "Q", 9, 1 << 20, order=m.LOGICAL))
@@ -412,7 +422,7 @@ def test_reader_in_a_group_that_is_closed_goes_on_to_others(app: Client, is_get:
     if is_get:
         read()
     alter(app, "close")
-    put(app, "A2 B1")
+    put(app, "B1")
     assert [x.body for x in had(app)] == [b"B1"]
 
 
@@ -468,7 +478,8 @@ def test_highest_member_of_a_closed_group_is_its_last(store: AnyStore, app: Clie
     refused = app.put_records("Q", member("A3"))
     assert [one.code for one in refused] == [ErrorCode.GROUP_ENDED]
     app.ack(*app.get("Q", 9))
-    assert refusal(app, m.GroupShow, "Q", A, 1)[0] == ErrorCode.GROUP_UNKNOWN
+    refused = app.put_records("Q", member("A3"), member("A1"))
+    assert [one.code for one in refused] == [ErrorCode.GROUP_ENDED, ErrorCode.GROUP_NUMBER_TAKEN]
 
 
 @pytest.mark.parametrize("left", [[], [1], [3], [1, 3]])
@@ -488,8 +499,39 @@ def test_last_that_is_known_stays_the_last(app: Client) -> None:
     assert (row["last"], row["state"], row["closed"]) == (4, "gap", True)
 
 
-def test_closed_group_of_which_nothing_is_there_is_over(app: Client) -> None:
-    put(app, "A1")
-    app.ack(get(app, 1))
-    assert alter(app, "close")["last"] == 1
+@pytest.mark.parametrize("is_first", [True, False])
+def test_closed_group_that_is_consumed_is_known_for_a_while(
+    store: AnyStore, app: Client, is_first: bool
+) -> None:
+    """Else its producer would begin it anew, and nobody would ever get what it puts."""
+    app.ask(m.QueueAlter, "Q", {"group_retention_ms": 5_000})
+    put(app, "A1 A2")
+    if is_first:
+        alter(app, "close")
+    app.ack(get(app, 1), get(app, 2))
+    if not is_first:
+        alter(app, "close")
+    app.manager.crash()
+    app = app.manager.connect()
+    assert (show(app)["state"], show(app)["last"]) == ("complete", 2)
+    refused = app.put_records("Q", member("A1"), member("A3"))
+    assert [one.code for one in refused] == [ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED]
+    sweep(app.manager, 5_000)
     assert groups(app)["groups"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [("close", 3), ("skip number=4", 3), ("skip number=9", 3), ("skip number=3", 0)],
+)
+def test_what_a_unit_is_about_to_put_is_not_passed(words: str, number: int) -> None:
+    """It would lie behind the last, or below what is due, and nobody would have it."""
+    player = GroupPlayer()
+    player("put A1 A2")
+    player("begin 1")
+    player("unit 1 put A3 A5")
+    said = player(f"alter A {words}")
+    assert said.startswith("DUPLICATE_UNCOMMITTED") == bool(number)
+    assert not number or f"about to put number {number} of group A on queue Q" in said
+    player("backout 1")
+    assert "DUPLICATE" not in player("alter A close")

@@ -6,15 +6,19 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import browse
 from tests.qmgrd.core.harness import Client, record
 
 A, B = b"a" * 24, b"b" * 24
 
 
-def page_of(app: Client, after: Any, count: int = 100) -> dict[str, Any]:
+def page_of(
+    app: Client, after: Any, count: int = 100, *, all_available: bool = False
+) -> dict[str, Any]:
     """Return a page in logical order."""
     value: dict[str, Any] = app.ask(
-        m.Browse, *m.Browse(0, "Q", after, count, 1 << 20, order=m.LOGICAL)[1:]
+        m.Browse,
+        *m.Browse(0, "Q", after, count, 1 << 20, order=m.LOGICAL, all_available=all_available)[1:],
     )
     return value
 
@@ -72,3 +76,23 @@ def test_what_follows_in_a_cursor_is_not_looked_at(app: Client) -> None:
     after = page_of(app, None, 1)["next"]
     assert len(page_of(app, [*after, "more"])["items"]) == 4
     assert page_of(app, [*after[:2], 10**9 - 1, m.LOGICAL])["next"] is None
+
+
+def test_groups_that_are_not_whole_are_passed_in_slices(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And looking at them keeps none of their rows in memory."""
+    monkeypatch.setattr(browse, "LOOKED_AT_MAX", 3)
+    groups = [b"%024d" % number for number in range(8)]
+    whole = groups[6]
+    app.put_records("Q", *[record(x, group=(x, 1, x == whole)) for x in groups])
+    app.manager.restart()
+    app = app.manager.connect()
+    pages: list[int] = []
+    after = None
+    while not pages or after is not None:
+        page = page_of(app, after, all_available=True)
+        pages.append(len(page["items"]))
+        after = page["next"]
+    assert pages == [0, 0, 1]
+    assert app.manager.queue("Q").groups._rows == {}

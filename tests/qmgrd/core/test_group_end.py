@@ -9,7 +9,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
 from qmgrd.core.group_end import LEASED_MS, NO_PLACE_MS
 from qmgrd.core.job import SLICE_ROWS
-from tests.group_player import group_id, member
+from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 from tests.qmgrd.core.test_sweep import events, sweep
@@ -137,9 +137,9 @@ def test_group_goes_as_it_is_once_it_is_closed_D10(app: Client) -> None:
     app.ask(m.GroupAlter, "Q", A, "close")
     app.manager.rest()
     assert [body for body, _ in ended(app)] == [b"A1", b"A2", b"A5"]
-    assert app.manager.scan(keys.SPACE_GROUP_ROW) == app.manager.scan(
-        keys.group_row(app.manager.queue("BACKOUT").id, A)
-    )
+    row = show(app)
+    assert (row["state"], row["count"], row["closed"]) == ("gap", 0, True)
+    assert [one.code for one in app.put_records("Q", member("A6"))] == [ErrorCode.GROUP_ENDED]
 
 
 def test_endless_group_waits_for_an_operator(app: Client) -> None:
@@ -206,6 +206,21 @@ def test_resumed_group_stays_though_its_end_had_begun(app: Client) -> None:
     sweep(app.manager, 10 * LEASED_MS)
     assert app.bodies("Q") == [b"A2"]
     assert [row["state"] for row in jobs(app)] == ["done"]
+
+
+@pytest.mark.parametrize("lost", [keys.SPACE_MESSAGE, keys.SPACE_GROUP])
+def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
+    player = GroupPlayer()
+    manager = player.manager
+    player("put A1 A2")
+    player("get")
+    *_, (key, _) = manager.scan(keys.of_queue(lost, manager.queue("Q").id))
+    manager.store.begin().delete(key)
+    manager.store.commit()
+    player("reject A1")
+    player("alter A close")
+    assert player("dead") == "A1"
+    assert [row["state"] for row in jobs(player.operator)] == ["done"]
 
 
 def test_queue_that_is_deleted_meanwhile_ends_it(app: Client) -> None:

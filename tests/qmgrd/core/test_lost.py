@@ -1,10 +1,12 @@
 """What was not persistent is removed after a restart, in slices; the rest stays."""
 
+import pytest
+
 from qmgr_protocol import messages as m
 from qmgr_protocol.record import FLAG_NOT_PERSISTENT
 from qmgrd.core import keys
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import AnyStore, Client
+from tests.qmgrd.core.harness import AnyStore, Client, record
 
 
 def test_what_is_not_persistent_is_swept_over_many_turns(store: AnyStore, app: Client) -> None:
@@ -62,3 +64,27 @@ def test_what_is_known_of_a_group_outlives_the_next_crash_too(app: Client) -> No
     (row,) = app.ask(m.GroupList, "Q")["groups"]
     assert (row["count"], row["missing"], row["state"]) == (2, 1, "gap")
     audit(manager)
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
+    app: Client, crashes: int
+) -> None:
+    """Else a reader who wants all of it would begin it, and wait for what is gone."""
+    groups, manager = [b"%024d" % x for x in range(800)], app.manager
+    lost = FLAG_NOT_PERSISTENT
+    for number, flags in ((1, 0), (2, lost)):
+        for start in range(0, len(groups), 400):
+            part = groups[start : start + 400]
+            app.put_records("Q", *[record(b"x", flags=flags, group=(x, number, number == 2))
+                                   for x in part])  # fmt: skip
+    app.put("Q", b"whole", group=(b"w" * 24, 1, True))
+    for _ in range(crashes):
+        manager.crash()
+    app = manager.connect()
+    assert app.ask(m.Browse, *m.Browse(0, "Q", order=m.LOGICAL, all_available=True)[1:]) == {
+        "items": [], "next": None,
+    }  # fmt: skip
+    app.send(m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, all_available=True))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"whole"]

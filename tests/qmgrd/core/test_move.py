@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys, notes
 from qmgrd.core.job import SLICE_ROWS
+from tests.group_player import GroupPlayer
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
 LONG = bytes(9_000)
@@ -372,3 +373,39 @@ def test_note_of_a_dead_letter_that_is_to_stay_one_goes_along(app: Client) -> No
     app.manager.rest()
     (found,) = app.browse("OLD")
     assert notes.decode(found.tail)["queue"] == "Q"
+
+
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("why", ["leased", "delayed"])
+def test_group_of_which_some_cannot_go_stays_as_a_whole(copy: bool, why: str) -> None:
+    """Else what had gone would wait for what was acknowledged where it came from."""
+    player = GroupPlayer()
+    app = player.operator
+    app.ask(m.QueueCreate, "OLD")
+    player("put A1 A2~ A3 B1 m1" if why == "delayed" else "put A1 A2 A3 B1 m1")
+    if why == "leased":
+        player("get")
+    row = moved(app, copy=copy)
+    assert row["text"] == f"2 stayed: others of its group are {why}"
+    assert app.bodies("OLD") == [b"m1", b"B1"]
+    if why == "leased":
+        player("ack A1")
+    else:
+        player("pass 1000")
+    assert moved(app, copy=copy)["text"] == ""
+    (group, _) = app.ask(m.GroupList, "OLD")["groups"]
+    due = 2 if why == "leased" else 1
+    assert (group["next"], group["missing"], group["count"]) == (due, 0, 4 - due)
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_group_goes_on_where_it_was(copy: bool) -> None:
+    player = GroupPlayer()
+    app = player.operator
+    app.ask(m.QueueCreate, "OLD")
+    player("put A1 A2 A3!")
+    player("get count=1")
+    player("ack A1")
+    moved(app, copy=copy)
+    (group,) = app.ask(m.GroupList, "OLD")["groups"]
+    assert (group["state"], group["next"], group["count"]) == ("complete", 2, 2)

@@ -104,3 +104,12 @@ def test_group_in_physical_order_that_another_holds_is_not_entered(player: Group
 
 def test_number_without_a_group_is_refused(player: GroupPlayer) -> None:
     assert player("get number=3").startswith(ErrorCode.VALUE_INVALID.name)
+
+
+def test_reader_reads_the_next_queue_of_that_name(player: GroupPlayer) -> None:
+    player("get")
+    player.operator.ask(m.QueueDelete, "Q", True)
+    player.manager.rest()
+    player.operator.ask(m.QueueCreate, "Q")
+    player("put A1")
+    assert player("get") == "has +A1"

@@ -7,6 +7,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core.returns import STUCK_MS
+from tests.group_player import GroupPlayer
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of, settle
@@ -117,6 +118,27 @@ def test_deliveries_have_a_limit_of_their_own_G22(app: Client, count: int) -> No
     assert note["code"] == ErrorCode.DELIVERY_LIMIT_REACHED
     assert (note["delivered"], note["failed"]) == (count, 0)
     assert "attempts" not in note
+
+
+def test_members_behind_one_that_fails_use_up_no_limit_of_their_own_G22() -> None:
+    """Else the whole group became dead letters, as often as one of it came back."""
+    player = GroupPlayer()
+    limits = {"delivery_limit": 4, "backout_threshold": 0}
+    player.operator.ask(m.QueueAlter, "Q", limits)
+    player("put A1 A2!")
+    for _ in range(3):
+        player("get count=2")
+        player("release A1")
+    player("get count=2")
+    assert failed(player.operator) == [(3, 3), (1, 0)]
+    player("ack A1")
+    player("release A2")
+    player("get")
+    player("release A2")
+    assert player("groups").startswith("A complete: 1 there")
+    player("get")
+    player("release A2")
+    assert player("dead") == "A2"
 
 
 def test_lost_connections_reach_the_delivery_limit(app: Client) -> None:

@@ -213,9 +213,10 @@ def test_copy_has_body_rows_of_its_own(context: Context, app: Client) -> None:
     place = Place(app.manager.queue("OLD"))
     bodies = len(list(context.tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY))))
     for key, value in rows(context, app, "Q"):
-        done = transfer.copy(context, key, value, place, expires_ms=0, note=b"")
+        source = app.manager.queue("Q")
+        done = transfer.copy(context, source, key, value, place, expires_ms=0, note=b"")
         assert done is Copied.NEW
-        again = transfer.copy(context, key, value, place, expires_ms=0, note=b"")
+        again = transfer.copy(context, source, key, value, place, expires_ms=0, note=b"")
         assert again is Copied.DUPLICATE
     assert len(list(context.tx.scan(keys.SPACE_BODY, keys.after(keys.SPACE_BODY)))) == 2 * bodies
     assert place.queue.counters.depth == app.manager.queue("Q").counters.depth == 2
@@ -227,7 +228,7 @@ def test_queue_without_room_takes_neither(context: Context, app: Client) -> None
     (key, value), _ = rows(context, app, "Q")
     before = rows(context, app, "Q")
     assert not transfer.transfer(context, source, key, value, place, expires_ms=0, note=b"")
-    held = transfer.copy(context, key, value, place, expires_ms=0, note=b"")
+    held = transfer.copy(context, source, key, value, place, expires_ms=0, note=b"")
     place.queue.held_messages = 0
     assert held is Copied.HELD
     assert rows(context, app, "Q") == before

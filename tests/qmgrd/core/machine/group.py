@@ -174,7 +174,8 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
                 continue
             is_old = group.changed_ms + RETENTION_MS <= self.now_ms and not group.parked
-            is_over = group.is_closed or not group.left or 0 < group.last <= group.done
+            is_kept = group.is_closed and group.last  # who puts more is told
+            is_over = not is_kept and (not group.left or 0 < group.last <= group.done)
             if is_over or is_old:
                 del self.known[queue, group_id]
             else:

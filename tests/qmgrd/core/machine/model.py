@@ -263,9 +263,18 @@ class Model:
         for message in sorted(self.on(source), key=lambda x: x.is_member):  # Members go last.
             if done == most or message.lease or message.is_expired(self.now_ms):
                 continue
-            if not wants(message):
+            if not wants(message) or self._is_torn(message):
                 continue
             done += self._goes(message, target, copy=copy)
+
+    def _is_torn(self, message: Message) -> bool:
+        """Return whether something of the group of *message* could not go with it."""
+        return any(
+            x.lease is not None or x.is_delayed
+            for x in self.messages
+            if message.is_member and x.is_member and x.queue == message.queue
+            and x.wish.group and message.wish.group and x.wish.group[0] == message.wish.group[0]
+        )  # fmt: skip
 
     def _goes(self, message: Message, target: str, *, copy: bool) -> bool:
         """Have one go; return whether it did."""
@@ -285,7 +294,7 @@ class Model:
             cap_ms = self.now_ms + bounds["expiry_max_ms"]
             expires_ms = min(expires_ms or cap_ms, cap_ms)
         is_new = not self._is_there(target, message.uid)
-        if is_new and not copy:
+        if is_new:
             self.groups.inherit(message, target)
         if not copy:
             self.remove(message)
