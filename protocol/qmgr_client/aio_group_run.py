@@ -20,6 +20,7 @@ from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.group_id import shown
 
 BATCH_MESSAGES = 100
 STATUS_WAIT_MS = 5_000  # for a status message that the queue manager has still to give back
@@ -69,9 +70,22 @@ class Status:
         self._key = group_status.key_of(name)
 
     async def find(self) -> GroupStatus | None:
-        """Return what an earlier run has left, if it did."""
-        async for message in self._manager.browse(self._queue, 1, correlation_id=self._key):
-            self.now = group_status.read(message)
+        """Return what an earlier run has left, if it did.
+
+        Raises:
+            RequestError: VALUE_INVALID, there is more than one.
+        """
+        found = [x async for x in self._manager.browse(self._queue, 2, correlation_id=self._key)]
+        if len(found) > 1:
+            ids = " and ".join(group_status.read(message).group_id.hex() for message in found)
+            text = (
+                f"{self._queue} has two statuses of {self._name!r}, as two put or read under that "
+                f"name at once, groups {ids}: get one of them off by its uid, and call again to go "
+                "on with the other"
+            )
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
+        if found:
+            self.now = group_status.read(found[0])
         return self.now
 
     async def replace(self, unit: UnitOfWork, status: GroupStatus | None) -> None:
@@ -230,7 +244,29 @@ async def get_group(
             got += count
     if at is None:
         return None
+    if found is not None and not got:
+        await _check_goes_on(manager, queue, found, status_queue, name)
     return GroupGot(at.group_id, got, 0 if found is None else found.number, has_ended)
+
+
+async def _check_goes_on(
+    manager: Manager, queue: str, status: GroupStatus, status_queue: str, name: str
+) -> None:
+    """Raise GROUP_UNKNOWN where somebody else read on in the group of *status*, or to its end."""
+    try:
+        row = await manager.show_group(queue, status.group_id)
+        is_behind = row["next"] <= status.number + 1
+    except RequestError as error:
+        if error.code != ErrorCode.GROUP_UNKNOWN:
+            raise
+        is_behind = False
+    if not is_behind:
+        text = (
+            f"number {status.number + 1} of group {shown(status.group_id)}, with which {name!r} is "
+            f"to go on, was read by somebody else: get its status off {status_queue} to begin with "
+            "another group"
+        )
+        raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
 
 
 async def _next(

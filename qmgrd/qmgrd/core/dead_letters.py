@@ -39,22 +39,25 @@ class DeadLetters:
         self._context = context
         self._catalogue = catalogue
 
-    def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause) -> bool:
-        """Have the message under *key* leave *queue*; return whether there was a place for it.
+    def bury(self, queue: Queue, key: bytes, value: bytes, cause: Cause, only: str = "") -> str:
+        """Have the message under *key* leave *queue*; return for where, or nothing where it stays.
 
         What cannot be read is set aside.
+
+        Args:
+            only: the queue that is to have it, as it has others of its group.
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
         if entry.flags == entries.UNREADABLE:
             lane.set_aside(queue, self._context.tx, key, value)
-            return True
+            return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
             # Gone with a restart: no dead letter.
             lane.remove(queue, self._context.tx, key, value, for_good=False)
-            return True
+            return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
-        for name in self._ways(queue, cause.code):
+        for name in [only] if only else self._ways(queue, cause.code):
             place = self._place(name, queue)
             if place is None or self._is_anothers(place, entry, queue):
                 continue
@@ -66,9 +69,9 @@ class DeadLetters:
                 queue.counters.dead += 1
                 why = name_of(cause.code)
                 self._context.event("message dead-lettered", queue=queue.name, to=name, why=why)
-                return True
+                return name
         self._context.event("dead letter has no place", queue=queue.name, why=name_of(cause.code))
-        return False
+        return ""
 
     def _is_anothers(self, place: Place, entry: entries.Entry, source: Queue) -> bool:
         """Return whether *place* has a copy of that message that came from another queue.

@@ -41,7 +41,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     members = list(islice(found, count))
     context.touch(queue)
     for key, position in members:
-        why = _end(context, catalogue, queue, row, key, position)
+        why = _end(context, catalogue, job, queue, row, key, position)
         if why is not None:
             return why
         job.count("examined")
@@ -57,8 +57,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 
 
 def _end(
-    context: Context, catalogue: Catalogue, queue: Queue, row: GroupRow, key: bytes, position: bytes
-) -> Step | None:
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, row: GroupRow, key: bytes,
+    position: bytes,
+) -> Step | None:  # fmt: skip
     """Have a member leave; return why it is to be tried again, or None."""
     number, arrival = int.from_bytes(key[-4:], "big"), int.from_bytes(position[2:], "big")
     if arrival in queue.leases:
@@ -79,6 +80,9 @@ def _end(
         return None
     is_cause = is_expired or number == row.parked_number
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
-    if DeadLetters(context, catalogue).bury(queue, entry_key, value, cause):
+    # All of it goes to one queue: of the others the first one that has room now.
+    to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])
+    if to:
+        job.row["target"] = to
         return None
     return Step("waiting", "no queue takes its members", context.now.ms + NO_PLACE_MS)

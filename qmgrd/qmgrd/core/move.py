@@ -102,7 +102,7 @@ class _Move:
         row["cursor"] = end
         if last and "lane" not in row and self._source.counters.grouped:
             row["lane"] = keys.LANE_GROUPED
-            return MORE
+            return self.run() if left == self._quota() or not row["rate"] else MORE
         return self._done() if last else MORE
 
     def _done(self) -> Step:
