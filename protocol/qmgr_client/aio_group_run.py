@@ -19,6 +19,7 @@ from qmgr_client.group_status import GroupStatus
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
 from qmgr_client.selection import SelectionOrUid
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
@@ -51,6 +52,7 @@ class Manager(Protocol):
     """What is needed of a queue manager."""
 
     async def new_group_id(self) -> bytes: ...
+    async def _ask(self, kind: type[Any], *fields: Any) -> Any: ...
     def unit_of_work(self) -> UnitOfWork: ...
     def group(self, queue: str, *, group_id: bytes | None = None) -> GroupPut: ...
     def reader(self, queue: str, *, all_available: bool = False) -> GroupReader: ...
@@ -254,7 +256,7 @@ async def _check_goes_on(
 ) -> None:
     """Raise GROUP_UNKNOWN where somebody else read on in the group of *status*, or to its end."""
     try:
-        row = await manager.show_group(queue, status.group_id)
+        row = await manager._ask(m.GroupShow, queue, status.group_id)
         is_behind = row["next"] <= status.number + 1
     except RequestError as error:
         if error.code != ErrorCode.GROUP_UNKNOWN:

@@ -40,6 +40,7 @@ class Keeper:
         self.gets: list[m.Get] = []
         self.consumers: list[m.Consume] = []  # Each is opened, and has nothing.
         self.closed_readers: list[int] = []
+        self.next_due = 1  # of each group, as it is shown; 0: there is none
         self._groups = 0
         self._ids: dict[int, tuple[int, str]] = {}  # sequence id to code, or 0
         self._clock = 100
@@ -56,6 +57,7 @@ class Keeper:
             m.Browse: self._browse,
             m.GroupNew: self._group_new,
             m.ReaderClose: self._reader_close,
+            m.GroupShow: self._group_show,
             m.Cancel: lambda cancel: [m.Ended(cancel.request_id, ErrorCode.CANCELLED)],
         }
 
@@ -208,6 +210,12 @@ class Keeper:
     def _group_new(self, request: m.GroupNew) -> list[m.Message]:
         self._groups += 1
         return [m.Ok(request.request_id, self._groups.to_bytes(24, "big"))]
+
+    def _group_show(self, request: m.GroupShow) -> list[m.Message]:
+        if not self.next_due:
+            text = "no such group"
+            return [m.Error(request.request_id, ErrorCode.GROUP_UNKNOWN, 2, 0, text)]
+        return [m.Ok(request.request_id, {"next": self.next_due})]
 
     def _reader_close(self, request: m.ReaderClose) -> list[m.Message]:
         self.closed_readers.append(request.reader)

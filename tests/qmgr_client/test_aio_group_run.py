@@ -226,6 +226,31 @@ async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path)
         assert got == GroupGot(A, 1, 4, True)
 
 
+@pytest.mark.parametrize("due", [0, 6])
+async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int) -> None:
+    """Else its status would keep this reader from all other groups for ever."""
+    async with working(tmp_path) as (manager, keeper, _):
+        await fill(manager, keeper, 5)
+        keeper.ready["IN"].pop()
+        await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
+        keeper.next_due = due
+        with pytest.raises(RequestError, match="was read by somebody else: get its status off"):
+            await manager.get_group("IN", Work(), batch=2, **RUN)
+
+
+async def test_two_statuses_of_one_name_are_refused(tmp_path: Path) -> None:
+    async with working(tmp_path) as (manager, keeper, _):
+        await fill(manager, keeper, 5)
+        keeper.ready["IN"].pop()
+        await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
+        (status,) = keeper.ready[RUN["status_queue"]]
+        other = status.replace(b"4", b"3")
+        keeper.fields[other] = keeper.fields[status]
+        keeper.ready[RUN["status_queue"]].append(other)
+        with pytest.raises(RequestError, match="two statuses of"):
+            await manager.get_group("IN", Work(), batch=2, **RUN)
+
+
 async def test_no_group_is_none(tmp_path: Path) -> None:
     async with working(tmp_path) as (manager, keeper, _):
         keeper.ready["IN"].clear()
