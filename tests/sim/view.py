@@ -129,8 +129,8 @@ class View:
 
     def is_stopped(self, queue_id: int, held: Held) -> bool:
         """Return whether a message is in a group that waits for an operator, or did until now."""
-        if not held.is_member:
-            return False
+        if held.put.member is None:
+            return False  # One that was moved here may be a member, too.
         row = self.group_of(queue_id, held.put).row
         return row is not None and (
             row.is_paused or row.parked_number > 0 or row.changed_ms >= self.now_ms

@@ -245,7 +245,7 @@ class World(Lab):
             known = {
                 view.queues[queue_id][0]
                 for (queue_id, _), group in view.groups.items()
-                if group.row is not None
+                if group.row is not None and not group.row.is_empty
             }
             for queue in sorted(known & set(GROUP_QUEUES)):
                 population.tidy_groups(self, name, queue)

@@ -11,6 +11,7 @@ from qmgrd.core.group_row import GroupRow
 from qmgrd.core.hold import Member
 
 NO_GROUP = bytes(24)
+UNCOMMITTED_MS = 1_000  # until a number that a unit of work holds may be free again
 
 
 class Pending:
@@ -55,7 +56,8 @@ class Pending:
         if numbers is None:
             return
         if number in numbers:
-            raise taken(queue, member, "is in a unit of work that is not over yet")
+            error = taken(queue, member, "is in a unit of work that is not over yet")
+            raise RequestError(error.code, error.text, UNCOMMITTED_MS)
         last = self._last.get(group_id, 0)
         other = last if 0 < last < number else 0
         if is_last and number < max(numbers):

@@ -10,7 +10,7 @@
    as stored. That is for what a person has to see to. What was inhibited is wanted to wait, and of
    what else may keep a message out a dead letter is no cure.
 3. A member of a group whose number was met here, or whose group is over, never can be stored. To
-   hold back would stop its link for ever: once it comes again it is a dead letter in any case.
+   hold back would stop its link for ever: it is a dead letter at once.
 4. The counts are in memory, and outlive a connection. After a restart they begin anew: all that
    hangs on them is when it is given up.
 """
@@ -68,7 +68,7 @@ class Undeliverable:
         for seq_id, error in refused:
             times = known[seq_id].times if seq_id in known else 0
             may_end = error.code in GIVEN_UP
-            if may_end and 0 < _tries(error.code, retries) <= times:
+            if _is_hopeless(error) or (may_end and 0 < retries <= times):
                 record, extra = put.records[seq_id - put.first_id], extras.get(seq_id, {})
                 header = self._header(put.queue, error, times)
                 try:
@@ -120,7 +120,7 @@ class Undeliverable:
             return {"blocked_id": None, "blocked_queue": None, "tries_left": None, "error": ""}
         seq_id = min(known)
         queue, error, times = known[seq_id]
-        retries = _tries(error.code, self._context.config.link.deliver_retries)
+        retries = self._context.config.link.deliver_retries
         may_end = retries and error.code in GIVEN_UP
         return {
             "blocked_id": seq_id,
@@ -130,9 +130,9 @@ class Undeliverable:
         }
 
 
-def _tries(code: int, retries: int) -> int:
-    """Return after how many refusals a message is given up; 0: never."""
-    return 1 if code in HOPELESS else retries
+def _is_hopeless(error: RequestError) -> bool:
+    """Return whether a message is refused for good; what a unit of work may undo is not."""
+    return error.code in HOPELESS and not error.retry_after_ms
 
 
 def _of_both(error: RequestError, cause: RequestError) -> RequestError:
