@@ -242,12 +242,8 @@ class World(Lab):
             if asker.todo:
                 continue
             view = self.watch.views[name]
-            known = {
-                view.queues[queue_id][0]
-                for (queue_id, _), group in view.groups.items()
-                if group.row is not None and not group.row.is_empty
-            }
-            for queue in sorted(known & set(GROUP_QUEUES)):
+            waited_on = {view.queues[queue_id][0] for queue_id, _ in view.held}
+            for queue in sorted(waited_on & set(GROUP_QUEUES)):
                 population.tidy_groups(self, name, queue)
 
     def _is_quiet(self) -> bool:
