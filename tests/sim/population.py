@@ -261,6 +261,8 @@ def calm_down(world: "World") -> None:
 def _read_anew(world: "World") -> None:
     """Have all who read begin anew, and have what is left of a group, too."""
     for consumer in world.consumers:
-        consumer.hang_up()
+        if consumer.habits.order != m.PHYSICAL:
+            consumer.hang_up()
     for app in world.apps:
-        app.hang_up()
+        if app.reading.order != m.PHYSICAL:
+            app.hang_up()

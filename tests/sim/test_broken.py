@@ -175,7 +175,7 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
 
 
 def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival: None)
+    monkeypatch.setattr(Queue, "lower", lambda self, priority, arrival, *lane: None)
     assert_caught({"ready_is_found"})
 
 
@@ -204,8 +204,8 @@ def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
 def test_return_of_a_message_is_not_counted(monkeypatch: Patch) -> None:
     come_back = settle.come_back
 
-    def unseen(*arguments: Any, **terms: Any) -> None:
-        come_back(*arguments, **terms | {"delivered": False})
+    def unseen(*arguments: Any, **terms: Any) -> Any:
+        return come_back(*arguments, **terms | {"delivered": False})
 
     monkeypatch.setattr(settle, "come_back", unseen)
     assert_caught({"delivered_again_is_flagged"})

@@ -44,8 +44,8 @@ def test_message_that_failed_too_often_is_handed_out_again(monkeypatch: Patch) -
 def test_failure_is_not_counted(monkeypatch: Patch) -> None:
     come_back = settle.come_back
 
-    def forgiving(*arguments: Any, **terms: Any) -> None:
-        come_back(*arguments, **terms | {"failed": False})
+    def forgiving(*arguments: Any, **terms: Any) -> Any:
+        return come_back(*arguments, **terms | {"failed": False})
 
     monkeypatch.setattr(settle, "come_back", forgiving)
     assert_caught({"failures_are_counted"})
@@ -237,9 +237,9 @@ def test_committed_message_is_passed_by(monkeypatch: Patch) -> None:
     """G23: one that was committed late has its place before those that came meanwhile."""
     lower = Queue.lower
 
-    def sluggish(self: Queue, priority: int, arrival: int) -> None:
+    def sluggish(self: Queue, priority: int, arrival: int, *lane: int) -> None:
         if arrival == self.counters.next_arrival - 1:
-            lower(self, priority, arrival)
+            lower(self, priority, arrival, *lane)
 
     monkeypatch.setattr(Queue, "lower", sluggish)
     assert_caught({"order_of_arrival", "ready_is_found"})

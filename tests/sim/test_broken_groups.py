@@ -6,7 +6,7 @@ As test_broken.py, which has what was there before them.
 from typing import Any
 
 from qmgr_protocol.messages import STATE_TAKEN_OVER
-from qmgrd.core import group_end, group_run, group_take, keys, returns
+from qmgrd.core import group_end, group_run, group_take, groups, keys, returns
 from qmgrd.core import row as rows
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.groups import Groups
@@ -77,7 +77,7 @@ def test_member_that_failed_is_buried_alone(monkeypatch: Patch) -> None:
 
 
 def test_number_is_taken_twice(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Groups, "_check_row", lambda *arguments, **terms: None)
+    monkeypatch.setattr(groups, "check_row", lambda *arguments, **terms: None)
     assert_caught({"number_is_put_once", "groups_agree"})
 
 
@@ -91,11 +91,11 @@ def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch)
     """What another has in its hands stays there."""
     end = group_end._end
 
-    def reckless(context: Any, catalogue: Any, queue: Any, *member: Any) -> Any:
+    def reckless(context: Any, catalogue: Any, job: Any, queue: Any, *member: Any) -> Any:
         lease = queue.leases.get(int.from_bytes(member[-1][2:], "big"))
         if lease is not None:
             queue.end(lease)
-        return end(context, catalogue, queue, *member)
+        return end(context, catalogue, job, queue, *member)
 
     monkeypatch.setattr(group_end, "_end", reckless)
     assert_caught({"leased_is_left_alone"})

@@ -3,6 +3,7 @@
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.group import Burial, numbers
 from tests.qmgrd.core.machine.how import How
+from tests.qmgrd.core.machine.message import Message
 from tests.qmgrd.core.machine.model import Model
 
 LEASED_MS, NO_PLACE_MS = 1_000, 10_000  # until it is looked at again
@@ -36,18 +37,29 @@ def _end(model: Model, key: tuple[str, bytes], burial: Burial) -> bool:
             burial.wake_ms = model.now_ms + LEASED_MS
             return True
         code = group.parked.get(number, ErrorCode.GROUP_FAILED)
-        if not model.bury(message, code, How("", False, False)):
+        to = model.bury(message, code, How("", False, False), burial.to)
+        burial.to = to or burial.to
+        if not to:
             burial.wake_ms = model.now_ms + NO_PLACE_MS
             return True
-        if len(group.parked) > 1:  # In one step: which of them was the first is not known.
-            for moved in model.messages:
-                if moved.uid == message.uid and number in group.parked:
-                    moved.codes = (code, ErrorCode.GROUP_FAILED)
+        if len(group.parked) > 1 and number in group.parked:
+            _doubt(model, message, code)
         burial.cursor = number + 1
     if numbers(model.messages, *key):
         return False
-    del groups.burials[key], groups.known[key]
+    del groups.burials[key]
+    if group.is_closed:
+        group.parked.clear()  # Who puts more is told.
+    else:
+        del groups.known[key]
     return True
+
+
+def _doubt(model: Model, message: Message, code: int) -> None:
+    """Have either code do: of several that failed in one step nobody knows which was the first."""
+    for moved in model.messages:
+        if moved.uid == message.uid:
+            moved.codes = (code, ErrorCode.GROUP_FAILED)
 
 
 def skip(model: Model, key: tuple[str, bytes], number: int) -> int:

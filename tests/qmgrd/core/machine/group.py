@@ -18,6 +18,7 @@ class Burial:
 
     cursor: int = 0
     wake_ms: int = 0
+    to: str = ""  # the queue that has the first of it, and gets the others
 
 
 @dataclass

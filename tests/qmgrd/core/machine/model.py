@@ -210,12 +210,12 @@ class Model:
 
     # -- dead letters
 
-    def bury(self, message: Message, code: int, how: How) -> bool:
-        """Have *message* be a dead letter; return whether there was a place for it."""
+    def bury(self, message: Message, code: int, how: How, only: str = "") -> str:
+        """Have *message* be a dead letter, on *only* that queue if it is given; return on which."""
         ways = [DEAD_LETTERS]
         if code in _OF_CONSUMERS and self.bounds[message.queue]["backout_queue"]:
             ways.insert(0, self.bounds[message.queue]["backout_queue"])
-        for target in ways:
+        for target in [only] if only else ways:
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue
             there = [x for x in self.messages if (x.queue, x.uid) == (target, message.uid)]
@@ -226,12 +226,12 @@ class Model:
                 continue
             if self._is_there(target, message.uid):
                 self.remove(message, for_good=code != ErrorCode.MESSAGE_EXPIRED)
-                return True
+                return target
             if self.depth(target) + 1 > self.bounds[target]["depth_max"]:
                 continue
             self._move(message, target, code, how)
-            return True
-        return False
+            return target
+        return ""
 
     def _move(self, message: Message, target: str, code: int, how: How) -> None:
         note = message.note or {}
