@@ -72,6 +72,8 @@ def skip(model: Model, key: tuple[str, bytes], number: int) -> int:
     number = number or (due + 1 if behind[0] == due else behind[0])
     if number <= due:
         return ErrorCode.VALUE_INVALID
+    if model.is_about_to_put(*key, group.done, number):
+        return ErrorCode.DUPLICATE_UNCOMMITTED
     found = [model.groups.member(model.messages, *key, x) for x in behind if x < number]
     if any(x.lease is not None for x in found):
         return ErrorCode.LEASE_LOST

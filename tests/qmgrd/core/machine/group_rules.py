@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.burial import skip
 from tests.qmgrd.core.machine.chances import GROUPS, NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
 from tests.qmgrd.core.machine.group import numbers
@@ -58,9 +59,11 @@ class GroupRules(Puts):
         self.bench.begin()
         key = self._key(number)
         group = self.model.groups.known[key]
-        group.is_closed = True
-        if not group.last:
-            group.last = max(group.left | numbers(self.model.messages, *key), default=0)
+        last = group.last or max(group.left | numbers(self.model.messages, *key), default=0)
+        if self.model.is_about_to_put(*key, last, 2**32):
+            self._alter_group(seat, key, "close", code=ErrorCode.DUPLICATE_UNCOMMITTED)
+            return
+        group.is_closed, group.last = True, last
         group.highest = min(group.highest, group.last)
         self._alter_group(seat, key, "close")
 

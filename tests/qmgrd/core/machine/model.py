@@ -85,6 +85,11 @@ class Model:
     def _held(self, queue: str) -> list[Message]:
         return [x for unit in self.units.values() for x in unit.puts if x.queue == queue]
 
+    def is_about_to_put(self, queue: str, group_id: bytes, above: int, below: int) -> bool:
+        """Return whether a unit of work holds a number in between of a group."""
+        held = [x.wish.group for x in self._held(queue) if x.wish.group is not None]
+        return any(x[0] == group_id and above < x[1] < below for x in held)
+
     def depth(self, queue: str) -> int:
         """Return how many messages there are in whatever state."""
         return sum(x.queue == queue for x in self.messages) + len(self._held(queue))
