@@ -18,7 +18,6 @@ from qmgrd.core import (
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Outcome
 from qmgrd.core.dedup import OriginTable
-from qmgrd.core.delivery import Delivery
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
 from qmgrd.core.link import Link, LinkState
@@ -248,11 +247,6 @@ def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(attributes, "bounds", forgetful)
     assert_caught({"inhibited_is_held_back"})
-
-
-def test_consumers_do_not_go_on_once_gets_are_allowed(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Delivery, "queue_altered", lambda self, queue: None)
-    assert_caught({"drains_in_time"})
 
 
 def test_turn_that_did_nothing_wants_another(monkeypatch: Patch) -> None:
