@@ -6,7 +6,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
-from qmgr_protocol.record import GROUP_NUMBER_MAX
+from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core import row as rows
@@ -197,7 +197,7 @@ class GroupAdmin:
         left_ms = max(entry.expires_ms - self._context.now.ms, 0) if entry.expires_ms else None
         return {
             "number": number,
-            "last": len(front) > _FLAGS_AT and index.is_last(front),
+            "last": len(front) > GROUP_FLAGS_AT and index.is_last(front),
             "priority": priority,
             "arrival": arrival,
             "state": "leased" if arrival in queue.leases else state,
@@ -309,7 +309,6 @@ class GroupAdmin:
                 )
 
 
-_FLAGS_AT = 17
 _DONE = {
     "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
     "close": "closed",

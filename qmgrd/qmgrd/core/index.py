@@ -17,7 +17,7 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
     """Return correlation id, group and number of a record that begins with *front*."""
     if len(front) < records.HEAD_BYTES:
         return b"", None
-    correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[17]
+    correlation, group_flags = front[records.CORRELATION_LENGTH_AT], front[records.GROUP_FLAGS_AT]
     start = records.HEAD_BYTES + correlation
     correlation_id = front[records.HEAD_BYTES : start]
     if not group_flags or len(front) < start + records.GROUP.size:
@@ -28,7 +28,7 @@ def selected_by(front: bytes) -> tuple[bytes, tuple[bytes, int] | None]:
 
 def is_last(front: bytes) -> bool:
     """Return whether a record that begins with *front* is the last of its group."""
-    return bool(front[17] & records.LAST_IN_GROUP)
+    return bool(front[records.GROUP_FLAGS_AT] & records.LAST_IN_GROUP)
 
 
 def correlation_key(queue_id: int, front: bytes, priority: int, arrival: int) -> bytes:
