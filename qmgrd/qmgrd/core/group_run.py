@@ -6,6 +6,7 @@ no group go through those of put.py and take.py; every other goes step by step, 
 """
 
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import record as records
@@ -33,6 +34,7 @@ _TAKE = struct.Struct(">xBxBHHQQQIB11xHHI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.GROUP.size + records.TIMESTAMP.size
+_GROUP_AT, _GROUP_END = _TAKE.size, _TAKE.size + records.GROUP.size
 ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
 
 
@@ -108,22 +110,16 @@ def take_run(
         The number behind them, and the bytes of all *items*.
     """
     leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
-    own, leased, out, deadline_ms = (
-        lessee.leases,
-        holds.leased,
-        hold.out,
-        now.ms + consumer.lease_ms,
-    )
-    mark, maybe_before = queue.ids.leases(count), queue.counters.maybe_before
-    index_prefix, prefix = queue.origins.index_prefix(), keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    own, leased, out, mark = lessee.leases, holds.leased, hold.out, queue.ids.leases(count)
+    deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
+    index_prefix = queue.origins.index_prefix()
     room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
-    get, unpack, pack_item, new = tx.get, _TAKE.unpack_from, DELIVERY.pack, tuple.__new__
-    start, told = keys.group(queue.id, group_id, number), 0 if hold.is_told else STATE_TAKEN_OVER
-    for key, position in tx.scan(start, keys.after(start[:-4])):
-        arrival = int.from_bytes(position[2:], "big")
-        if (key[-4:] != number.to_bytes(4, "big") or position[0] != keys.LANE_GROUPED
-                or arrival in leases or len(items) >= count or size >= consumer.credit_bytes
-                or len(value := get(prefix + position) or b"") <= _LEAST_BYTES):  # fmt: skip
+    unpack, pack_item, new = _TAKE.unpack_from, DELIVERY.pack, tuple.__new__
+    told = 0 if hold.is_told else STATE_TAKEN_OVER
+    for key, value in _members(queue, tx, group_id, number):
+        arrival = int.from_bytes(key[-8:], "big")
+        if (arrival in leases or len(items) >= count or size >= consumer.credit_bytes
+                or len(value) <= _LEAST_BYTES):  # fmt: skip
             break
         (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
          envelope, body) = unpack(value)  # fmt: skip
@@ -136,8 +132,8 @@ def take_run(
         if items and size + length > room:
             break
         handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
-        priority = keys.PRIORITY_TOP - position[1]
-        lease = (handle, lessee, deadline_ms, priority, arrival, length, prefix + position,
+        priority = keys.PRIORITY_TOP - key[keys.POSITION_AT + 1]
+        lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
                  index_prefix + value[-8 - origin :], True)  # fmt: skip
         leases[arrival] = own[arrival] = new(Lease, lease)
         leased[arrival] = new(Member, (group_id, number))
@@ -148,3 +144,31 @@ def take_run(
         )
         size, mark, number = size + length, mark + 1, number + 1
     return number, size
+
+
+def _members(
+    queue: "Queue", tx: Transaction, group_id: bytes, number: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and entry of the members that can be got, from *number* on to the first gap."""
+    get, index = tx.get, keys.group(queue.id, group_id, 0)[:-4]
+    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    stop = keys.after(keys.lane(queue.id, keys.LANE_GROUPED))
+    at = number.to_bytes(4, "big")
+    position = get(index + at)
+    while position is not None and position[0] == keys.LANE_GROUPED:
+        key = prefix + position
+        yield key, get(key) or b""
+        number += 1
+        at = number.to_bytes(4, "big")
+        beside = int.from_bytes(position, "big") + 1
+        position = get(index + at)
+        if position is None or int.from_bytes(position, "big") != beside:
+            continue
+        # What was put in one go lies side by side, and needs no look into the index.
+        for key, value in tx.scan(prefix + position, stop):
+            if value[_GROUP_AT:_GROUP_END] != group_id + at:
+                break  # Another group's; or that of its record begins elsewhere.
+            yield key, value
+            number += 1
+            at = number.to_bytes(4, "big")
+        position = get(index + at)

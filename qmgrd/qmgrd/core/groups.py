@@ -167,13 +167,10 @@ class Groups:
     def acknowledge(self, tx: Transaction, acked: list[tuple[bytes, int, int]]) -> None:
         """Have leased members (group, number, arrival) leave for good, but for their entries."""
         delete, prefix = tx.delete, keys.of_queue(keys.SPACE_GROUP, self._id)
-        numbers: list[int] = []
         for group_id, run in groupby(acked, key=itemgetter(0)):
-            numbers.clear()
-            for _, number, arrival in run:
-                delete(prefix + group_id + number.to_bytes(4, "big"))
-                self.holds.let_out(group_id, number, arrival)
-                numbers.append(number)
+            numbers, members = self.holds.let_out(group_id, run), prefix + group_id
+            for number in numbers:
+                delete(members + number.to_bytes(4, "big"))
             row = self.row(tx, group_id)
             if row is not None:
                 row.count -= len(numbers)

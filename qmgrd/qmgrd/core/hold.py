@@ -12,6 +12,7 @@
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
@@ -154,15 +155,24 @@ class Holds:
             del self.strays[member.group_id]
         return None
 
-    def let_out(self, group_id: bytes, number: int, arrival: int) -> None:
-        """Note that a member that was leased is gone; :meth:`end_if_over` is to follow."""
-        member = self.leased.pop(arrival)
-        self.taken_back.pop(arrival, None)
-        hold = self.by_group.get(group_id)
-        if hold is not None and hold.out.get(number) == arrival:
-            del hold.out[number]
-        else:
-            self._take_in(member, arrival)
+    def let_out(self, group_id: bytes, acked: Iterable[tuple[bytes, int, int]]) -> list[int]:
+        """Note that leased members (group, number, arrival) of one group are gone.
+
+        :meth:`end_if_over` is to follow.
+
+        Returns:
+            Their numbers.
+        """
+        hold, leased, numbers = self.by_group.get(group_id), self.leased, []
+        out = hold.out if hold is not None else {}
+        for _, number, arrival in acked:
+            member = leased.pop(arrival)
+            if out.get(number) == arrival:
+                del out[number]
+            else:
+                self._take_in(member, arrival)
+            numbers.append(number)
+        return numbers
 
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
-    members, taken_back = queue.groups.holds.leased, queue.groups.holds.taken_back
+    member_of, taken_back = queue.groups.holds.leased.get, queue.groups.holds.taken_back
     acked: list[tuple[bytes, int, int]] = []  # group, number, arrival
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     count = size = 0
@@ -31,11 +31,11 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
             if code := _ack(queue, tx, now, lease, priority, arrival, number):
                 exceptions.append((at, int(code)))
             continue
-        if arrival in members:
+        if (member := member_of(arrival)) is not None:
             if arrival in taken_back:
                 exceptions.append((at, int(ErrorCode.LEASE_LOST)))
                 continue
-            acked.append((*members[arrival], arrival))
+            acked.append((*member, arrival))
         del leases[arrival]
         lease.lessee.leases.pop(arrival, None)
         delete(lease.key)
