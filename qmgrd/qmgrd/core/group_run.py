@@ -52,9 +52,14 @@ def put_run(
     """
     groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
     number = groups.next_to_put(tx, group_id)
-    if not number or queue.seeking or group_id == NO_GROUP:
+    is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
+    if not number or is_near_end or queue.seeking or group_id == NO_GROUP:
         return 0, 0
-    write, counters, first = tx.put, queue.counters, number
+    counters, first = queue.counters, number
+    rows: list[tuple[bytes, bytes]] = []
+    uids: list[tuple[bytes, bytes]] = []
+    members: list[tuple[bytes, bytes]] = []
+    add_row, add_uid, add_member = rows.append, uids.append, members.append
     unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
     index_prefix, origin = queue.origins.index_prefix(), stamper.origin
     group_prefix = keys.group(queue.id, group_id, 0)[:-4]
@@ -69,20 +74,22 @@ def put_run(
         prefix, rest = prefix_of(four), record[records.SUMMED_AT :]
         if (found != group_id or at != number or flags not in _OF_A_GROUP or prefix is None
                 or expiry_ms or len(record) != _PUT_BYTES + envelope + body
-                or number > records.GROUP_NUMBER_MAX or crc32(rest) != checksum):  # fmt: skip
+                or crc32(rest) != checksum):  # fmt: skip
             break
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
         key = prefix + arrival.to_bytes(8, "big")
         position = key[keys.POSITION_AT :]
         stamp = front(crc32(trailer, checksum), len(origin))
-        write(key, b"".join((head, stamp, rest, trailer)))
-        write(index_prefix + trailer, position)
-        write(group_prefix + number.to_bytes(4, "big"), position)
+        add_row((key, b"".join((head, stamp, rest, trailer))))
+        add_uid((index_prefix + trailer, position))
+        add_member((group_prefix + number.to_bytes(4, "big"), position))
         is_last = flags == _OF_A_GROUP[1]
         number, arrival, size = number + 1, arrival + 1, size + len(record)
     count = number - first
     if count:
+        for found in (rows, uids, members):
+            tx.put_all(found)
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
     return count, ROWS_OF_A_PUT * count

@@ -122,7 +122,9 @@ def _put_plain(
     plain_max: int, bound_for: bytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Append the plain records that *batch* begins with; return their number, and their rows'."""
-    write, counters = tx.put, queue.counters
+    rows: list[tuple[bytes, bytes]] = []
+    uids: list[tuple[bytes, bytes]] = []
+    counters, add_row, add_uid = queue.counters, rows.append, uids.append
     head = entries.encode_head(now.wall_us, bound_for)
     index_prefix, position_at = queue.origins.index_prefix(bound_for), keys.POSITION_AT
     arrival = counters.next_arrival
@@ -130,8 +132,8 @@ def _put_plain(
     for prefix, stamp, rest, trailer, correlation in _plain(queue, stamper, batch, plain_max):
         key = prefix + arrival.to_bytes(8, "big")
         arrival += 1
-        write(key, b"".join((head, stamp, rest, trailer)))
-        write(index_prefix + trailer, key[position_at:])
+        add_row((key, b"".join((head, stamp, rest, trailer))))
+        add_uid((index_prefix + trailer, key[position_at:]))
         if correlation:
             indexed += queue.index_correlation(
                 tx, rest[_REST_CORRELATION_AT : _REST_CORRELATION_AT + correlation], key
@@ -139,6 +141,8 @@ def _put_plain(
         size += len(rest)
     count = arrival - counters.next_arrival
     if count:
+        tx.put_all(rows)
+        tx.put_all(uids)
         stamper.last_us += count
         queue.origins.raise_to(tx, stamper.origin, stamper.last_us)
         counters.next_arrival = arrival

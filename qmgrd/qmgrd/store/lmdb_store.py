@@ -89,6 +89,11 @@ class LmdbTransaction:
         self.put: Callable[[bytes, bytes], object] = txn.put
         self.delete: Callable[[bytes], object] = txn.delete
 
+    def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        """Store many, in one call."""
+        with self._txn.cursor() as cursor:
+            cursor.putmulti(pairs)
+
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield pairs from *start* up to but not including *stop*."""
         with self._txn.cursor() as cursor:

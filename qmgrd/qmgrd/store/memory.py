@@ -72,6 +72,11 @@ class MemoryStore:
         self._undo.setdefault(key, self.rows.get(key))
         self.rows[key] = value
 
+    def put_all(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        """Store many."""
+        for key, value in pairs:
+            self.put(key, value)
+
     def delete(self, key: bytes) -> None:
         """Remove *key*, if it is there."""
         if key in self.rows:
