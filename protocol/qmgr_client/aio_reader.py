@@ -90,7 +90,8 @@ class GroupReader:
     ) -> Message | None:  # fmt: skip
         """Return a message by selection alone, under lease; the reader is behind it then.
 
-        With *group_id* and *number* that one of the group: so a group is resumed. ``warning`` says
+        With *group_id* and *number* that one of the group: so a group is resumed. *all_available*
+        counts for each message: of a group all of which is there the first one. ``warning`` says
         where that leaves a group (INCOMPLETE_GROUP), or reads on in another way than before
         (INCONSISTENT_UNIT).
         """

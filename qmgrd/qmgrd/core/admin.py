@@ -250,6 +250,8 @@ class Admin:
         else:
             lane = keys.LANE_DELAYED if message.delayed else keys.LANE_READY
             found = browse.placed(browse.behind(queue, context.tx, lane, after))
+        if message.all_available and message.order == m.PHYSICAL:
+            found = group_browse.all_there(queue, context.tx, found)
         page = browse.browse(
             queue, context.tx, context.now, found, message.messages_max, message.bytes_max,
             wanted.selector,

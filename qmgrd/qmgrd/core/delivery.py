@@ -138,12 +138,12 @@ class Delivery:
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
         queue = consumer.queue
-        if consumer.prefix and not consumer.is_ordered:
+        if consumer.seeks:
             queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
             queue.sought[consumer.prefix] = None
         else:
             queue.consumers[consumer] = None
-            if consumer.selector is not None or consumer.prefix:
+            if consumer.is_choosy:
                 queue.selecting[consumer] = None
         self._context.awake(queue)
 
@@ -155,7 +155,7 @@ class Delivery:
         queue.selecting.pop(consumer, None)
         queue.ending.pop(consumer, None)
         seeking = queue.seeking.get(consumer.prefix)
-        if seeking is not None and not consumer.is_ordered:
+        if seeking is not None and consumer.seeks:
             seeking.pop(consumer, None)
             if not seeking:
                 del queue.seeking[consumer.prefix]
@@ -180,7 +180,7 @@ class Delivery:
         queue = consumer.queue
         if not _can_hand(queue):
             return False
-        if consumer.prefix and not consumer.is_ordered:
+        if consumer.seeks:
             return consumer.prefix in queue.sought
         return queue.id in self._context.awake_queues
 
@@ -196,7 +196,7 @@ class Delivery:
         messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
         consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
-        if consumer.prefix and not consumer.is_ordered:
+        if consumer.seeks:
             consumer.queue.sought[consumer.prefix] = None
         self._context.awake(consumer.queue)
 
@@ -302,7 +302,7 @@ class Delivery:
         if damaged:
             context.dirty_queues[queue.id] = queue
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
-        if consumer.prefix and not at_end and not consumer.is_ordered:
+        if consumer.seeks and not at_end:
             queue.sought[consumer.prefix] = None
         if not items:
             if at_end and consumer.wait_over:
@@ -324,7 +324,7 @@ class Delivery:
             MatchInconsistent: nothing is leased.
         """
         context, reader = self._context, consumer.reader
-        is_any = consumer.selector is None and not consumer.prefix
+        is_any = not (consumer.seeks or consumer.is_choosy)
         if consumer.is_ordered:
             found = take_in_order(queue, context.tx, context.now, consumer, share)
         elif is_any and not queue.counters.grouped:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import LOGICAL
 from qmgr_protocol.record import GROUP_NUMBER_MAX
-from qmgrd.core import keys
+from qmgrd.core import entry as entries
+from qmgrd.core import index, keys
 from qmgrd.core.browse import Cursor, Found
 from qmgrd.core.kv import Transaction
 
@@ -56,7 +57,7 @@ def in_logical_order(
     for key, value in turns:
         is_same = after is not None and _place((key, value)) == place
         if key.startswith(keys.SPACE_CHAIN):
-            if is_same or not all_available or _is_whole(queue, tx, value):
+            if is_same or not all_available or queue.groups.is_all_there(tx, value):
                 yield from _members(queue, tx, key, value, number if is_same else 0)
             else:
                 rank, at = keys.PLACE.unpack(_place((key, value)))
@@ -70,10 +71,14 @@ def _place(row: tuple[bytes, bytes]) -> bytes:
     return row[0][-keys.PLACE.size :]
 
 
-def _is_whole(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
-    row, holds = queue.groups.peek(tx, group_id), queue.groups.holds
-    is_whole = row is not None and row.is_whole and not queue.groups.sweeps
-    return is_whole and not holds.leased_of(group_id)
+def all_there(queue: "Queue", tx: Transaction, found: Iterator[Found]) -> Iterator[Found]:
+    """Yield what was *found*, but members of groups that are not all there without an entry."""
+    for key, value, cursor in found:
+        group = index.selected_by(entries.front(tx, entries.decode(value)))[1]
+        if group is None or key[keys.POSITION_AT] == keys.LANE_READY:
+            yield key, value, cursor
+        else:
+            yield key, value if queue.groups.is_all_there(tx, group[0]) else b"", cursor
 
 
 def _members(

@@ -5,17 +5,15 @@ once it has. So each consumer has a position of its own, also in an index, and w
 at once more.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import keys
 from qmgrd.core.hold import Member
 from qmgrd.core.kv import Transaction
 from qmgrd.core.lease import Consumer
-from qmgrd.core.seek import candidates
-from qmgrd.core.selection import is_selected
+from qmgrd.core.seek import fits
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -50,36 +48,3 @@ def check_selection(queue: "Queue", tx: Transaction, consumer: Consumer, group_i
     sound = None if value is None else entries.open_sound(tx, value)
     if sound is not None and not fits(queue, tx, consumer, key, sound):
         raise MatchInconsistent(number)
-
-
-def fits(
-    queue: "Queue", tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
-) -> bool:
-    """Return whether *consumer* selects the message under *key*."""
-    prefix = consumer.prefix
-    if not prefix:
-        return is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
-    if prefix.startswith(keys.SPACE_UID):
-        return queue.origins.index_key(sound.trailer) == prefix
-    return index.correlation_key(queue.id, sound.record, *keys.place(key)).startswith(prefix)
-
-
-def selected(
-    queue: "Queue", tx: Transaction, consumer: Consumer
-) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield keys and entries of what *consumer* may select, and what follows them in an index."""
-    if not consumer.prefix.startswith(keys.SPACE_CORRELATION):
-        yield from candidates(queue, tx, consumer)
-        return
-    for rank, arrival in sorted(consumer.again):
-        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
-        if row is None:
-            del consumer.again[rank, arrival]
-        else:
-            yield *row, b""
-    start = max(consumer.prefix, consumer.reached)
-    for found, _ in tx.scan(start, keys.after(consumer.prefix)):
-        rank, arrival = keys.PLACE.unpack(found[-keys.PLACE.size :])
-        row = queue.find(tx, keys.PRIORITY_TOP - rank, arrival)
-        if row is not None:
-            yield *row, found + b"\0"

@@ -16,11 +16,11 @@ from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, lane
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.group_run import take_run
-from qmgrd.core.group_select import check_selection, fits, selected
+from qmgrd.core.group_select import check_selection
 from qmgrd.core.hold import OUT_MAX, Hold, Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
-from qmgrd.core.seek import LOOKED_AT_MAX, Found, lease, passed
+from qmgrd.core.seek import LOOKED_AT_MAX, Found, candidates, fits, lease, passed
 from qmgrd.core.selection import weight
 from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, scan_ready, tail_of
 
@@ -319,7 +319,7 @@ class _Round:
         if prefix.startswith(keys.SPACE_GROUP):
             self._take_group(prefix)
             return
-        for key, value, behind in selected(self._queue, self._tx, self._consumer):
+        for key, value, behind in candidates(self._queue, self._tx, self._consumer):
             if not self._has_room or self._is_in_a_group():
                 self._at_end = False
                 return

@@ -32,7 +32,7 @@ ROWS_CACHED_MAX = 10_000
 ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
 ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
-_NEVER = 1 << 63  # above all arrivals
+NEVER = 1 << 63  # above all arrivals
 _NOW_MS = -1  # in this turn, whose time is known when the groups are refreshed
 
 
@@ -81,6 +81,15 @@ class Groups:
             stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
             found = None if stored is None else GroupRow.decode(stored)
         return found
+
+    def is_all_there(self, tx: Transaction, group_id: bytes) -> bool:
+        """Return whether all of a group can be had, the first to the last, and is leased to nobody.
+
+        No group is while a job removes what is gone with a restart.
+        """
+        row = self.peek(tx, group_id)
+        is_whole = row is not None and row.is_whole and not self.sweeps
+        return is_whole and not self.holds.leased_of(group_id)
 
     def position(self, tx: Transaction, member: Member) -> bytes | None:
         """Return lane, 9 - priority and arrival of a member that is there, or None."""
@@ -212,13 +221,15 @@ class Groups:
         """Have the turn of a group looked at, and its row written if it is another one."""
         self._touched[group_id] = None
 
-    def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> list[bytes]:
+    def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> tuple[list[bytes], int]:
         """Bring the chain to where the rows are.
 
         Returns:
-            Of the groups whose turn may have come the places of the due members.
+            Of the groups whose turn may have come the places of the due members. And the first
+            arrival from which on lies all of a group that may be all there now; else NEVER.
         """
         touched, self._touched = self._touched, {}
+        whole_from = NEVER
         called: list[bytes] = []
         for group_id in touched:
             row = self.row(tx, group_id)
@@ -226,14 +237,17 @@ class Groups:
                 if row.changed_ms == _NOW_MS:
                     row.changed_ms = now.ms
                 called += self._turn(tx, group_id, row)
+                if row.is_whole:
+                    whole_from = min(whole_from, row.born)
                 self._store(tx, now, bounds, group_id, row)
         if self._is_freed:
             self._is_freed = False
             called.append(NO_PLACE)
+            whole_from = 0
         if len(self._rows) > ROWS_CACHED_MAX:
             self._rows.clear()
             self._stored.clear()
-        return called
+        return called, whole_from
 
     def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
         """Have a group be in the chain, or not; return its due place if there may be more of it."""
@@ -272,7 +286,7 @@ class Groups:
     def begin_sweep(self) -> None:
         """Have no group count as whole until :meth:`end_sweep`."""
         self.sweeps += 1
-        self.whole_heads = [_NEVER] * len(_PRIORITIES)
+        self.whole_heads = [NEVER] * len(_PRIORITIES)
 
     def end_sweep(self) -> None:
         """Have groups that are whole be found again."""

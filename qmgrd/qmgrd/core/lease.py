@@ -68,16 +68,16 @@ class Consumer:
         self.lease_ms = lease_ms
         self.is_get = is_get
         self.selector = selector
-        self.heads = [0] * 10  # With a selector: by priority, what is before it does not want.
+        self.heads = [0] * 10  # If it is choosy: by priority, what is before it does not want.
         # And by 9 - priority and arrival what came there since, to be looked at once more.
         self.again: dict[tuple[int, int], None] = {}
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
-        self.reached = b""  # in an order, and in an index: where it is to look on
+        self.reached = b""  # if it is choosy, and in an index: where it is to look on
         self.wait_over = False  # It goes once it has looked at all there is.
         self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.order = PHYSICAL
-        self.all_available = False  # No group is begun before all of it can be had.
+        self.all_available = False  # Of a group it has nothing before all of it can be had.
         self.reader: Reader | None = None
         self.owns_reader = False  # which ends with it
         self.open = True
@@ -106,6 +106,23 @@ class Consumer:
     def is_ordered(self) -> bool:
         """Whether it has groups one member after the other."""
         return self.order != PHYSICAL
+
+    @property
+    def seeks(self) -> bool:
+        """Whether it wants all that an index has for it, so that it shares a position there."""
+        return bool(self.prefix) and not (self.is_ordered or self.all_available)
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether it steps over what others want, so that it has a position of its own."""
+        if self.selector is not None or self.prefix:
+            return not self.seeks
+        return self.all_available and not self.is_ordered
+
+    def look_at_group(self, born: int) -> None:
+        """Have a group looked at all of which can be had now, and that came from *born* on."""
+        if self.all_available:
+            self.heads, self.reached = [min(head, born) for head in self.heads], b""
 
     @property
     def wants(self) -> bool:

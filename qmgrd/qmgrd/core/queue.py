@@ -28,7 +28,7 @@ from qmgrd.core.breaker import Breaker
 from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable, Verdict
 from qmgrd.core.entry import Entry
-from qmgrd.core.groups import Groups
+from qmgrd.core.groups import NEVER, Groups
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -38,7 +38,6 @@ from qmgrd.core.stamp import Stamper
 from qmgrd.core.take import take
 
 _PRIORITIES = range(records.PRIORITY_MAX + 1)
-_NEVER = 2**64  # beyond all arrivals
 
 
 class Queue:
@@ -59,7 +58,7 @@ class Queue:
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
-        self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, by a selector
+        self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, the choosy
         self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
@@ -87,7 +86,7 @@ class Queue:
         ]
         self.grouped_heads = [0] * len(_PRIORITIES)  # of those in physical order
         # Of what was stepped over before these, though nobody holds it: its group is stopped.
-        self.stopped_heads = [_NEVER] * len(_PRIORITIES)
+        self.stopped_heads = [NEVER] * len(_PRIORITIES)
         self.groups = Groups(queue_id, name, schedule)
         self._lane = keys.lane(queue_id, keys.LANE_READY)
         self.lane_end = keys.after(self._lane)
@@ -188,18 +187,21 @@ class Queue:
 
     def refresh_groups(self, tx: Transaction, now: Now) -> bool:
         """Bring the chain of groups to where they are; return whether there may be more of one."""
-        turns = self.groups.refresh(tx, now, self._bounds)
+        turns, whole_from = self.groups.refresh(tx, now, self._bounds)
         for place in turns if self.selecting else ():
             if place:
                 rank, arrival = keys.PLACE.unpack(place)
                 for consumer in self.selecting:
                     consumer.look_again(keys.PRIORITY_TOP - rank, arrival)
+        if whole_from < NEVER:
+            for consumer in self.selecting:
+                consumer.look_at_group(whole_from)
         return bool(turns)
 
     def look_anew(self) -> None:
         """Have everybody look at all that can be got once more."""
         self.grouped_heads = [0] * len(_PRIORITIES)
-        self.stopped_heads = [_NEVER] * len(_PRIORITIES)
+        self.stopped_heads = [NEVER] * len(_PRIORITIES)
         for consumer in self.selecting:
             consumer.heads, consumer.reached = [0] * len(_PRIORITIES), b""
         self.reached.clear()

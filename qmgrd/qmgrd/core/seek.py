@@ -74,15 +74,15 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
 def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> None:
     """Have whoever looks next go on behind the message under *key*."""
     priority, arrival = keys.place(key)
-    if consumer.prefix and not consumer.is_ordered:
+    if consumer.seeks:
         queue.reached[consumer.prefix] = behind
         return
-    if consumer.prefix:  # It steps over what is not due to it, and others want that.
+    if consumer.prefix:
         consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
         consumer.reached = behind or consumer.reached
         return
     heads = consumer.heads
-    if consumer.selector is not None:
+    if consumer.is_choosy:
         consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
     else:
         is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
@@ -101,19 +101,36 @@ def _wanted(
         return None
     if not is_there(queue, sound.entry, keys.place(key)[1], now):
         return None
-    if key[keys.POSITION_AT] == keys.LANE_GROUPED and _is_stopped(queue, tx, sound.record):
-        priority, arrival = keys.place(key)
-        queue.stopped_heads[priority] = min(queue.stopped_heads[priority], arrival)
-        return None
-    wanted = is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
-    return sound if wanted else None
+    group = index.selected_by(sound.record)[1]
+    if key[keys.POSITION_AT] == keys.LANE_GROUPED and group is not None:
+        if _is_stopped(queue, tx, group[0]):
+            priority, arrival = keys.place(key)
+            queue.stopped_heads[priority] = min(queue.stopped_heads[priority], arrival)
+            return None
+        if consumer.all_available and not queue.groups.is_all_there(tx, group[0]):
+            return None
+    return sound if consumer.seeks or fits(queue, tx, consumer, key, sound) else None
 
 
-def _is_stopped(queue: "Queue", tx: Transaction, record: bytes) -> bool:
-    """Return whether a message is a member of a group of which nothing is handed out now."""
-    group = index.selected_by(record)[1]
-    row = None if group is None else queue.groups.row(tx, group[0])
+def _is_stopped(queue: "Queue", tx: Transaction, group_id: bytes) -> bool:
+    """Return whether nothing of a group is handed out now."""
+    row = queue.groups.row(tx, group_id)
     return row is not None and row.is_stopped
+
+
+def fits(
+    queue: "Queue", tx: Transaction, consumer: Consumer, key: bytes, sound: entries.Sound
+) -> bool:
+    """Return whether *consumer* selects the message under *key*."""
+    prefix = consumer.prefix
+    if not prefix:
+        return is_selected(consumer.selector, queue, tx, key, sound.entry, sound.record)
+    if prefix.startswith(keys.SPACE_UID):
+        return queue.origins.index_key(sound.trailer) == prefix
+    if prefix.startswith(keys.SPACE_GROUP):
+        group = index.selected_by(sound.record)[1]
+        return group is not None and keys.group(queue.id, *group).startswith(prefix)
+    return index.correlation_key(queue.id, sound.record, *keys.place(key)).startswith(prefix)
 
 
 def lease(
@@ -156,20 +173,24 @@ def candidates(
     if consumer.prefix.startswith(keys.SPACE_UID):
         for key, value in indexed(queue, tx, consumer.prefix):
             yield key, value, consumer.prefix
+    elif consumer.seeks:
+        yield from _indexed(queue, tx, consumer.prefix, queue.reached.get(consumer.prefix, b""))
     elif consumer.prefix:
-        yield from _indexed(queue, tx, consumer.prefix)
+        for rank in range(keys.PRIORITY_TOP + 1):
+            for key, value in _again(queue, tx, consumer, rank):
+                yield key, value, b""
+        yield from _indexed(queue, tx, consumer.prefix, consumer.reached)
     else:
-        anything = consumer.selector is None
-        found = _everything(queue, tx) if anything else _selectable(queue, tx, consumer)
-        for key, value in found:
+        choosy = consumer.is_choosy
+        for key, value in _selectable(queue, tx, consumer) if choosy else _everything(queue, tx):
             yield key, value, b""
 
 
 def _indexed(
-    queue: "Queue", tx: Transaction, prefix: bytes
+    queue: "Queue", tx: Transaction, prefix: bytes, reached: bytes
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     is_group = prefix.startswith(keys.SPACE_GROUP)
-    for found, position in tx.scan(queue.reached.get(prefix, prefix), keys.after(prefix)):
+    for found, position in tx.scan(max(prefix, reached), keys.after(prefix)):
         if is_group and position[0] != keys.LANE_GROUPED:
             continue
         place = position[1:] if is_group else found[-keys.PLACE.size :]
@@ -193,11 +214,18 @@ def _selectable(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield what comes anew to who has a selector, and what is behind its positions."""
     for priority in range(keys.PRIORITY_TOP, -1, -1):
-        rank, head = keys.PRIORITY_TOP - priority, consumer.heads[priority]
-        for place in sorted(x for x in consumer.again if x[0] == rank):
-            row = queue.find(tx, priority, place[1])
-            if row is None:
-                del consumer.again[place]  # Consumed since.
-            else:
-                yield row
+        yield from _again(queue, tx, consumer, keys.PRIORITY_TOP - priority)
+        head = consumer.heads[priority]
         yield from order.of_priority(queue, tx, priority, head, head)
+
+
+def _again(
+    queue: "Queue", tx: Transaction, consumer: Consumer, rank: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what came before its position since; *rank* is 9 - priority."""
+    for place in sorted(x for x in consumer.again if x[0] == rank):
+        row = queue.find(tx, keys.PRIORITY_TOP - rank, place[1])
+        if row is None:
+            del consumer.again[place]  # Consumed since.
+        else:
+            yield row

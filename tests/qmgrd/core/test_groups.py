@@ -54,7 +54,7 @@ class Table:
         self.refresh()
 
     def refresh(self, bounds: Bounds = BOUNDS) -> list[bytes]:
-        return self.groups.refresh(self.tx, NOW, bounds)
+        return self.groups.refresh(self.tx, NOW, bounds)[0]
 
     def row(self) -> GroupRow | None:
         return self.groups.row(self.tx, A)

@@ -18,7 +18,10 @@ from tests.qmgrd.core.test_sweep import sweep
 
 FOREVER_MS = m.WAIT_MAX_MS
 WAYS: list[dict[str, Any]] = [
-    {"correlation_id": b"c"}, {"group_id": GROUP}, {"uid": UID}, {"where": "correlation_id = 'c'"}
+    {"correlation_id": b"c"}, {"group_id": GROUP}, {"uid": UID}, {"where": "correlation_id = 'c'"},
+    {"correlation_id": b"c", "all_available": True}, {"group_id": GROUP, "all_available": True},
+    {"uid": UID, "all_available": True},
+    {"where": "correlation_id = 'c'", "all_available": True},
 ]  # fmt: skip
 FIELDS: dict[str, Any] = {"correlation_id": b"c", "group": (GROUP, 1, True), "uid": ("O", 7)}
 
@@ -77,6 +80,20 @@ def test_commit_wakes_it_G20(app: Client, way: dict[str, Any]) -> None:
     app.send(m.UnitCommit(producer.stream, 1, 0, 7, 1, 0))
     app.manager.turn()
     assert bodies(app) == [b"1"]
+
+
+def test_whole_group_is_found_behind_and_before_many_that_are_not(app: Client) -> None:
+    """E11, in physical order: nothing is missed, whenever a group is completed."""
+    others = 2 * LOOKED_AT_MAX
+    first = record(b"first", group=(b"F" * 24, 1, False))
+    parts = [record(b"", group=(b"%024d" % n, 1, False)) for n in range(1, others)]
+    app.put_records("Q", first, *parts, record(b"behind", group=(b"B" * 24, 1, True)))
+    waiting(app, all_available=True)
+    assert bodies(app) == [b"behind"]
+    waiting(app, all_available=True)
+    assert bodies(app) == []
+    app.put_records("Q", record(b"last", group=(b"F" * 24, 2, True)))
+    assert bodies(app) == [b"first"]
 
 
 @pytest.mark.parametrize("way", WAYS)
