@@ -13,20 +13,17 @@ from qmgrd.core.amount import amount
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.group_select import MatchInconsistent
-from qmgrd.core.group_take import take_in_order
 from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer
+from qmgrd.core.pump import Pump, can_hand, refusal
 from qmgrd.core.queue import Queue
-from qmgrd.core.readers import Readers, got_in_physical_order
-from qmgrd.core.seek import Found, seek
+from qmgrd.core.readers import Readers
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
 
 CREDIT_MAX_MESSAGES = 2**32
 CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
-SHARE_MESSAGES = 256  # at most so many to one consumer before the next has its turn
 
 
 class Delivery:
@@ -44,7 +41,7 @@ class Delivery:
         self._sessions = sessions
         self._settlements = settlements
         self._readers = Readers(context)
-        self._rows_max = context.turn_rows  # beyond it nothing is handed out
+        self._pump = Pump(context, settlements, self._end)
 
     def consume(self, session: Session, message: m.Consume) -> None:
         """Open a consumer."""
@@ -108,7 +105,7 @@ class Delivery:
         queue = None if reader is None else self._catalogue.by_id.get(reader.queue_id)
         if reader is not None and queue is not None:
             for consumer in [x for x in session.consumers.values() if x.reader is reader]:
-                self._end_wait(session, consumer)
+                self._end(consumer, m.Ok(consumer.request_id))
             self._readers.close(queue, reader)
         self._context.send(session.connection, m.Ok(message.request_id))
 
@@ -173,20 +170,22 @@ class Delivery:
             consumer.queue.ending[consumer] = None
             self._context.awake(consumer.queue)
         else:
-            self._end_wait(session, consumer)
+            self._end(consumer, m.Ok(consumer.request_id))
 
     def _may_have(self, consumer: Consumer) -> bool:
         """Return whether there may be something for *consumer* that it has not looked at yet."""
         queue = consumer.queue
-        if not _can_hand(queue):
+        if not can_hand(queue):
             return False
         if consumer.seeks:
             return consumer.prefix in queue.sought
         return queue.id in self._context.awake_queues
 
-    def _end_wait(self, session: Session, consumer: Consumer) -> None:
-        self._leave(session, consumer)
-        self._context.send(session.connection, m.Ok(consumer.request_id))
+    def _end(self, consumer: Consumer, answer: m.Message | None) -> None:
+        """Have a get be over, with that answer if it has none yet."""
+        self._leave(self._sessions[consumer.connection], consumer)
+        if answer is not None:
+            self._context.send(consumer.connection, answer)
 
     def credit(self, session: Session, message: m.Credit) -> None:
         """Let a consumer have more; credit for one that has ended is late, not wrong."""
@@ -211,146 +210,14 @@ class Delivery:
 
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
-        context = self._context
-        self._rows_max = budget_rows
-        for queue in list(context.awake_queues.values()):
-            if context.rows > budget_rows:
-                return
-            if queue.is_transmission:
-                continue  # Its link looks after it.
-            del context.awake_queues[queue.id]
-            self.pump_queue(queue)
-
-    def pump_queue(self, queue: Queue) -> None:
-        """Give the consumers of *queue* that want something a share each, in rotation."""
-        if queue.ready <= 0:
-            queue.sought.clear()  # Whatever comes tells anew for whom it may be.
-        allowed = queue.breaker.lets(self._context.now.ms, queue.leases)
-        if allowed == 0 or not _can_hand(queue):
-            self._end_waits(queue)
-            return
-        moved = bool(queue.sought) and self._pump_seeking(queue, allowed)
-        if not (moved and allowed):
-            moved |= self._pump_rotation(queue, allowed)
-        if moved:  # Else there is nothing to be had until something changes.
-            self._context.awake(queue)
-        elif queue.unasked:
-            self._context.awake_queues[queue.id] = queue  # For these only.
-
-    def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out in rotation; return whether that changed anything.
-
-        Those who have to look for what they want may use up the turn's rows and find nothing: then
-        the first ones of the rotation stay unasked, until the next turn.
-        """
-        wanting = sum(consumer.wants for consumer in queue.consumers)
-        share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
-        moved, count = False, len(queue.consumers)
-        round_, queue.unasked = min(queue.unasked or count, count), 0
-        for asked in range(round_):
-            if queue.ready <= 0 or (moved and allowed):
-                break
-            if asked and self._context.rows > self._rows_max:
-                queue.unasked = round_ - asked
-                break  # The others have their share in the next turn.
-            consumer = next(iter(queue.consumers))
-            queue.consumers.move_to_end(consumer)
-            if consumer.wants:
-                moved |= self._hand(queue, consumer, allowed or share)
-        return moved
-
-    def _pump_seeking(self, queue: Queue, allowed: int | None) -> bool:
-        """Hand out to those for whom an index has something; return whether it had."""
-        moved, first = False, next(iter(queue.sought))
-        for prefix in list(queue.sought):
-            if moved and allowed:
-                break
-            if self._context.rows > self._rows_max and prefix is not first:
-                return True  # The others are looked after in the next turn.
-            del queue.sought[prefix]
-            moved |= self._pump_sought(queue, prefix, allowed)
-        return moved
-
-    def _pump_sought(self, queue: Queue, prefix: bytes, allowed: int | None) -> bool:
-        """Hand out in rotation to those who seek *prefix*; return whether there was something."""
-        moved = False
-        seeking = queue.seeking.get(prefix, OrderedDict())
-        for consumer in list(seeking):
-            if moved and (allowed or self._context.rows > self._rows_max):
-                queue.sought[prefix] = None  # The others have their share in the next turn.
-                break
-            if consumer.wants and queue.ready > 0:
-                seeking.move_to_end(consumer)
-                moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
-        return moved
-
-    def _end_waits(self, queue: Queue) -> None:
-        """Have those go whose wait is over, as there is nothing more to be had for now."""
-        for consumer in list(queue.ending):
-            self._end_wait(self._sessions[consumer.connection], consumer)
-
-    def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
-        """Lease a share to *consumer*; return whether that changed anything."""
-        context = self._context
-        damaged_before = queue.counters.damaged
-        try:
-            items, at_end = self._take(queue, consumer, share)
-        except MatchInconsistent as error:
-            self._refuse(consumer, error)
-            return True
-        damaged = queue.counters.damaged - damaged_before
-        if damaged:
-            context.dirty_queues[queue.id] = queue
-            context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
-        if consumer.seeks and not at_end:
-            queue.sought[consumer.prefix] = None
-        if not items:
-            if at_end and consumer.wait_over:
-                self._end_wait(self._sessions[consumer.connection], consumer)
-            return bool(damaged) or not at_end
-        context.count_read(len(items), sum(map(len, items)))
-        deliver = m.Deliver(consumer.request_id, queue.id, items)
-        context.send(consumer.connection, deliver)
-        queue.breaker.handed(items)
-        self._settlements.watch(consumer.lessee)
-        if consumer.is_get:
-            self._leave(self._sessions[consumer.connection], consumer)
-        return True
-
-    def _take(self, queue: Queue, consumer: Consumer, share: int) -> tuple[list[bytes], bool]:
-        """Return delivery items for *consumer*, and whether there is nothing more for it now.
-
-        Raises:
-            MatchInconsistent: nothing is leased.
-        """
-        context, reader = self._context, consumer.reader
-        is_any = not (consumer.seeks or consumer.is_choosy)
-        if consumer.is_ordered:
-            found = take_in_order(queue, context.tx, context.now, consumer, share)
-        elif is_any and not queue.counters.grouped:
-            items = queue.take(context.tx, context.now, consumer, share)
-            found = Found(items, 0, at_end=True)
-        else:
-            found = seek(queue, context.tx, context.now, consumer, share)
-        if found.items and reader is not None and not consumer.is_ordered:
-            got_in_physical_order(queue, context.tx, reader, found.items[-1])
-        context.count_read(found.looked_at, 0)
-        return found.items, found.at_end
-
-    def _refuse(self, consumer: Consumer, error: RequestError) -> None:
-        """End a get with *error*."""
-        self._leave(self._sessions[consumer.connection], consumer)
-        answer = m.Error(
-            consumer.request_id, error.code, error.error_class, error.retry_after_ms, error.text
-        )
-        self._context.send(consumer.connection, answer)
+        self._pump.run(budget_rows)
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""
         if queue.bounds.get_inhibit:
             error = get_inhibited(queue.name)
             for consumer in [waiting for waiting in queue.all_consumers() if waiting.is_get]:
-                self._refuse(consumer, error)
+                self._end(consumer, refusal(consumer, error))
         queue.sought |= dict.fromkeys(queue.seeking)
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
@@ -390,9 +257,3 @@ def _consumer(
         session.connection, request_id, queue, messages, bytes_, lease_ms, is_get=is_get,
         selector=wanted.selector, prefix=wanted.prefix, client=session.name,
     )  # fmt: skip
-
-
-def _can_hand(queue: Queue) -> bool:
-    """Return whether *queue* has anything that may be handed out."""
-    bounds = queue.bounds
-    return queue.ready > 0 and len(queue.leases) < bounds.leases_max and not bounds.get_inhibit

@@ -49,22 +49,23 @@ class Pending:
         numbers = self._numbers.get(group_id, {})
         return min((number for number in numbers if above < number < below), default=0)
 
-    def check(self, queue: str, member: Member, *, is_last: bool) -> None:
-        """Raise GROUP_NUMBER_TAKEN or GROUP_ENDED where a unit has what contradicts a put."""
+    def error(self, queue: str, member: Member, *, is_last: bool) -> RequestError | None:
+        """Return GROUP_NUMBER_TAKEN or GROUP_ENDED where a unit has what contradicts a put."""
         group_id, number = member
         numbers = self._numbers.get(group_id)
         if numbers is None:
-            return
+            return None
         if number in numbers:
             error = taken(queue, member, "is in a unit of work that is not over yet")
-            raise RequestError(error.code, error.text, UNCOMMITTED_MS)
+            return RequestError(error.code, error.text, UNCOMMITTED_MS)
         last = self._last.get(group_id, 0)
         other = last if 0 < last < number else 0
         if is_last and number < max(numbers):
             other = max(numbers)
         if other:
             why = f"has number {other} in a unit of work, which contradicts {number}"
-            raise _ended(queue, group_id, why)
+            return _ended(queue, group_id, why)
+        return None
 
 
 def check_number(member: Member) -> None:

@@ -115,7 +115,9 @@ class Groups:
             check_row(self._name, row, member, is_last=is_last)
         if self.position(tx, member) is not None:
             raise taken(self._name, member, "is there already")
-        self.pending.check(self._name, member, is_last=is_last)
+        error = self.pending.error(self._name, member, is_last=is_last)
+        if error is not None:
+            raise error
 
     def admits(self, tx: Transaction, member: Member, *, is_last: bool = False) -> bool:
         """Return whether a message that was not put, but moved here, is a member here.
@@ -126,6 +128,8 @@ class Groups:
         if row is not None and (
             row.has_left(number) or 0 < row.last < number or (is_last and number < row.highest)
         ):
+            return False
+        if self.pending.error(self._name, member, is_last=is_last) is not None:
             return False
         return 1 <= number <= GROUP_NUMBER_MAX and self.position(tx, member) is None
 
@@ -210,6 +214,8 @@ class Groups:
     def inherit(self, tx: Transaction, group_id: bytes, done: int) -> None:
         """Have a group that came from another queue go on where it was there."""
         row = self.row(tx, group_id)
+        first = self.pending.first(group_id, 0, done + 1)  # A unit's was accepted: it is to come.
+        done = first - 1 if first else done
         if row is None and done:
             row = self._rows[group_id] = GroupRow()
             row.give_up_to(done + 1)

@@ -285,6 +285,11 @@ class Holds:
         """Return the groups that others leave to *reader*."""
         return [x for x in self._assigned if x not in self.by_group and self.is_for(x, reader)]
 
+    @property
+    def has_assigned(self) -> bool:
+        """Whether any group is left to somebody."""
+        return bool(self._assigned)
+
     def is_assigned(self, group_id: bytes) -> bool:
         """Return whether a group is left to somebody."""
         return group_id in self._assigned

@@ -119,6 +119,12 @@ class Consumer:
             return not self.seeks
         return self.all_available and not self.is_ordered
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it is in no group, and wants whatever comes first: as others of its order."""
+        reader = self.reader
+        return reader is not None and reader.is_ordered and not (reader.holds or self.is_choosy)
+
     def look_at_group(self, born: int) -> None:
         """Have a group looked at all of which can be had now, and that came from *born* on."""
         if self.all_available:

@@ -247,44 +247,6 @@ def test_lease_that_ends_on_an_inhibited_queue_stays_there(manager: Manager, app
     assert [x.failed for x in other.delivered()] == [1]
 
 
-def test_consumers_share_alike(manager: Manager, app: Client) -> None:
-    """Each of four has a quarter, whoever came first, and nobody starves."""
-    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
-    for client in others:
-        client.consume("Q")
-    for _ in range(10):
-        app.put("Q", *[b"x"] * 400)
-    manager.rest()
-    assert [len(client.delivered()) for client in others] == [1_000] * 4
-
-
-def test_single_messages_go_round(manager: Manager, app: Client) -> None:
-    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
-    for client in others:
-        client.consume("Q")
-    for _ in range(8):
-        app.put("Q", b"x")
-    assert [len(client.delivered()) for client in others] == [2] * 4
-
-
-def test_consumer_that_is_full_does_not_hold_the_others_up(manager: Manager, app: Client) -> None:
-    app.consume("Q", messages=1)
-    other = manager.connect("other")
-    other.consume("Q")
-    app.put("Q", *[b"x"] * 1_000)
-    manager.rest()
-    assert (len(app.delivered()), len(other.delivered())) == (1, 999)
-
-
-def test_many_idle_consumers_do_not_slow_the_one_that_wants(manager: Manager, app: Client) -> None:
-    for _ in range(99):
-        manager.connect().consume("Q", messages=0)
-    app.put("Q", *[b"x"] * 1_000)
-    app.consume("Q")
-    assert manager.rest() < 20
-    assert len(app.delivered()) == 1_000
-
-
 # -- what is left
 
 
@@ -480,14 +442,3 @@ def test_who_seeks_has_an_exclusive_queue_too(app: Client) -> None:
     other = exclusive(app)
     app.say(m.Get(app.next_id(), "Q", 1, FOREVER_MS, 0, 1 << 20, correlation_id=b"c"))
     assert other.code_of(m.Get, "Q") == ErrorCode.QUEUE_EXCLUSIVE
-
-
-def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows() -> None:
-    manager = Manager(limits={"turn_rows": 100})
-    app = manager.connect()
-    app.ask(m.QueueCreate, "Q")
-    app.put("Q", *[bytes(3_000)] * 300)
-    app.send(*[m.Get(app.next_id(), "Q", 1, 0) for _ in range(300)])
-    manager.turn()
-    manager.rest()
-    assert len(app.delivered()) == 300

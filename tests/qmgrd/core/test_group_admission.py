@@ -14,11 +14,8 @@ members = st.builds(Member, st.sampled_from([A, B]), st.integers(1, 6))
 
 
 def refusal(pending: Pending, member: Member, *, is_last: bool = False) -> str:
-    try:
-        pending.check("Q", member, is_last=is_last)
-    except RequestError as error:
-        return ErrorCode(error.code).name
-    return ""
+    error = pending.error("Q", member, is_last=is_last)
+    return "" if error is None else ErrorCode(error.code).name
 
 
 @given(st.lists(members, unique=True), members)

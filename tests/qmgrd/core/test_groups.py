@@ -204,6 +204,15 @@ def test_what_did_not_come_by_a_put_is_admitted_where_it_can_be(table: Table) ->
     assert found == [False, False, True, False, False]
 
 
+def test_what_a_unit_is_going_to_put_is_not_admitted_and_has_its_turn(table: Table) -> None:
+    table.groups.pending.keep(Member(A, 3), is_last=False)
+    table.groups.inherit(table.tx, A, 5)
+    table.enter(6)
+    assert table.known().due == 3, "else the unit's would be no member"
+    found = [table.groups.admits(table.tx, Member(A, number)) for number in (3, 4)]
+    assert found == [False, True]
+
+
 # -- whose turn it is
 
 

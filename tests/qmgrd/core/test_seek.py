@@ -305,7 +305,7 @@ def test_thousands_wait_and_a_put_wakes_its_own_only(
         return kept(queue, tx, now, consumer, n)
 
     kept = seeks.seek
-    monkeypatch.setattr("qmgrd.core.delivery.seek", counting)
+    monkeypatch.setattr("qmgrd.core.pump.seek", counting)
     app.put("Q", b"mine", correlation_id=b"4321")
     manager.rest()
     assert len(looked) == 1

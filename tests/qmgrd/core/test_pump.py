@@ -1,0 +1,112 @@
+"""Who is asked, in which order, and at what cost."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgrd.store.memory import MemoryStore
+from tests.group_player import member
+from tests.qmgrd.core.harness import Client, Manager
+
+
+def test_consumers_share_alike(manager: Manager, app: Client) -> None:
+    """Each of four has a quarter, whoever came first, and nobody starves."""
+    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
+    for client in others:
+        client.consume("Q")
+    for _ in range(10):
+        app.put("Q", *[b"x"] * 400)
+    manager.rest()
+    assert [len(client.delivered()) for client in others] == [1_000] * 4
+
+
+def test_single_messages_go_round(manager: Manager, app: Client) -> None:
+    others = [app, *(manager.connect(f"c{i}") for i in range(3))]
+    for client in others:
+        client.consume("Q")
+    for _ in range(8):
+        app.put("Q", b"x")
+    assert [len(client.delivered()) for client in others] == [2] * 4
+
+
+def test_consumer_that_is_full_does_not_hold_the_others_up(manager: Manager, app: Client) -> None:
+    app.consume("Q", messages=1)
+    other = manager.connect("other")
+    other.consume("Q")
+    app.put("Q", *[b"x"] * 1_000)
+    manager.rest()
+    assert (len(app.delivered()), len(other.delivered())) == (1, 999)
+
+
+def test_many_idle_consumers_do_not_slow_the_one_that_wants(manager: Manager, app: Client) -> None:
+    for _ in range(99):
+        manager.connect().consume("Q", messages=0)
+    app.put("Q", *[b"x"] * 1_000)
+    app.consume("Q")
+    assert manager.rest() < 20
+    assert len(app.delivered()) == 1_000
+
+
+def test_gets_of_one_turn_all_have_something_though_it_is_more_than_a_turns_rows() -> None:
+    manager = Manager(limits={"turn_rows": 100})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[bytes(3_000)] * 300)
+    app.send(*[m.Get(app.next_id(), "Q", 1, 0) for _ in range(300)])
+    manager.turn()
+    manager.rest()
+    assert len(app.delivered()) == 300
+
+
+class CountingStore(MemoryStore):
+    """Counts how often it is looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.looks += 1
+        return super().get(key)
+
+    def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        self.looks += 1
+        yield from super().scan(start, stop)
+
+
+def costs_of_a_put(waiting: int, *, all_available: bool) -> int:
+    """Return the looks into the store of a put of what nobody may have, beside gets that wait."""
+    store = CountingStore()
+    manager = Manager(store)
+    app, other = manager.connect(), manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put_records("Q", member("A3"))
+    for reader in range(1, waiting + 1):
+        other.send(m.Get(
+            other.next_id(), "Q", 1, 60_000, order=m.LOGICAL, all_available=all_available,
+            reader=reader,
+        ))  # fmt: skip
+    manager.rest()
+    before = store.looks
+    app.put_records("Q", member("A2"))
+    manager.rest()
+    assert other.delivered() == []
+    return store.looks - before
+
+
+@pytest.mark.parametrize("all_available", [False, True])
+def test_where_one_begins_no_group_the_others_are_not_asked(all_available: bool) -> None:
+    few = costs_of_a_put(2, all_available=all_available)
+    assert costs_of_a_put(100, all_available=all_available) == few
+
+
+def test_all_who_wait_for_a_group_have_one_each_once_there_are_some(app: Client) -> None:
+    for reader in range(1, 6):
+        app.send(m.Get(app.next_id(), "Q", 1, 60_000, order=m.LOGICAL, reader=reader))
+    app.put_records("Q", *(member(f"{letter}2") for letter in "ABCDE"))
+    app.manager.rest()
+    assert app.delivered() == []
+    app.put_records("Q", *(member(f"{letter}1") for letter in "ABCDE"))
+    app.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"A1", b"B1", b"C1", b"D1", b"E1"]
