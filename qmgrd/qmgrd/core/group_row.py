@@ -147,6 +147,16 @@ class GroupRow:
             self.done += runs.pop(0)[1]
         del runs[AHEAD_MAX_RUNS:]  # They will be gaps: an operator skips them.
 
+    def what_left(self, below: int) -> "GroupRow":
+        """Return the row of a group of which nothing is known but what left here.
+
+        Args:
+            below: and that only up to the number before this one, unless it is 0.
+        """
+        done = min(self.done, below - 1) if below else self.done
+        ahead = [[*run] for run in self.ahead if not below or sum(run) <= below]
+        return GroupRow(done=done, ahead=ahead, highest=sum(ahead[-1]) - 1 if ahead else done)
+
     def give_up_to(self, number: int) -> None:
         """Have all numbers below *number* count as left."""
         self.done = max(self.done, number - 1)

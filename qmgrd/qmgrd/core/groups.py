@@ -211,15 +211,15 @@ class Groups:
         self._touched[member.group_id] = None
         return True
 
-    def inherit(self, tx: Transaction, group_id: bytes, done: int) -> None:
-        """Have a group that came from another queue go on where it was there."""
-        row = self.row(tx, group_id)
-        first = self.pending.first(group_id, 0, done + 1)  # A unit's was accepted: it is to come.
-        done = first - 1 if first else done
-        if row is None and done:
-            row = self._rows[group_id] = GroupRow()
-            row.give_up_to(done + 1)
-            row.highest = row.done
+    def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
+        """Have a group that came from another queue go on where it was *there*.
+
+        What units of work here are going to put is still to come, whatever left there.
+        """
+        if there.gone and self.row(tx, group_id) is None:
+            row = there.what_left(below=self.pending.first(group_id, 0, there.highest + 1))
+            if row.gone:
+                self._rows[group_id] = row
 
     # Whose turn it is
 

@@ -69,8 +69,8 @@ def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None
     if group is None or source.is_transmission or queue.is_transmission:
         return
     row = source.groups.row(tx, group[0])
-    if row is not None and group[1] > row.done:  # else it is a member of no group at *source*
-        queue.groups.inherit(tx, group[0], row.done)
+    if row is not None and not row.has_left(group[1]):  # else it is of no group at *source*
+        queue.groups.inherit(tx, group[0], row)
 
 
 def copy(

@@ -58,6 +58,20 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
     return [(one.body, note_of(one)["code"]) for one in found]
 
 
+def test_what_had_left_is_missed_nowhere(app: Client) -> None:
+    """Two members were consumed before one in front of them failed: whoever gets the rest has all."""
+    put(app, "A1 A2 A3 A4 A5!")
+    assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
+    reject(app, "A1")
+    assert [body for body, _ in ended(app)] == [b"A1", b"A3", b"A5"]
+    row = app.ask(m.GroupShow, "BACKOUT", A, 1)
+    assert (row["state"], row["missing"], row["last"]) == ("complete", 0, 5)
+    app.send(m.Get(app.next_id(), "BACKOUT", 9, bytes_max=1 << 30, order=m.LOGICAL, reader=1))
+    app.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"A1", b"A3", b"A5"]
+    audit(app.manager)
+
+
 def jobs(app: Client) -> list[dict[str, Any]]:
     return [row for row in app.ask(m.JobList)["jobs"] if row["kind"] == "group"]
 

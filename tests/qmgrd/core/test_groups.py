@@ -206,7 +206,7 @@ def test_what_did_not_come_by_a_put_is_admitted_where_it_can_be(table: Table) ->
 
 def test_what_a_unit_is_going_to_put_is_not_admitted_and_has_its_turn(table: Table) -> None:
     table.groups.pending.keep(Member(A, 3), is_last=False)
-    table.groups.inherit(table.tx, A, 5)
+    table.groups.inherit(table.tx, A, GroupRow(done=5, highest=5))
     table.enter(6)
     assert table.known().due == 3, "else the unit's would be no member"
     found = [table.groups.admits(table.tx, Member(A, number)) for number in (3, 4)]
@@ -273,12 +273,27 @@ def test_row_is_written_only_when_it_changes(table: Table) -> None:
 
 
 def test_group_goes_on_where_it_was_on_another_queue(table: Table) -> None:
-    table.groups.inherit(table.tx, A, 4)
+    there = GroupRow(done=4, ahead=[[6, 2], [9, 1]], highest=12, last=12)
+    table.groups.inherit(table.tx, A, there)
     table.enter(5)
     row = table.known()
-    assert (row.done, row.due, row.highest) == (4, 5, 5)
-    table.groups.inherit(table.tx, A, 9)
+    assert (row.done, row.due, row.ahead, row.highest) == (4, 5, [[6, 2], [9, 1]], 9)
+    table.groups.inherit(table.tx, A, GroupRow(done=9, highest=9))
     assert table.known().done == 4, "it has a state of its own"
+
+
+@pytest.mark.parametrize(
+    ("pending", "done", "ahead"),
+    [(2, 1, []), (5, 4, []), (8, 4, [[6, 2]]), (10, 4, [[6, 2], [9, 1]])],
+)
+def test_what_units_are_going_to_put_has_not_left(
+    table: Table, pending: int, done: int, ahead: list[list[int]]
+) -> None:
+    table.groups.pending.keep(Member(A, pending), is_last=False)
+    there = GroupRow(done=4, ahead=[[6, 2], [9, 1]], highest=12)
+    table.groups.inherit(table.tx, A, there)
+    row = table.known()
+    assert (row.done, row.ahead) == (done, ahead)
 
 
 # -- what is remembered
