@@ -59,7 +59,7 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
 
 
 def test_what_had_left_is_missed_nowhere(app: Client) -> None:
-    """Two members were consumed before one in front of them failed: whoever gets the rest has all."""
+    """Two were consumed before one in front of them failed: whoever gets the rest has all."""
     put(app, "A1 A2 A3 A4 A5!")
     assert settle(app, m.ACK, get(app, "A2"), get(app, "A4")) == []
     reject(app, "A1")
