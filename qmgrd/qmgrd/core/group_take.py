@@ -123,25 +123,30 @@ class _Round:
         if row.is_stopped:
             return
         self._take_run(group_id, hold, row)
+        if self._has_room:
+            self._take_next(group_id, hold, row)
+        if not self._has_room:
+            self._reader.calling[group_id] = None  # There may be more of it.
+        hold.has_ended = 0 < row.last < row.after(hold.next)
+        if hold.has_ended and self._reader.current == group_id:
+            self._reader.current = None
+        self._end_if_idle(group_id, hold)
+
+    def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
+        """Lease the next members one by one, whatever they are."""
         number = row.after(hold.next)
         start = keys.group(self._queue.id, group_id, number)
         stop = keys.after(keys.group(self._queue.id, group_id, 0)[:-4])
         for key, position in self._tx.scan(start, stop):
             found = int.from_bytes(key[-4:], "big")
             if found != number or position[0] != keys.LANE_GROUPED:
-                break
+                return
             if not self._has_room or hold.is_full:
-                break
+                return
             if not self._take_member(Member(group_id, number), hold, position):
-                break
+                return
             number = row.after(number + 1)
             hold.next = number
-        if not self._has_room:
-            self._reader.calling[group_id] = None  # There may be more of it.
-        hold.has_ended = 0 < row.last < number
-        if hold.has_ended and self._reader.current == group_id:
-            self._reader.current = None
-        self._end_if_idle(group_id, hold)
 
     def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
         """Lease the next members while they are plain, and none left before its turn."""
