@@ -68,12 +68,12 @@ def test_row_of_a_group_is_not_stored(monkeypatch: Patch) -> None:
             put(tx, key, data)
 
     monkeypatch.setattr(rows, "put", forgetful)
-    assert_caught({"groups_agree"})
+    assert_caught({"groups_agree"}, first=4)
 
 
 def test_member_that_failed_is_buried_alone(monkeypatch: Patch) -> None:
     monkeypatch.setattr(returns.Returns, "_park", lambda *arguments: False)
-    assert_caught({"members_wait_for_their_group"})
+    assert_caught({"members_wait_for_their_group"}, first=4)
 
 
 def test_number_is_taken_twice(monkeypatch: Patch) -> None:
