@@ -53,7 +53,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "setup: done"
 
 test: setup ## the whole test suite; ARGS="-k queue" narrows it
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 	$(BIN)/ruff format --check

@@ -29,7 +29,8 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests that need Spark on one worker of pytest-xdist: they share a session."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Puts the tests that need Spark first.
+
+    So one worker of pytest-xdist has them all, and they share a session: others steal from the end.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)

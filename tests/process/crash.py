@@ -3,7 +3,8 @@
     LOCAL   producers ──▶ EDGE ──▶ consumers
     AWAY    producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
     units   on EDGE: pairs of messages from queue to queue, see unit_load.py
-    groups  on EDGE: put over several units, got by pinned consumers, see group_load.py
+    groups  on EDGE: put over several units, got by pinned consumers, or read over several units, by
+            applications that are killed as well and resume, see group_load.py
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
 again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
@@ -223,7 +224,8 @@ def main() -> int:
         f"units={len(units.committed)} units_lost={len(units.refused)} "
         f"units_unknown={len(units.unknown)} moved={units.moved} dead={len(units.dead)} "
         f"unit_faults={sum(map(len, faults.values()))} "
-        f"groups={len(groups.lengths)} groups_resumed={groups.resumed} "
+        f"groups={len(groups.lengths)} group_kills={groups.kills} "
+        f"groups_resumed={groups.resumed} groups_read_on={groups.read_on} "
         f"group_faults={sum(map(len, torn.values()))} "
         f"seconds={time.monotonic() - began:.0f}"
     )

@@ -1,9 +1,11 @@
-"""Clients that put and get groups on one daemon, while it is killed.
+"""Applications that put and read groups on one daemon; both sides are killed.
 
-    putters: put_group with a status message, over several units ──▶ GROUPS ──▶ pinned consumers
+    putters: put_group, over several units ──┬─▶ GROUPS ──▶ pinned consumers
+                                             └─▶ READ ──reader: get_group, the same──▶ BILLS
 
-Who loses its daemon in the middle of a group goes on with it by its status message. At the end each
-group came out whole, in the order of its numbers, and no message of it twice.
+Putters and reader are processes of their own. Now and then one is killed with -9 in the middle of a
+group, started again, and goes on by its status message; so does who loses its daemon. At the end
+each group came out whole, in the order of its numbers, no message of it twice, no status is left.
 """
 
 import asyncio
@@ -12,39 +14,60 @@ import time
 from collections.abc import Sequence
 
 from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Message
 from qmgr_protocol.errors import ErrorCode, RequestError
+from tests.process.application import COMMAND, Application
+from tests.process.group_app import BATCH, BILLS, STATUS
 
 WAIT_MS = 60_000
 STALL_MAX_S = 60
-PUTTERS, CONSUMERS = 6, 2
+PUTTERS, CONSUMERS = 4, 2
 LENGTH_MAX = 40
-BATCH = 7  # of a unit: most groups need several
+KILL_EVERY = 5  # groups of one application
+TRIES_MAX = 50  # for one group
 BACKLOG_MAX = 200  # groups
-STATUS = "GROUPS.STATUS"
+QUEUES = ("GROUPS", "READ", BILLS, STATUS)
 
 
 class GroupLoad:
-    """Putters and pinned consumers of one daemon, and what came of their groups.
+    """Putters, a reader and pinned consumers of one daemon, and what came of their groups.
 
     Invariant: ``lengths`` has the groups that are put, ``came`` the numbers that came of each.
     """
 
-    def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
+    def __init__(
+        self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S,
+        kill_every: int = KILL_EVERY, command: Sequence[str] = COMMAND,
+    ) -> None:  # fmt: skip
         """Work on the daemon at *address*.
 
         Args:
             stall_max_s: so long nothing need come out, before what is missing counts as lost.
+            kill_every: in each so many-th group of an application this is killed.
+            command: what runs as an application.
         """
         self.stopping = asyncio.Event()
         self.lengths: dict[str, int] = {}
         self.came: dict[str, list[int]] = {}
+        self.uids: dict[tuple[str, int], str] = {}
         self.consumed: dict[str, set[int]] = {}
         self.disordered: list[str] = []
         self.doubled: list[str] = []
-        self.resumed = 0
+        self.given_up: list[str] = []
+        self.left: list[str] = []
+        self.resumed = 0  # groups that were put on by their status
+        self.read_on = 0  # the same of those that were read
         self._address = address
         self._stall_max_s = stall_max_s
+        self._kill_every = kill_every
         self._random = random.Random(seed)
+        self._putters = [Application(address, command) for _ in range(PUTTERS)]
+        self._reader = Application(address, command)
+
+    @property
+    def kills(self) -> int:
+        """How often an application was killed."""
+        return sum(app.kills for app in (*self._putters, self._reader))
 
     @property
     def missing(self) -> int:
@@ -60,94 +83,164 @@ class GroupLoad:
             "never put": [x for x, came in self.came.items() if set(came) - whole.get(x, set())],
             "out of order": self.disordered,
             "doubled": self.doubled,
+            "given up": self.given_up,
+            "status left": self.left,
         }
 
     async def run(self) -> None:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
-            for queue in ("GROUPS", STATUS):
+            for queue in QUEUES:
                 await manager.queue_create(queue)
-        async with asyncio.TaskGroup() as tasks:
-            consumers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
-            async with asyncio.TaskGroup() as putters:
-                for putter in range(PUTTERS):
-                    putters.create_task(self._put_groups(f"p{putter}"))
-            missing, since = self.missing, time.monotonic()
-            while missing and time.monotonic() < since + self._stall_max_s:
-                await asyncio.sleep(0.2)
-                if self.missing != missing:
-                    missing, since = self.missing, time.monotonic()
-            for consumer in consumers:
-                consumer.cancel()
+            async with asyncio.TaskGroup() as tasks:
+                takers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
+                takers += [tasks.create_task(self._collect()), tasks.create_task(self._read())]
+                async with asyncio.TaskGroup() as putters:
+                    for number in range(PUTTERS):
+                        putters.create_task(self._put_groups(number))
+                await self._drain()
+                for taker in takers:
+                    taker.cancel()
+            left = await manager.queue_show(STATUS)
+            if left["depth"]:
+                self.left.append(f"{left['depth']} on {STATUS}")
+
+    async def _drain(self) -> None:
+        missing, since = self.missing, time.monotonic()
+        while missing and time.monotonic() < since + self._stall_max_s:
+            await asyncio.sleep(0.2)
+            if self.missing != missing:
+                missing, since = self.missing, time.monotonic()
 
     def _connect(self) -> QueueManager:
         return connect(self._address, name="groups", wait_ms=WAIT_MS)
 
-    async def _put_groups(self, putter: str) -> None:
-        count = 0
-        async with self._connect() as manager:
-            while not self.stopping.is_set():
-                count += 1
-                await self._put_group(manager, f"{putter}.{count}")
-                while len(self.lengths) > len(self.came) + BACKLOG_MAX:
-                    await asyncio.sleep(0.01)
-                await asyncio.sleep(0.002)
+    # Putting
 
-    async def _put_group(self, manager: QueueManager, name: str) -> None:
-        """Put a group, as often as it takes: with its status message nothing is put twice."""
-        length = self._random.randint(1, LENGTH_MAX)
-        items = [b"%s:%d" % (name.encode(), number) for number in range(1, length + 1)]
-        group_id = name.encode().ljust(24, b"\0")
+    async def _put_groups(self, putter: int) -> None:
+        app, queue, count = self._putters[putter], QUEUES[putter % 2], 0
+        keeps_all = putter < PUTTERS // 2
+        try:
+            async with self._connect() as manager:
+                while not self.stopping.is_set():
+                    count += 1
+                    is_killed = count % self._kill_every == 0
+                    name = f"p{putter}.{count}"
+                    await self._put_group(manager, app, queue, name, is_killed, keeps_all)
+                    while len(self.lengths) > len(self.came) + BACKLOG_MAX:
+                        await asyncio.sleep(0.01)
+        finally:
+            await app.close()
+
+    async def _put_group(
+        self, manager: QueueManager, app: Application, queue: str, name: str, is_killed: bool,
+        keeps_all: bool,
+    ) -> None:  # fmt: skip
+        """Have a group put, as often as it takes: with its status message nothing is put twice.
+
+        Args:
+            keeps_all: whether *app* has all items to the end, or throws away what is committed.
+        """
+        length = self._random.randint(2 * BATCH if is_killed else 1, LENGTH_MAX)
+        killed_at = self._random.randint(1, length) if is_killed else 0
+        told = {"put": queue, "name": name, "group_id": _group_id(name).hex(), "length": length}
         self.lengths[name] = length
-        while True:
-            try:
-                await manager.put_group(
-                    "GROUPS", items, status_queue=STATUS, name=name, batch=BATCH, group_id=group_id
-                )
-            except RequestError:
-                self.resumed += 1
-                if await self._is_put(manager, name, length):
-                    return
-                continue
-            return
+        app.begin()
+        for _ in range(TRIES_MAX):
+            resume_from = 1 if keeps_all else kept_from(app.at)
+            done = await app.ask(told | {"resume_from": resume_from}, killed_at)
+            if done and "done" in done:
+                self.resumed += done["skipped"] > 0
+                return
+            # Once its next life is connected, what it had under way is done or never will be.
+            await app.start()
+            killed_at, error = 0, done["error"] if done else ""
+            if resume_from > 1 and error == ErrorCode.GROUP_UNKNOWN.name:
+                return  # It was under way, and no status is left of it: so it is put.
+            is_unclear = keeps_all or kept_from(app.at) == 1
+            if is_unclear and await self._is_put(manager, queue, name):
+                return
+        self.given_up.append(f"{name}: {error}")
 
-    async def _is_put(self, manager: QueueManager, name: str, length: int) -> bool:
+    async def _is_put(self, manager: QueueManager, queue: str, name: str) -> bool:
         """Return whether the last of a group is put: its status is gone then, as before its first.
 
         What nobody knows is asked of what came out of it, or lies there still.
         """
         while True:
-            if length in self.came.get(name, ()):
-                return True
             try:
-                group_id = name.encode().ljust(24, b"\0")
-                found = await manager.show_group("GROUPS", group_id)
+                found = await manager.show_group(queue, _group_id(name))
+                return bool(found["last"])
             except RequestError as error:
-                if error.code == ErrorCode.GROUP_UNKNOWN:  # Not begun, or over.
-                    return length in self.came.get(name, ())
+                if error.code != ErrorCode.GROUP_UNKNOWN:
+                    continue
+            try:  # Not begun, or over.
+                key = name.encode()
+                is_billed = [x async for x in manager.browse(BILLS, 1, correlation_id=key)]
+            except RequestError:
                 continue
-            return bool(found["last"])
+            return bool(is_billed) or self.lengths[name] in self.came.get(name, ())
+
+    # Taking
+
+    async def _read(self) -> None:
+        """Have one group after the other read, by one application at a time."""
+        app, count = self._reader, 0
+        try:
+            while True:
+                count += 1
+                is_killed = count % self._kill_every == 0
+                killed_at = self._random.randint(2, 2 * BATCH) if is_killed else 0
+                done = await app.ask({"read": "READ", "name": "reader"}, killed_at)
+                self.read_on += bool(done and done.get("skipped"))
+        finally:
+            await app.close()
 
     async def _consume(self) -> None:
         async with self._connect() as manager:
             consumer = manager.consume("GROUPS", prefetch=30, lease_ms=10_000, groups="pinned")
             async for message in consumer:
-                name, _, number = message.body.decode().partition(":")
-                self._note(name, int(number))
-                try:
-                    if self._random.random() < 0.02:
-                        await manager.release(message)
-                    else:
-                        await manager.ack(message)
-                        self.consumed.setdefault(name, set()).add(int(number))
-                except RequestError:
-                    continue  # The lease was lost to a kill: the message comes again.
+                await self._take(manager, message, released=self._random.random() < 0.02)
 
-    def _note(self, name: str, number: int) -> None:
+    async def _collect(self) -> None:
+        async with self._connect() as manager:
+            async for message in manager.consume(BILLS, prefetch=30, lease_ms=10_000):
+                await self._take(manager, message)
+
+    async def _take(
+        self, manager: QueueManager, message: Message, *, released: bool = False
+    ) -> None:
+        name, _, digits = message.body.decode().partition(":")
+        number = int(digits)
+        self._note(name, number, str(message.uid))
+        try:
+            if released:
+                await manager.release(message)
+            else:
+                await manager.ack(message)
+                self.consumed.setdefault(name, set()).add(number)
+        except RequestError:
+            return  # The lease was lost to a kill: the message comes again.
+
+    def _note(self, name: str, number: int, uid: str) -> None:
         """Note what came: behind the one before, or one that came already."""
         came = self.came.setdefault(name, [])
         if number > max(came, default=0) + 1:
             self.disordered.append(f"{name}:{number}")
-        if number in self.consumed.get(name, ()):  # Its ack was answered.
+        is_over = number in self.consumed.get(name, ())  # Its ack was answered.
+        if is_over or self.uids.setdefault((name, number), uid) != uid:
             self.doubled.append(f"{name}:{number}")
         came.append(number)
+
+
+def _group_id(name: str) -> bytes:
+    return name.encode().ljust(24, b"\0")
+
+
+def kept_from(at: int) -> int:
+    """Return the number from which an application that named *at* has its items still.
+
+    It names the items of a batch when the batch before it is about to be put: what is before that
+    is committed, and thrown away.
+    """
+    return max((at - 1) // BATCH - 1, 0) * BATCH + 1

@@ -84,6 +84,7 @@ def judge(
     assert member is not None
     group = view.group_of(handle[0], held.put)
     fact = f"{handle} by {node.name}: number {member.number} of {member.group_id.hex()[:8]}"
+    _has_one_holder(ledger, node, view, group, holder, fact)
     skipped = ledger.skipped.get(held.put.group, 0)
     for number in range(max(skipped, 1), member.number):
         if number in group.left or number in group.strangers:
@@ -92,7 +93,6 @@ def judge(
         before = view.handed.get(at) if at else None
         in_hands = before is not None and before.holder == holder
         require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
-    _has_one_holder(ledger, node, view, group, holder, fact)
     if group.holder != holder:
         told = state & m.STATE_TAKEN_OVER
         require(told, "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")

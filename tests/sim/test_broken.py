@@ -100,7 +100,7 @@ def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
         return True
 
     monkeypatch.setattr(Inbox, "receive", receive)
-    assert_caught({"committed_is_held"})
+    assert_caught({"committed_is_held"}, first=23)
 
 
 def test_source_deletes_what_it_has_sent(monkeypatch: Patch) -> None:
@@ -170,7 +170,7 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
         return one_by_one(self, session, queue, message._replace(handles=handles))
 
     monkeypatch.setattr(Settlements, "_one_by_one", as_anybody)
-    assert_caught({"delivered_again_has_a_cause"})
+    assert_caught({"delivered_again_has_a_cause"}, first=10)
 
 
 def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
@@ -226,17 +226,17 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
 def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
     monkeypatch.setattr(streams.Streams, "_fence", lambda self, identity, session, code: None)
-    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"})
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=43)
 
 
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_redial", lambda self: self._enter(LinkState.WAITING))
-    assert_caught({"drains_in_time"})
+    assert_caught({"drains_in_time"}, first=17)
 
 
 def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_unblock", lambda self: None)
-    assert_caught({"drains_in_time"})
+    assert_caught({"drains_in_time"}, first=61)
 
 
 def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:
@@ -246,7 +246,7 @@ def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:
         return replace(bounds(config, row), put_inhibit=False, get_inhibit=False)
 
     monkeypatch.setattr(attributes, "bounds", forgetful)
-    assert_caught({"inhibited_is_held_back"})
+    assert_caught({"inhibited_is_held_back"}, first=7)
 
 
 def test_turn_that_did_nothing_wants_another(monkeypatch: Patch) -> None:

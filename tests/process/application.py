@@ -1,0 +1,82 @@
+"""A program of tests.process.group_app in a process of its own, killed with -9 where it is."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+REPO = Path(__file__).parent.parent.parent
+COMMAND = (sys.executable, "-m", "tests.process.group_app")
+
+
+class Application:
+    """What works on the daemon at an address. Each call of :meth:`ask` finds it alive.
+
+    Invariant: ``at`` is the highest number that it named since :meth:`begin`, in all its lives.
+    """
+
+    def __init__(self, address: str, command: Sequence[str] = COMMAND) -> None:
+        self.at = 0
+        self.kills = 0
+        self._command = (*command, address)
+        self._process: asyncio.subprocess.Process | None = None
+
+    def begin(self) -> None:
+        """Begin to count anew, with another group."""
+        self.at = 0
+
+    async def start(self) -> None:
+        """Start it unless it lives, and see it connected."""
+        if self._process is None:
+            pipe = asyncio.subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=pipe, stdout=pipe, cwd=REPO
+            )
+            if await self._next() is None:
+                raise RuntimeError(
+                    f"the application ended before it was connected: {self._command}"
+                )
+
+    async def ask(self, told: dict[str, Any], killed_at: int = 0) -> dict[str, Any] | None:
+        """Have it do something; return what came of it, None where it was killed before.
+
+        Args:
+            killed_at: the number at which it is killed; 0 is none.
+        """
+        await self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+        result, is_killed = None, False
+        while (line := await self._next()) is not None:
+            if "at" not in line:
+                result = line
+                if not is_killed:
+                    return result
+            elif line["at"] == killed_at and not is_killed:
+                self._process.kill()
+                self.kills, is_killed = self.kills + 1, True
+        code = await self._process.wait()
+        self._process = None
+        if not is_killed:
+            raise RuntimeError(f"the application ended by itself, with {code}: {told}")
+        return result  # It may have said so before it was killed.
+
+    async def close(self) -> None:
+        """Have it end, and see it gone."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+            self._process = None
+
+    async def _next(self) -> dict[str, Any] | None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            return None
+        said: dict[str, Any] = json.loads(line)
+        self.at = max(self.at, said.get("at", 0))
+        return said

@@ -1,0 +1,44 @@
+"""Applications that resume wrongly, to run: ``python -m tests.process.broken_app skip ADDRESS``."""
+
+import sys
+from typing import Any
+
+from qmgr_client import aio_group_run
+from tests.process.group_app import main
+
+skipped = aio_group_run._skipped
+next_ = aio_group_run._next
+
+
+def skip() -> None:
+    """A group that is put goes on behind the item that is missing."""
+
+    def hasty(name: str, found: Any, resume_from: int) -> int:
+        return skipped(name, found, resume_from) + (found is not None)
+
+    aio_group_run._skipped = hasty
+
+
+def repeat() -> None:
+    """A group that is put goes on with the item that was put last."""
+
+    def sluggish(name: str, found: Any, resume_from: int) -> int:
+        return max(0, skipped(name, found, resume_from) - 1)
+
+    aio_group_run._skipped = sluggish
+
+
+def overread() -> None:
+    """A group that is read goes on behind the message that is due."""
+
+    async def hasty(reader: Any, unit: Any, wait_ms: int, at: Any, selection: Any) -> Any:
+        if at is not None and reader.current is None:
+            at = at._replace(number=at.number + 1)
+        return await next_(reader, unit, wait_ms, at, selection)
+
+    aio_group_run._next = hasty
+
+
+if __name__ == "__main__":
+    {"skip": skip, "repeat": repeat, "overread": overread}[sys.argv[1]]()
+    main(sys.argv[2])

@@ -1,0 +1,76 @@
+"""An application that puts or reads groups when it is told to: python -m tests.process.group_app.
+
+A line of JSON on its standard input says what to do; lines of JSON on its standard output say how
+far it is, and what came of it. It knows nothing of what it was told before: who kills it with -9
+and starts it again has all that was left of it, its lines and the status messages.
+
+    {"put": "GROUPS", "name": "p1.3", "group_id": "70..", "length": 19, "resume_from": 8}
+        {"at": 8} ... {"at": 19} {"done": 12, "skipped": 7}
+    {"read": "READ", "name": "reader"}
+        {"at": 1} ... {"done": 19, "skipped": 0}        each message in the unit of its bill
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from qmgr_client.blocking import Client, UnitOfWork, connect
+from qmgr_client.message import Message
+from qmgr_protocol.errors import RequestError, name_of
+
+WAIT_MS = 60_000
+READ_WAIT_MS = 500
+BATCH = 7  # of a unit: most groups need several
+STATUS, BILLS = "GROUPS.STATUS", "BILLS"
+
+
+def say(**line: Any) -> None:
+    """Tell how far this is."""
+    print(json.dumps(line), flush=True)
+
+
+def put(client: Client, told: dict[str, Any]) -> None:
+    """Put a group, from where the caller says that its messages begin."""
+
+    def items() -> Iterator[bytes]:
+        for number in range(told["resume_from"], told["length"] + 1):
+            say(at=number)
+            yield f"{told['name']}:{number}".encode()
+
+    done = client.put_group(
+        told["put"], items(), status_queue=STATUS, name=told["name"], batch=BATCH,
+        resume_from=told["resume_from"], group_id=bytes.fromhex(told["group_id"]),
+    )  # fmt: skip
+    say(done=done.put, skipped=done.skipped)
+
+
+def read(client: Client, told: dict[str, Any]) -> None:
+    """Read a group, and write a bill for each of its messages."""
+
+    def bill(message: Message, unit: UnitOfWork) -> None:
+        say(at=message.group_number)
+        name = message.body.partition(b":")[0]
+        unit.put(BILLS, message.body, correlation_id=name)
+
+    got = client.get_group(
+        told["read"], bill, status_queue=STATUS, name=told["name"], batch=BATCH,
+        wait_ms=READ_WAIT_MS, all_available=False,
+    )  # fmt: skip
+    say(done=got.got if got else 0, skipped=got.skipped if got else 0)
+
+
+def main(address: str) -> None:
+    """Do what comes in, until nothing does."""
+    with connect(address, name="application", wait_ms=WAIT_MS) as client:
+        say(at=0)
+        for line in sys.stdin:
+            told = json.loads(line)
+            try:
+                (put if "put" in told else read)(client, told)
+            except RequestError as error:
+                say(error=name_of(error.code))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
