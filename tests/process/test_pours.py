@@ -20,8 +20,8 @@ from tests.process.daemon import PATIENCE_S, Daemon, Wire
 
 pytestmark = pytest.mark.process
 
-MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait; what is poured is 240 MB
-POURED_BYTES = 60_000_000  # by each of four
+MEMORY_MAX_MIB = 150  # 4 MiB of each connection may wait; what is poured is 120 MB
+POURED_BYTES = 30_000_000  # by each of four
 
 
 @pytest.fixture
