@@ -139,16 +139,18 @@ class Consumer(Client):
         self.request = self.next_id()
         self.credit = habits.credit_messages
         self.credit_bytes = habits.credit_bytes
+        key = (self.where, self.connection_number, self.request)
         if habits.wanted is not ANYTHING and self.connection_number:
-            key = (self.where, self.connection_number, self.request)
             self.lab.ledger.selecting.add(key)
+        if habits.whole and habits.order == m.PHYSICAL and self.connection_number:
+            self.lab.ledger.whole.add(key)
         where, correlation_id = habits.wanted.where, habits.wanted.correlation_id
         if habits.gets:
             wait_ms = self.lab.random.choice([0, 0, 1_000, 20_000])
             get = m.Get(self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
-                        self.credit_bytes, where, correlation_id)  # fmt: skip
+                        self.credit_bytes, where, correlation_id, all_available=habits.whole)  # fmt: skip
             if habits.order != m.PHYSICAL:
-                get = get._replace(order=m.LOGICAL, all_available=habits.whole, reader=READER)
+                get = get._replace(order=m.LOGICAL, reader=READER)
                 self.holds(self.request, READER)
             self.send(get)
         else:

@@ -107,6 +107,20 @@ def goes_on(view: View, handle: Handle, held: Held, fact: str) -> None:
     require(was_altered or not is_stopped(row), "stopped_is_held_back", f"{fact}: {row}")
 
 
+def is_all_there(
+    ledger: Ledger, node: Node, view: View, handle: Handle, held: Held, fact: str
+) -> None:
+    """Judge a member that is handed out to who wants all of a group to be there."""
+    group = view.group_of(handle[0], held.put)
+    row = group.row
+    is_there = row is not None and 0 < row.last == row.count == len(group.there)
+    require(is_there, "only_of_whole_groups", f"{fact}: {group}")
+    for number, at in group.there.items():
+        out = view.handed.get(at)
+        is_free = out is None or at == handle or fate.is_over(ledger, node, view, at, out)
+        require(is_free, "only_of_whole_groups", f"{fact}: {number} is leased")
+
+
 def is_stopped(row: GroupRow | None) -> bool:
     """Return whether a row says that its group waits for an operator."""
     return row is not None and bool(row.is_paused or row.parked_number)

@@ -162,6 +162,8 @@ class Ledger:
     caps_ms: dict[tuple[str, str], int] = field(default_factory=dict)  # how long a queue keeps
     # The consumers and gets that select, by queue manager, connection and request.
     selecting: set[tuple[str, int, int]] = field(default_factory=set)
+    # And those that want members of whole groups, in physical order.
+    whole: set[tuple[str, int, int]] = field(default_factory=set)
     rotten: set[tuple[str, int]] = field(default_factory=set)  # where, serial: changed on disk
     # The consumers and gets in logical or pinned order, as above: who they are.
     ordered: dict[tuple[str, int, int], Holder] = field(default_factory=dict)

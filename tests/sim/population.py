@@ -234,11 +234,11 @@ def _remake_link(world: "World") -> None:
 
 def calm_down(world: "World") -> None:
     """Have everybody finish, and do it well; operators create what is missing, inhibit nothing."""
+    _read_anew(world)
     readers = [client.habits for client in world.consumers]
     for reads in readers + [app.reading for app in world.apps]:
         reads.slow = reads.release = reads.drop = reads.twice = reads.renew = 0.0
         reads.batch_max, reads.whole = 100, False
-    _read_anew(world)
     for producer in world.producers:
         producer.habits.twice = 0.0
         producer.habits.total = min(producer.habits.total, producer.made + 20)
@@ -259,9 +259,9 @@ def calm_down(world: "World") -> None:
 
 
 def _read_anew(world: "World") -> None:
-    """Have all who read begin anew, and have what is left of a group, too."""
+    """Have all who read groups begin anew, and have what is left of one, too."""
     for consumer in world.consumers:
-        if consumer.habits.order != m.PHYSICAL:
+        if consumer.habits.order != m.PHYSICAL or consumer.habits.whole:
             consumer.hang_up()
     for app in world.apps:
         if app.reading.order != m.PHYSICAL:

@@ -109,9 +109,10 @@ class Watch(Durable):
         if view.queues[deliver.queue_id][0] == EVENTS:
             return
         self._allows(view, deliver.queue_id, "get_inhibit", f"a delivery of {node.name}")
-        selects = (node.name, connection, deliver.request_id) in self.ledger.selecting
+        who = (node.name, connection, deliver.request_id)
+        selects, whole = who in self.ledger.selecting, who in self.ledger.whole
         self.happened["selected"] += selects and len(deliver.items)
-        holder = self.ledger.ordered.get((node.name, connection, deliver.request_id), ())
+        holder = self.ledger.ordered.get(who, ())
         holder = (view.life, *holder) if holder else ()
         for item in deliver.items:
             _, arrival, lease, delivered, failed, state, _ = m.DELIVERY.unpack_from(item)
@@ -125,10 +126,13 @@ class Watch(Durable):
             before = view.handed.get(handle)
             if held.is_member:
                 groups.goes_on(view, handle, held, fact)
+            if whole and held.is_member:
+                groups.is_all_there(self.ledger, node, view, handle, held, fact)
+                self.happened["whole"] += 1
             if holder and held.is_member:
                 groups.judge(self.ledger, node, view, handle, held, holder, state, self.happened)
             if before is None:
-                if not selects and not holder:
+                if not (selects or whole or holder):
                     order.judge(
                         self.ledger, view, node.name, handle, node.now().ms, node.outcomes - 1,
                         self.unordered,

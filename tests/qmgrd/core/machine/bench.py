@@ -14,8 +14,9 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Delivery, items, record
 from tests.qmgrd.core.machine.burial import end_groups
 from tests.qmgrd.core.machine.compare import compare_delivery, compare_store
+from tests.qmgrd.core.machine.defaults import DEFAULTS
 from tests.qmgrd.core.machine.message import Message, Selection, Waiter, Wish, name_of
-from tests.qmgrd.core.machine.model import DEAD_LETTERS, DEFAULTS, Model
+from tests.qmgrd.core.machine.model import DEAD_LETTERS, Model
 from tests.qmgrd.core.machine.seat import Handle, Seat, Watched
 
 SEATS = 3
@@ -215,12 +216,12 @@ class Bench:
         else:
             self.manager.crash(away_ms)
             self.stamp_us = self.durable_us
-        model.restart(is_clean=is_clean)
         now = self.manager.now()
         assert now.ms <= before_ms + max(away_ms, DOWNTIME_MAX_MS)
         assert self.wall_jumped or now.ms == before_ms + min(away_ms, DOWNTIME_MAX_MS)
         model.now_ms = model.groups.now_ms = now.ms
         model.wall_us = now.wall_us
+        model.restart(is_clean=is_clean)
         model.time_passes()
         end_groups(model)
         self.expected.clear()

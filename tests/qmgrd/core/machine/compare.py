@@ -125,7 +125,7 @@ def _record_of(rows: dict[bytes, bytes], entry: entries.Entry) -> records.Fields
 def _compare_record(found: records.Fields, message: Message) -> None:
     wish = message.wish
     assert found.uid is not None
-    if message.uid is None:
+    if not message.uid[0]:
         message.uid = found.uid.origin, found.uid.timestamp
     assert tuple(found.uid) == message.uid
     assert found.body == wish.body

@@ -28,6 +28,11 @@ def name_of(body: bytes) -> bytes:
     return body[: body.index(b":") + 1]
 
 
+def stand_in(body: bytes) -> Uid:
+    """Return what stands for a UID that the manager gives, until it is told: like no other."""
+    return "", int(name_of(body)[:-1])
+
+
 @dataclass(eq=False)
 class Lease:
     """Who holds a message. Without a deadline it ends with a unit of work."""
@@ -48,10 +53,10 @@ class Message:
     priority: int
     order: tuple[int, int]  # of arrival: the step, and which one in it
     put_us: int
+    uid: Uid  # of no origin as long as it is a stand-in
     expires_ms: int = 0  # 0: never
     ready_ms: tuple[int, int] = (0, 0)  # the least and the most; 0: at once
     look_ms: tuple[int, int] = (0, 0)  # when something is due to it
-    uid: Uid | None = None
     delivered: int = 0
     failed: int = 0
     maybe: bool = False

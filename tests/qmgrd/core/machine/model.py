@@ -10,21 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.machine.defaults import DEFAULTS
 from tests.qmgrd.core.machine.group import Groups
 from tests.qmgrd.core.machine.how import How
-from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish
+from tests.qmgrd.core.machine.message import Lease, Message, Unit, Waiter, Wish, stand_in
 
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 LOOK_AGAIN_MS, LOOK_AGAIN_MAX_MS = 1_000, 60_000  # at what has expired, and is leased
 STUCK_MS = 10_000  # until what has no place among the dead letters is tried again
 RETRIES_MAX = 3
-DEFAULTS: dict[str, Any] = {
-    "depth_max": 100_000_000, "lease_ms": 30_000, "message_max_bytes": 0, "put_inhibit": False,
-    "get_inhibit": False, "priority_default": 4, "expiry_max_ms": 0, "expiry_action": "discard",
-    "overflow": "refuse", "dedup_retention_ms": 0, "backout_threshold": 0, "delivery_limit": 0,
-    "backout_queue": "", "retry_initial_ms": 0, "retry_factor": 2.0, "retry_max_ms": 3_600_000,
-    "retry_jitter_percent": 10,
-}  # fmt: skip
 _OF_CONSUMERS = (
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
     ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
@@ -146,8 +140,8 @@ class Model:
             ready_ms = self.now_ms + wish.delay_ms
         priority = bounds["priority_default"] if wish.priority is None else wish.priority
         return Message(
-            queue, wish, priority, self._order(), self.wall_us, expires_ms, (ready_ms, ready_ms),
-            uid=wish.uid,
+            queue, wish, priority, self._order(), self.wall_us, wish.uid or stand_in(wish.body),
+            expires_ms, (ready_ms, ready_ms),
         )  # fmt: skip
 
     def append(self, message: Message) -> None:
@@ -386,7 +380,7 @@ class Model:
             self.back_out(key, lost if is_stop else None)
 
     def restart(self, *, is_clean: bool) -> None:
-        """Lose what is not persistent; after a crash nobody knows what was delivered."""
+        """Lose now what is not persistent; after a crash nobody knows what was delivered."""
         self.waiters.clear()
         self.units.clear()
         for burial in self.groups.burials.values():

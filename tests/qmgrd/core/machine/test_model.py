@@ -1,0 +1,29 @@
+"""Where the model was wrong, each as the rules that showed it."""
+
+from tests.qmgrd.core.machine.machine import Machine
+from tests.qmgrd.core.machine.message import Wish
+from tests.qmgrd.core.machine.model import DEAD_LETTERS
+
+GROUP = b"g" * 24
+
+
+def test_members_that_are_dead_in_the_step_of_their_put_are_not_one_and_the_same_D10() -> None:
+    """None has a known UID yet: the third was taken for a copy of the second (seed 18)."""
+    machine = Machine()
+    machine.put_one(seat=0, wish=Wish(b"", group=(GROUP, 1, False)))
+    machine.get(seat=0, queue="Q", count=1, lease_ms=0)
+    machine.reject(seat=0, number=0, words=("", ""))
+    machine.put_group(seat=0, wish=Wish(b""), group_id=GROUP, count=2)
+    dead = machine.model.on(DEAD_LETTERS)
+    assert sorted(x.number for x in dead if x.is_member) == [1, 2, 3]
+
+
+def test_what_a_restart_loses_left_its_group_when_it_is_up_again() -> None:
+    """Else a group was forgotten as old that had changed just now (seeds 101 and 265)."""
+    machine = Machine()
+    wish = Wish(b"", group=(GROUP, 1, True), volatile=True)
+    machine.put_one(seat=0, wish=wish)
+    machine.close_group(seat=0, number=0)
+    machine.wall_clock_jumps(years=1)
+    machine.crash(away_ms=0)
+    assert ("Q", GROUP) in machine.model.groups.known
