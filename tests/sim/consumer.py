@@ -147,8 +147,10 @@ class Consumer(Client):
         where, correlation_id = habits.wanted.where, habits.wanted.correlation_id
         if habits.gets:
             wait_ms = self.lab.random.choice([0, 0, 1_000, 20_000])
-            get = m.Get(self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
-                        self.credit_bytes, where, correlation_id, all_available=habits.whole)  # fmt: skip
+            get = m.Get(
+                self.request, habits.queue, self.credit, wait_ms, habits.lease_ms,
+                self.credit_bytes, where, correlation_id, all_available=habits.whole,
+            )  # fmt: skip
             if habits.order != m.PHYSICAL:
                 get = get._replace(order=m.LOGICAL, reader=READER)
                 self.holds(self.request, READER)

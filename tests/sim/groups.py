@@ -94,8 +94,9 @@ def judge(
         in_hands = before is not None and before.holder == holder
         require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
     if group.holder != holder:
-        told = state & m.STATE_TAKEN_OVER
-        require(told, "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")
+        # With a stranger, that is: nothing is said of what wandered.
+        told = state & m.STATE_TAKEN_OVER or group.strangers
+        require(bool(told), "taken_over_is_told", f"{fact} to {holder}, after {group.holder}")
         happened["handovers"] += bool(group.holder)
     group.holder = holder
 
