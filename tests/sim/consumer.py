@@ -10,6 +10,7 @@ from typing import NamedTuple
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
+from tests.sim import fate
 from tests.sim.client import Client
 from tests.sim.lab import Lab
 from tests.sim.ledger import Put, require
@@ -273,7 +274,8 @@ class Consumer(Client):
         if sent.way.action == m.ACK:
             check_settled(self.lab, self.where, self.habits.queue, *key[1:])
         elif sent.way.action == m.RELEASE and sent.is_own:
-            ledger.failures.setdefault(key, set()).add(handle.lease)
+            if not self._may_be_taken_back(handle):
+                ledger.failures.setdefault(key, set()).add(handle.lease)
         elif sent.way.action == m.RENEW:
             handed = self.lab.watch.views[self.where].handed[key[1:]]
             self.lab.watch.happened["renewed"] += 1
@@ -281,6 +283,19 @@ class Consumer(Client):
             if handed.lease == handle.lease and not later:
                 deadline_ms = sent.sent_ms + self._renewed_ms(sent.way)
                 handed.deadline_ms = max(deadline_ms, handed.deadline_ms)
+
+    def _may_be_taken_back(self, handle: Handle) -> bool:
+        """Return whether what was released may have come back before, with one in front of it."""
+        if self.habits.order == m.PHYSICAL:
+            return False
+        place, node = (handle.queue_id, handle.arrival), self.lab.nodes[self.where]
+        view = self.lab.watch.views[self.where]
+        handed = view.handed.get(place)
+        return (
+            handed is None
+            or handed.lease != handle.lease
+            or fate.may_be_taken_back(self.lab.ledger, node, view, place, handed)
+        )
 
     def disconnected(self) -> None:
         self.request = 0

@@ -243,7 +243,7 @@ class Durable:
         )
         if came_back:
             wait_ms = fate.wait_ms(self.ledger, node, view, handle, held, failed=bool(raised))
-            if held.is_member and view.is_stopped(handle[0], held):
+            if lane == keys.LANE_GROUPED and view.is_stopped(handle[0], held):
                 wait_ms = 0  # It waits for an operator instead.
             held.ready_ms = view.now_ms + wait_ms if wait_ms else 0
             self.happened["failures"] += raised

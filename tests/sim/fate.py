@@ -26,14 +26,21 @@ def is_over(ledger: Ledger, node: Node, view: View, handle: Handle, handed: Hand
     """Return whether a lease has ended in a way that anybody could see."""
     if handed.life != view.life or _is_gone(node, handed):
         return True
-    now_ms, unit = node.now().ms, handed.unit or handed.offered
-    if unit is not None and now_ms >= unit.begun_ms + node.config.unit.age_max_ms:
+    if _unit_is_over(node, handed):
         return True
     if handed.unit is not None:
-        return handed.unit.ending
+        return False
     if may_be_taken_back(ledger, node, view, handle, handed):
         return True
     return has_ended(ledger, node, handle, handed)
+
+
+def _unit_is_over(node: Node, handed: Handed) -> bool:
+    """Return whether a message was got in a unit of work that has ended, or may have."""
+    unit = handed.unit or handed.offered
+    if unit is not None and node.now().ms >= unit.begun_ms + node.config.unit.age_max_ms:
+        return True
+    return handed.unit is not None and handed.unit.ending
 
 
 def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> bool:
@@ -59,13 +66,15 @@ def may_be_taken_back(
     ledger: Ledger, node: Node, view: View, handle: Handle, handed: Handed
 ) -> bool:
     """Return whether a lease may be over as that of a member before it is."""
-    member = handed.member
-    if not handed.holder or member is None:
+    member, held = handed.member, view.held.get(handle)
+    if not handed.holder:
         return False
+    if member is None:  # What wandered may be a member all the same.
+        return held is None or held.put.member is not None
     return any(
         before < member.number
         and other.holder == handed.holder
-        and has_ended(ledger, node, at, other)
+        and (has_ended(ledger, node, at, other) or _unit_is_over(node, other))
         for before, at, other in view.groups[handle[0], member.group_id].outs
     )
 
@@ -160,11 +169,13 @@ def _has_cause(
 
     handed = view.handed.get(handle)
     lease = handed.lease if handed else 0
+    group = view.group_of(handle[0], held.put) if held.put.member else None
+    if group is not None and group.is_parked and not held.is_member:
+        return True  # It wandered: it may be the one that failed before it did.
     if code == ErrorCode.BACKOUT_THRESHOLD_REACHED:
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
         return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
-    group = view.group_of(handle[0], held.put) if held.put.member else None
     if code == ErrorCode.MESSAGE_REJECTED:
         skipped = group is not None and is_skipped(ledger, held.put)
         return skipped or (node.name, *handle, lease) in ledger.rejects

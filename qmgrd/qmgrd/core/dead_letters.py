@@ -125,6 +125,10 @@ class DeadLetters:
             return [queue.bounds.backout_queue, DEAD_LETTERS]
         return [DEAD_LETTERS]
 
+    def has_way(self, queue: Queue, code: int) -> bool:
+        """Return whether there is any queue that dead letters of *queue* go to."""
+        return any(self._place(name, queue) is not None for name in self._ways(queue, code))
+
     def _place(self, name: str, source: Queue) -> Place | None:
         try:
             place = Place(*self._catalogue.destination(name))

@@ -130,6 +130,8 @@ class Returns:
         group = index.selected_by(entries.front(self._context.tx, entry))[1]
         if lease.key[keys.POSITION_AT] != keys.LANE_GROUPED or group is None:
             return False
+        if not self._dead_letters.has_way(queue, code):
+            return False  # From the dead-letter queue itself nothing goes: it is tried again.
         row = queue.groups.row(self._context.tx, group[0])
         if row is None:
             return False

@@ -79,7 +79,10 @@ class Settlements:
         self, session: Session, queue: Queue, message: m.Settle
     ) -> list[tuple[int, int]]:
         exceptions = []
-        for index, (_, arrival, number) in enumerate(m.HANDLE.iter_unpack(message.handles)):
+        found = list(enumerate(m.HANDLE.iter_unpack(message.handles)))
+        if message.action == m.UNREAD:
+            found.reverse()  # Else one of a group would take those behind it back as delivered.
+        for index, (_, arrival, number) in found:
             lease = queue.leases.get(arrival)
             if lease is None and message.action in (m.RELEASE, m.RETURN, m.UNREAD):
                 continue  # It came back, or was settled, before.

@@ -9,6 +9,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
 from qmgrd.core.group_end import LEASED_MS, NO_PLACE_MS
 from qmgrd.core.job import SLICE_ROWS
+from qmgrd.core.returns import STUCK_MS
 from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
@@ -56,6 +57,20 @@ def ended(app: Client, queue: str = "BACKOUT") -> list[tuple[bytes, int]]:
     """Return body and code of what went there, in the order in which it came."""
     found = sorted(app.browse(queue), key=lambda one: one.arrival)
     return [(one.body, note_of(one)["code"]) for one in found]
+
+
+def test_nothing_is_parked_where_nothing_goes(app: Client) -> None:
+    """A rejected dead letter stays, and is tried again: nobody would have its group go on."""
+    put(app, "A1 A2!")
+    app.ask(m.QueueAlter, "Q", {"backout_queue": ""})
+    reject(app, "A1")
+    held = app.get(DEAD)
+    assert settle(app, m.REJECT, *held) == []
+    assert app.ask(m.GroupShow, DEAD, A, 1)["state"] == "complete"
+    app.manager.turn(STUCK_MS)
+    app.manager.rest()
+    assert bodies(app.get(DEAD, 9)) == [b"A1", b"A2"]
+    audit(app.manager)
 
 
 def test_what_had_left_is_missed_nowhere(app: Client) -> None:

@@ -124,6 +124,23 @@ def test_groups_that_others_hold_are_stepped_over_once() -> None:
     assert store.reads - before < 30
 
 
+def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None:
+    player = GroupPlayer()
+    player("put A1 A2 A3")
+    app = player.app("app")
+    for _ in range(2):
+        request_id = app.next_id()
+        app.send(m.Consume(request_id, "Q", 3, 1 << 30, order=m.PINNED))
+        app.manager.rest()
+        held = app.delivered()
+        assert [(x.body, x.delivered, x.state & m.STATE_REDELIVERED) for x in held] == [
+            (b"A1", 0, 0), (b"A2", 0, 0), (b"A3", 0, 0)
+        ]  # fmt: skip
+        app.say(m.Cancel(request_id))
+        assert app.settle(m.UNREAD, *held) == []
+        app.manager.rest()
+
+
 def test_frame_is_not_longer_than_it_may_be() -> None:
     player = GroupPlayer()
     app = player.app("app")
