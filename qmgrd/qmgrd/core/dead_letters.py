@@ -11,6 +11,7 @@ What a link brought, and no queue here takes, goes there too (undeliverable.py).
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -126,8 +127,12 @@ class DeadLetters:
         return [DEAD_LETTERS]
 
     def has_way(self, queue: Queue, code: int) -> bool:
-        """Return whether there is any queue that dead letters of *queue* go to."""
-        return any(self._place(name, queue) is not None for name in self._ways(queue, code))
+        """Return whether there is a queue that dead letters of *queue* go to, full or not."""
+        for name in self._ways(queue, code):
+            with suppress(RequestError):  # There is none of that name.
+                if self._catalogue.keeper(name) is not queue:
+                    return True
+        return False
 
     def _place(self, name: str, source: Queue) -> Place | None:
         try:

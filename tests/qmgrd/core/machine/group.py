@@ -62,7 +62,8 @@ class Group:
 class Groups:
     """The groups of all queues."""
 
-    def __init__(self) -> None:
+    def __init__(self, units: dict[tuple[int, int], Unit]) -> None:
+        self._units = units  # open ones
         self.known: dict[tuple[str, bytes], Group] = {}
         self.burials: dict[tuple[str, bytes], Burial] = {}
         self.now_ms = 0
@@ -90,7 +91,7 @@ class Groups:
 
     # -- puts
 
-    def refusal(self, messages: list[Message], units: list[Unit], queue: str, wish: Wish) -> int:
+    def refusal(self, messages: list[Message], queue: str, wish: Wish) -> int:
         """Return with which code a put to *queue* is refused for its group, or 0."""
         if wish.group is None:
             return 0
@@ -105,15 +106,25 @@ class Groups:
                 return ErrorCode.GROUP_ENDED
         if number in numbers(messages, queue, group_id):
             return ErrorCode.GROUP_NUMBER_TAKEN
-        held = [
-            x.wish.group[1:] for unit in units for x in unit.puts
-            if x.queue == queue and x.wish.group is not None and x.wish.group[0] == group_id
-        ]  # fmt: skip
+        return self._contradicts_a_unit(queue, wish)
+
+    def _contradicts_a_unit(self, queue: str, wish: Wish) -> int:
+        if wish.group is None:
+            return 0
+        group_id, number, is_last = wish.group
+        held = self._held(queue, group_id)
         if number in [found for found, _ in held]:
             return ErrorCode.GROUP_NUMBER_TAKEN
         ends_before = any(found < number for found, ends in held if ends)
         goes_on = is_last and any(found > number for found, _ in held)
         return ErrorCode.GROUP_ENDED if ends_before or goes_on else 0
+
+    def _held(self, queue: str, group_id: bytes) -> list[tuple[int, bool]]:
+        """Return what units are going to put of a group: number, and whether it is the last."""
+        return [
+            x.wish.group[1:] for unit in self._units.values() for x in unit.puts
+            if x.queue == queue and x.wish.group is not None and x.wish.group[0] == group_id
+        ]  # fmt: skip
 
     def enter(self, messages: list[Message], message: Message) -> None:
         """Have *message*, which comes to its queue, be a member there if it may."""
@@ -125,6 +136,8 @@ class Groups:
         if group is not None and not group.admits(number, is_last=is_last):
             return
         if number in numbers(messages, message.queue, group_id):
+            return
+        if self._contradicts_a_unit(message.queue, message.wish):
             return
         message.is_member = True
         group = self.known.setdefault((message.queue, group_id), Group())
@@ -148,10 +161,12 @@ class Groups:
             return
         group_id, number, _ = message.wish.group
         group = self.known.get((message.queue, group_id))
-        if group is None or number <= group.done or (target, group_id) in self.known:
+        if group is None or number in group.left or (target, group_id) in self.known:
             return
-        if group.done:
-            self.known[target, group_id] = Group(set(range(1, group.done + 1)), group.done)
+        to_come = min((x for x, _ in self._held(target, group_id)), default=2**32)
+        left = {x for x in group.left if x < to_come}
+        if left:
+            self.known[target, group_id] = Group(left, max(left))
 
     # -- failures
 

@@ -40,7 +40,7 @@ class Model:
         self.remembered: list[tuple[str, Any, int]] = []  # queue, UID, until when
         self.units: dict[tuple[int, int], Unit] = {}  # by seat and number
         self.waiters: list[Waiter] = []
-        self.groups = Groups()
+        self.groups = Groups(self.units)
 
     def begin(self, now_ms: int, wall_us: int) -> None:
         """Begin a step."""
@@ -120,7 +120,7 @@ class Model:
                 return ErrorCode.DUPLICATE_UNCOMMITTED
             if self._is_there(queue, wish.uid) or self._is_remembered(queue, wish.uid):
                 return ErrorCode.DUPLICATE_MESSAGE
-        return self.groups.refusal(self.messages, list(self.units.values()), queue, wish)
+        return self.groups.refusal(self.messages, queue, wish)
 
     def _is_there(self, queue: str, uid: Any) -> bool:
         return any(x.queue == queue and x.uid == uid for x in self.messages)
@@ -174,7 +174,8 @@ class Model:
         message.lease = None
         least, most = how.wait_ms(bounds, message.failed)
         code = self._end_of(bounds, message, how)
-        if code and self.groups.park(message, code):
+        ways = set(self._ways(message.queue, code)) - {message.queue}
+        if ways and self.groups.park(message, code):
             least = most = code = 0
         if code:
             if self.bury(message, code, how):
@@ -211,10 +212,7 @@ class Model:
 
     def bury(self, message: Message, code: int, how: How, only: str = "") -> str:
         """Have *message* be a dead letter, on *only* that queue if it is given; return on which."""
-        ways = [DEAD_LETTERS]
-        if code in _OF_CONSUMERS and self.bounds[message.queue]["backout_queue"]:
-            ways.insert(0, self.bounds[message.queue]["backout_queue"])
-        for target in [only] if only else ways:
+        for target in [only] if only else self._ways(message.queue, code):
             if target == message.queue or self.bounds[target]["put_inhibit"]:
                 continue
             there = [x for x in self.messages if (x.queue, x.uid) == (target, message.uid)]
@@ -231,6 +229,10 @@ class Model:
             self._move(message, target, code, how)
             return target
         return ""
+
+    def _ways(self, queue: str, code: int) -> list[str]:
+        own = [self.bounds[queue]["backout_queue"]] if code in _OF_CONSUMERS else []
+        return [name for name in (*own, DEAD_LETTERS) if name and code]
 
     def _move(self, message: Message, target: str, code: int, how: How) -> None:
         note = message.note or {}
