@@ -233,7 +233,9 @@ async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int
         keeper.ready["IN"].pop()
         await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
         keeper.next_due = due
-        with pytest.raises(RequestError, match="read by somebody else: .*: qmctl get STATUS --uid"):
+        with pytest.raises(
+            RequestError, match=r"read by somebody else: .*: qmctl get STATUS --uid"
+        ):
             await manager.get_group("IN", Work(), batch=2, **RUN)
 
 
