@@ -172,8 +172,8 @@ async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> 
         await unit.__aenter__()
         await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
         putting = asyncio.create_task(other.put_group("Q", items(5), **RUN))
-        while not (await other.queue_show("STATUS"))["refused"]:  # It has met the claim.
-            pass
+        while not (await other.queue_show("STATUS"))["refused"]:  # It has met the claim then.
+            assert not putting.done()
         await unit.backout()
         assert (await putting).put == 5
         assert await depth(one, "STATUS") == 0
