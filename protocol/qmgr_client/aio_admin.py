@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from qmgr_client.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -194,7 +195,9 @@ class Admin:
     async def groups(
         self, queue: str, incomplete: bool = False
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the rows of a queue's groups, in order of their ids.
+        """Yield the rows of a queue's groups, in order of their ids: an iterator, not a list.
+
+        "group" is the id in hexadecimal, as all the other verbs take it.
 
         With *incomplete* those only of which something is missing, or has not come yet.
         """
@@ -205,7 +208,7 @@ class Admin:
                 yield row
             after = value["next"]
 
-    async def show_group(self, queue: str, group_id: bytes, number: int = 1) -> dict[str, Any]:
+    async def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> dict[str, Any]:
         """Return a group's row, with up to 1,000 of its messages from *number* on.
 
         "members" are those messages, "gaps" what is missing between them, "next_number" is where
@@ -214,26 +217,26 @@ class Admin:
         Raises:
             RequestError: GROUP_UNKNOWN.
         """
-        return await self._row(m.GroupShow, queue, group_id, number)
+        return await self._row(m.GroupShow, queue, encoded(group_id), number)
 
-    async def pause_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    async def pause_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """Have nothing of a group delivered until it is resumed. Returns its row."""
-        return await self._row(m.GroupAlter, queue, group_id, "pause")
+        return await self._row(m.GroupAlter, queue, encoded(group_id), "pause")
 
-    async def resume_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    async def resume_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
-        return await self._row(m.GroupAlter, queue, group_id, "resume")
+        return await self._row(m.GroupAlter, queue, encoded(group_id), "resume")
 
-    async def skip_group(self, queue: str, group_id: bytes, number: int = 0) -> dict[str, Any]:
+    async def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> dict[str, Any]:
         """Give up what is due of a group: it becomes a dead letter. Returns the group's row.
 
         Where what is due is missing, the lowest number that is there is due then. With *number*
         all below it are given up.
         """
-        return await self._row(m.GroupAlter, queue, group_id, "skip", number)
+        return await self._row(m.GroupAlter, queue, encoded(group_id), "skip", number)
 
     async def reassign_group(
-        self, queue: str, group_id: bytes, connection: int = 0
+        self, queue: str, group_id: GroupId, connection: int = 0
     ) -> dict[str, Any]:
         """Take a group from its consumer, once what that was handed is settled.
 
@@ -242,15 +245,15 @@ class Admin:
         Raises:
             RequestError: VALUE_INVALID, there is no other, or none of that connection.
         """
-        return await self._row(m.GroupAlter, queue, group_id, "reassign", 0, connection)
+        return await self._row(m.GroupAlter, queue, encoded(group_id), "reassign", 0, connection)
 
-    async def close_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    async def close_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """End a group with the highest number that is there. Returns its row.
 
         Raises:
             RequestError: GROUP_UNKNOWN.
         """
-        return await self._row(m.GroupAlter, queue, group_id, "close")
+        return await self._row(m.GroupAlter, queue, encoded(group_id), "close")
 
     async def status(self) -> dict[str, Any]:
         """Return how the queue manager is."""

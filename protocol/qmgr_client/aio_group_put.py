@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Unpack
 
 from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.group_id import SHOWN_MAX, GroupId
 from qmgr_client.group_put import GroupPutState
 from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
 from qmgr_client.units import Unit
@@ -184,9 +185,10 @@ def _check_ungrouped(outgoing: Outgoing) -> None:
         raise RequestError(ErrorCode.VALUE_INVALID, text)
 
 
-def _checked(group: tuple[bytes, int, bool]) -> Group:
+def _checked(group: tuple[GroupId, int, bool]) -> Group:
     try:
         return Group(*group)
     except TypeError:
-        text = f"the group {group!r} is not an id of 24 bytes, a number, and whether last"
+        said = repr(group)[:SHOWN_MAX]
+        text = f"the group {said} is not an id of 24 bytes or a text, a number, and whether last"
         raise RequestError(ErrorCode.VALUE_INVALID, text) from None

@@ -1,21 +1,22 @@
 """One group over several units of work, for asyncio: put or read, and resumed where it broke off.
 
-    unit 1   put 1..100    put status (id, 100)
-    unit 2   put 101..200  get status, put status (id, 200)
-    unit 3   put 201..250  get status                          the last: no status is left
+    unit 1   put status (id, 100)              put 1..100
+    unit 2   get status, put status (id, 200)  put 101..200
+    unit 3   get status                        put 201..250    the last: no status is left
 
 So the status says what is committed. Whoever finds one goes on behind it: with one put or get in
-physical order, which names id and number, then in logical order.
+physical order, which names id and number, then in logical order. A unit puts the status first: who
+lost it to another call is told so, and nothing else.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from qmgr_client import group_status
 from qmgr_client.aio_group_put import GroupPut
+from qmgr_client.aio_group_status import RunStatus
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_unit import UnitOfWork
-from qmgr_client.group_status import GroupStatus
+from qmgr_client.group_status import GroupStatus, Run
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
 from qmgr_client.selection import SelectionOrUid
@@ -24,7 +25,6 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 
 BATCH_MESSAGES = 100
-STATUS_WAIT_MS = 5_000  # for a status message that the queue manager has still to give back
 TRIES_MAX = 5  # of a unit that is backed out, by a lost connection say
 
 Handler: TypeAlias = Callable[[Message, UnitOfWork], Awaitable[object]]
@@ -61,63 +61,15 @@ class Manager(Protocol):
     ) -> AsyncGenerator[Message, None]: ...
 
 
-class Status:
-    """The status message of a run. Invariant: ``now`` is what is committed, as far as known."""
-
-    def __init__(self, manager: Manager, queue: str, name: str) -> None:
-        self.now: GroupStatus | None = None
-        self._manager = manager
-        self._queue = queue
-        self._name = name
-        self._key = group_status.key_of(name)
-
-    async def find(self) -> GroupStatus | None:
-        """Return what an earlier run has left, if it did.
-
-        Raises:
-            RequestError: VALUE_INVALID, there is more than one.
-        """
-        found = [x async for x in self._manager.browse(self._queue, 2, correlation_id=self._key)]
-        if len(found) > 1:
-            ids = " and ".join(group_status.read(message).group_id.hex() for message in found)
-            text = (
-                f"{self._queue} has two statuses of {self._name!r}, as two put or read under that "
-                f"name at once, groups {ids}: get one of them off by its uid, and call again to go "
-                "on with the other"
-            )
-            raise RequestError(ErrorCode.VALUE_INVALID, text)
-        if found:
-            self.now = group_status.read(found[0])
-        return self.now
-
-    async def replace(self, unit: UnitOfWork, status: GroupStatus | None) -> None:
-        """Have *unit* put *status* in the place of what is there; None leaves nothing.
-
-        Raises:
-            RequestError: LEASE_LOST.
-        """
-        if self.now is not None:
-            wait_ms = STATUS_WAIT_MS
-            message = await unit.get(self._queue, wait_ms, correlation_id=self._key)
-            if message is None or group_status.read(message) != self.now:
-                text = (
-                    f"the status of {self._name!r} on {self._queue} is another's: "
-                    "one at a time may put or read a group"
-                )
-                raise RequestError(ErrorCode.LEASE_LOST, text)
-        if status is not None:
-            await unit.put_many(self._queue, [group_status.outgoing(status, self._key)])
-
-
 async def put_group(
     manager: Manager, queue: str, items: Iterable[Item] | AsyncIterable[Item], status_queue: str,
     name: str, batch: int, resume_from: int | None, group_id: bytes | None,
 ) -> GroupPutDone:  # fmt: skip
     """Put one group; see QueueManager.put_group."""
     _check_batch(batch)
-    status = Status(manager, status_queue, name)
+    status = RunStatus(manager, status_queue, Run("put_group", queue, name))
     found = await status.find()
-    skip = _skipped(name, found, 1 if resume_from is None else resume_from)
+    skip = _skipped(status.run, found, 1 if resume_from is None else resume_from)
     if found is not None:
         group_id = found.group_id
     elif group_id is None:
@@ -130,22 +82,24 @@ async def put_group(
     if count == before:
         text = "there are no messages to put: a group has one at least"
         if before:
-            text = f"{before} messages of {name!r} are put, and no more are given to end the group"
+            text = (
+                f"{status.run}: {before} messages are put, and no more are given to end the group"
+            )
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return GroupPutDone(group_id, count - before, before)
 
 
-def _skipped(name: str, found: GroupStatus | None, resume_from: int) -> int:
+def _skipped(run: Run, found: GroupStatus | None, resume_from: int) -> int:
     """Return how many of the items are put already."""
     behind = 1 if found is None else found.number + 1
     if resume_from < 1:
         text = f"resume_from is {resume_from}: the first number of a group is 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if found is None and resume_from > 1:
-        text = f"no group of the name {name!r} is half put: it was finished, or not begun"
+        text = f"{run}: no group is half put there: it was finished, or not begun"
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
     if resume_from > behind:
-        text = f"number {behind} of {name!r} is missing, and what is given begins at {resume_from}"
+        text = f"{run}: number {behind} is missing, and what is given begins at {resume_from}"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     return behind - resume_from
 
@@ -179,7 +133,7 @@ async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncGenerator[I
 class _Putting:
     """Puts a group, a unit of work at a time. Invariant: ``_status.now`` is what is committed."""
 
-    def __init__(self, manager: Manager, queue: str, group_id: bytes, status: Status) -> None:
+    def __init__(self, manager: Manager, queue: str, group_id: bytes, status: RunStatus) -> None:
         self._manager = manager
         self._queue = queue
         self._group_id = group_id
@@ -193,13 +147,13 @@ class _Putting:
         for left in reversed(range(TRIES_MAX)):
             try:
                 async with self._manager.unit_of_work() as unit:
-                    await self._put_in(unit, items, last)
                     await self._status.replace(unit, None if last else now)
+                    await self._put_in(unit, items, last)
             except RequestError as error:
                 if error.code != ErrorCode.UNIT_BACKED_OUT or not left:
                     raise
             else:
-                self._status.now = None if last else now
+                self._status.committed()
                 return
 
     async def _put_in(self, unit: UnitOfWork, items: list[Item], last: bool) -> None:
@@ -224,7 +178,7 @@ async def get_group(
 ) -> GroupGot | None:  # fmt: skip
     """Read one group; see QueueManager.get_group."""
     _check_batch(batch)
-    status = Status(manager, status_queue, name)
+    status = RunStatus(manager, status_queue, Run("get_group", queue, name))
     at = found = await status.find()
     got, has_ended, is_late = 0, False, False
     async with manager.reader(queue, all_available=all_available) as reader:
@@ -242,31 +196,30 @@ async def get_group(
                     count += 1
                 if count:
                     await status.replace(unit, None if has_ended else at)
-            status.now = at
+            if count:
+                status.committed()
             got += count
     if at is None:
         return None
     if found is not None and not got:
-        await _check_goes_on(manager, queue, found, status_queue, name)
+        await _check_goes_on(manager, queue, found, status)
     return GroupGot(at.group_id, got, 0 if found is None else found.number, has_ended)
 
 
-async def _check_goes_on(
-    manager: Manager, queue: str, status: GroupStatus, status_queue: str, name: str
-) -> None:
-    """Raise GROUP_UNKNOWN where somebody else read on in the group of *status*, or to its end."""
+async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: RunStatus) -> None:
+    """Raise GROUP_UNKNOWN where somebody else read on in the group *at*, or to its end."""
     try:
-        row = await manager._ask(m.GroupShow, queue, status.group_id)
-        is_behind = row["next"] <= status.number + 1
+        row = await manager._ask(m.GroupShow, queue, at.group_id)
+        is_behind = row["next"] <= at.number + 1
     except RequestError as error:
         if error.code != ErrorCode.GROUP_UNKNOWN:
             raise
         is_behind = False
     if not is_behind:
         text = (
-            f"number {status.number + 1} of group {shown(status.group_id)}, with which {name!r} is "
-            f"to go on, was read by somebody else: get its status off {status_queue} to begin with "
-            "another group"
+            f"{status.run}: number {at.number + 1} of group {shown(at.group_id)}, with which it is "
+            "to go on, was read by somebody else: to begin with another group, remove its status "
+            f"with: {status.removal}"
         )
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
 

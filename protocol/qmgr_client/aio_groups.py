@@ -11,13 +11,12 @@ from qmgr_client.aio_group_run import BATCH_MESSAGES, GroupGot, GroupPutDone, Ha
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.group_id import GroupId, encoded
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutResult
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.layout import ID_END
-from qmgr_protocol.record import GROUP_ID_BYTES
 
 
 class Groups:
@@ -32,18 +31,14 @@ class Groups:
         """Return 24 bytes that no other group has, of whatever queue manager."""
         return cast(bytes, await self._ask(m.GroupNew))
 
-    def group(self, queue: str, *, group_id: bytes | None = None) -> GroupPut:
+    def group(self, queue: str, *, group_id: GroupId | None = None) -> GroupPut:
         """Return a handle that puts groups, for ``async with``.
 
-        *group_id*, of 24 bytes, is for the first group; without it that has a new one, as all
-        others have.
+        *group_id*, 24 bytes or a text, is for the first group; without it that has a new one, as
+        all others have.
         """
-        if group_id is not None and (
-            type(group_id) is not bytes or len(group_id) != GROUP_ID_BYTES
-        ):
-            text = f"the group id {group_id!r} is not {GROUP_ID_BYTES} bytes"
-            raise RequestError(ErrorCode.VALUE_INVALID, text)
-        return GroupPut(queue, self._submit, self.new_group_id, group_id)
+        first_id = None if group_id is None else encoded(group_id)
+        return GroupPut(queue, self._submit, self.new_group_id, first_id)
 
     def reader(self, queue: str, *, all_available: bool = False, lease_ms: int = 0) -> GroupReader:
         """Return a reader that gets groups one behind the other, for ``async with``.
@@ -60,28 +55,31 @@ class Groups:
     async def put_group(
         self, queue: str, items: Iterable[bytes | Outgoing] | AsyncIterable[bytes | Outgoing], *,
         status_queue: str, name: str, batch: int = BATCH_MESSAGES, resume_from: int | None = None,
-        group_id: bytes | None = None,
+        group_id: GroupId | None = None,
     ) -> GroupPutDone:  # fmt: skip
         """Put *items* as one group over several units of work, or go on where that broke off.
 
-        Each unit also replaces the status message of *name* on *status_queue*, the last one removes
-        it. Called again with the same name and items, after whatever broke, this puts what is
-        missing, and nothing twice. While there is no status message, a call begins another group.
+        Each unit also replaces a status message on *status_queue*, the last one removes it. Called
+        again with the same queue, name and items, after whatever broke, this puts what is missing,
+        and nothing twice. While there is no status message, a call begins another group; all of
+        what fits in one unit needs none.
 
         Args:
-            name: of this group's status, 1 to 64 bytes.
+            name: of this group's status on *queue*, 1 to 64 bytes.
             batch: how many messages are put in one unit.
             resume_from: the number that the first of *items* has in the group, where those before
                 it are left out; None: they are all there.
-            group_id: 24 bytes for a group that begins; None: a new one.
+            group_id: 24 bytes or a text for a group that begins; None: a new one.
 
         Raises:
             RequestError: GROUP_UNKNOWN: *resume_from* is over 1 and no status is there;
                 VALUE_INVALID: *items* begin behind what is missing, or are fewer than were put;
-                LEASE_LOST: another one puts the group of this name.
+                LEASE_LOST: another call puts under this name; nothing was put by this one but what
+                it had put before.
         """
+        first_id = None if group_id is None else encoded(group_id)
         return await aio_group_run.put_group(
-            self, queue, items, status_queue, name, batch, resume_from, group_id
+            self, queue, items, status_queue, name, batch, resume_from, first_id
         )
 
     async def get_group(
@@ -103,8 +101,8 @@ class Groups:
             selection: of the first message of a group.
 
         Raises:
-            RequestError: LEASE_LOST: another one reads the group of this name; UNIT_BACKED_OUT: the
-                connection was lost, say. Call again.
+            RequestError: LEASE_LOST: another call reads under this name, and the unit was backed
+                out; UNIT_BACKED_OUT: the connection was lost, say. Call again.
         """
         return await aio_group_run.get_group(
             self, queue, handler, status_queue, name, batch, wait_ms, all_available, selection

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from qmgr_client import aio
 from qmgr_client.blocking_bridge import pages
+from qmgr_client.group_id import GroupId
 
 Value = TypeVar("Value")
 
@@ -111,27 +112,27 @@ class Admin:
         """Yield the rows of a queue's groups, with *incomplete* of those only; see aio_admin."""
         return pages(self._call, self._manager.groups(queue, incomplete))
 
-    def show_group(self, queue: str, group_id: bytes, number: int = 1) -> dict[str, Any]:
+    def show_group(self, queue: str, group_id: GroupId, number: int = 1) -> dict[str, Any]:
         """Return a group's row, with up to 1,000 of its messages from *number* on."""
         return self._call(self._manager.show_group(queue, group_id, number))
 
-    def pause_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    def pause_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """Have nothing of a group delivered until it is resumed. Returns its row."""
         return self._call(self._manager.pause_group(queue, group_id))
 
-    def resume_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    def resume_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """Have a group that is paused, or parked after a failure, delivered. Returns its row."""
         return self._call(self._manager.resume_group(queue, group_id))
 
-    def skip_group(self, queue: str, group_id: bytes, number: int = 0) -> dict[str, Any]:
+    def skip_group(self, queue: str, group_id: GroupId, number: int = 0) -> dict[str, Any]:
         """Give up what is due of a group, or all below *number*. Returns the group's row."""
         return self._call(self._manager.skip_group(queue, group_id, number))
 
-    def reassign_group(self, queue: str, group_id: bytes, connection: int = 0) -> dict[str, Any]:
+    def reassign_group(self, queue: str, group_id: GroupId, connection: int = 0) -> dict[str, Any]:
         """Take a group from its consumer, once what that was handed is settled; see aio_admin."""
         return self._call(self._manager.reassign_group(queue, group_id, connection))
 
-    def close_group(self, queue: str, group_id: bytes) -> dict[str, Any]:
+    def close_group(self, queue: str, group_id: GroupId) -> dict[str, Any]:
         """End a group with the highest number that is there. Returns its row."""
         return self._call(self._manager.close_group(queue, group_id))
 

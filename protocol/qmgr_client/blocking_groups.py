@@ -9,6 +9,7 @@ from qmgr_client import aio
 from qmgr_client.aio_group_run import BATCH_MESSAGES
 from qmgr_client.blocking_bridge import Ask, Caller, converse
 from qmgr_client.blocking_unit import UnitOfWork
+from qmgr_client.group_id import GroupId
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
 from qmgr_client.selection import SelectionOrUid
@@ -123,7 +124,7 @@ class Groups:
         """Return 24 bytes that no other group has, of whatever queue manager."""
         return self._call(self._manager.new_group_id())
 
-    def group(self, queue: str, *, group_id: bytes | None = None) -> GroupPut:
+    def group(self, queue: str, *, group_id: GroupId | None = None) -> GroupPut:
         """Return a handle that puts groups, for ``with``."""
 
         async def made() -> aio.GroupPut:
@@ -141,7 +142,8 @@ class Groups:
 
     def put_group(
         self, queue: str, items: Iterable[bytes | Outgoing], *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, resume_from: int | None = None, group_id: bytes | None = None,
+        batch: int = BATCH_MESSAGES, resume_from: int | None = None,
+        group_id: GroupId | None = None,
     ) -> aio.GroupPutDone:  # fmt: skip
         """Put *items* as one group over several units of work, or go on where that broke off.
 

@@ -179,7 +179,7 @@ def decode(
         fields = records.decode(record)
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
-    group = None if fields.group is None else Group(*fields.group)
+    group = None if fields.group is None else Group._make(fields.group)
     if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
         priority = fields.priority  # What waits for its link gets its queue's at the peer.
     return Message(

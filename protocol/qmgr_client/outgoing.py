@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
+from qmgr_client.group_id import SHOWN_MAX, GroupId, encoded
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import (
@@ -35,12 +36,25 @@ class PutResult(NamedTuple):
     resent: bool = False  # Sent more than once, or its answer came by way of a reconnect.
 
 
-class Group(NamedTuple):
-    """Where a message stands in its group. Any tuple of the three will do for a put."""
-
+class _Place(NamedTuple):
     id: bytes  # 24 bytes
     number: int  # 1, 2, 3 ...
     last: bool = False
+
+
+class Group(_Place):  # Inherits, as a NamedTuple cannot say itself how it is made.
+    """Where a message stands in its group. Any tuple of the three will do for a put.
+
+    ``Group("N12345", 1).id`` is the text with zero bytes behind it, 24 in all.
+
+    Raises:
+        RequestError: VALUE_INVALID, the id is neither 24 bytes nor such a text.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, id: GroupId, number: int, last: bool = False) -> "Group":
+        return super().__new__(cls, encoded(id), number, last)
 
 
 class Outgoing(NamedTuple):
@@ -58,7 +72,7 @@ class Outgoing(NamedTuple):
     deliver_at: datetime | None = None  # the same as a time of day, with its time zone
     persistent: bool = True  # False: given up when its queue manager starts anew
     report: bool = False  # to reply_to, if it expires
-    group: tuple[bytes, int, bool] | None = None  # id, number, last
+    group: tuple[GroupId, int, bool] | None = None  # id, number, last
 
     def dated(self, now: datetime) -> "Outgoing":
         """Return this message with ``deliver_at`` as a delay from *now* on.
@@ -89,7 +103,7 @@ class PutOptions(TypedDict, total=False):
     deliver_at: datetime | None
     persistent: bool
     report: bool
-    group: tuple[bytes, int, bool] | None
+    group: tuple[GroupId, int, bool] | None
 
 
 def delay_until(when: datetime, now: datetime, name: str) -> int:
@@ -130,9 +144,10 @@ def encode(outgoing: Outgoing) -> bytes:
     if report:
         flags |= FLAG_REPORT_EXPIRY
     try:
+        place = group if group is None or type(group) is Group else Group(*group)
         return records.encode(
             records.Fields(
-                body, priority, correlation_id, envelope, uid, group, expiry_ms, flags, delay_ms
+                body, priority, correlation_id, envelope, uid, place, expiry_ms, flags, delay_ms
             )
         )
     except (TypeError, ValueError, AttributeError, struct.error) as error:
@@ -151,7 +166,8 @@ def _fault(outgoing: Outgoing) -> RequestError:
         if type(value) is not wanted:
             return _mistyped(name, value, wanted)
     if outgoing.group is not None:
-        text = f"the group {outgoing.group!r} is not an id of 24 bytes, a number, and whether last"
+        said = repr(outgoing.group)[:SHOWN_MAX]
+        text = f"the group {said} is not an id of 24 bytes or a text, a number, and whether last"
         return RequestError(ErrorCode.VALUE_INVALID, text)
     return RequestError(ErrorCode.VALUE_INVALID, f"{outgoing.uid!r} is not a UID: a text, a number")
 

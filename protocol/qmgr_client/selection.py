@@ -2,6 +2,7 @@
 
 from typing import Literal, TypeAlias, TypedDict
 
+from qmgr_client.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid
@@ -16,7 +17,7 @@ class Selection(TypedDict, total=False):
 
     where: str | None  # a selector, as "color = 'red' AND JMSPriority > 4"; None: any message
     correlation_id: bytes
-    group_id: bytes  # 24 bytes
+    group_id: GroupId  # 24 bytes, or a text
 
 
 class SelectionOrUid(Selection, total=False):
@@ -26,28 +27,29 @@ class SelectionOrUid(Selection, total=False):
 
 
 def chosen(
-    where: str | None = None, correlation_id: bytes = b"", group_id: bytes = b"",
+    where: str | None = None, correlation_id: bytes = b"", group_id: GroupId = b"",
     uid: Uid | None = None,
 ) -> tuple[str, bytes, bytes, bytes]:  # fmt: skip
     """Return a selection as the protocol has it: selector, correlation id, group id, encoded UID.
 
     Raises:
         RequestError: SELECTOR_INVALID, an empty one; VALUE_INVALID, two of them are given, or what
-            is no UID.
+            is no UID or id of a group.
     """
     if where == "":  # To the protocol that is any message, seldom to who computed it.
         text = "the selector is empty: leave where out to have any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
     where = where or ""
-    given = [bool(where), bool(correlation_id), bool(group_id), uid is not None]
+    group = b"" if group_id == b"" else encoded(group_id)
+    given = [bool(where), bool(correlation_id), bool(group), uid is not None]
     if sum(given) > 1:
         text = "give one of where, correlation_id, group_id and uid: each selects by itself"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if uid is None:
-        return where, correlation_id, group_id, b""
+        return where, correlation_id, group, b""
     if not isinstance(uid, Uid):
         raise RequestError(ErrorCode.VALUE_INVALID, f"{uid!r} is not a Uid")
-    return where, correlation_id, group_id, encode_uid(uid)
+    return where, correlation_id, group, encode_uid(uid)
 
 
 def order_of(word: str, *, pinned: bool = False) -> int:

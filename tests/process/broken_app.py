@@ -13,8 +13,8 @@ next_ = aio_group_run._next
 def skip() -> None:
     """A group that is put goes on behind the item that is missing."""
 
-    def hasty(name: str, found: Any, resume_from: int) -> int:
-        return skipped(name, found, resume_from) + (found is not None)
+    def hasty(run: Any, found: Any, resume_from: int) -> int:
+        return skipped(run, found, resume_from) + (found is not None)
 
     aio_group_run._skipped = hasty
 
@@ -22,8 +22,8 @@ def skip() -> None:
 def repeat() -> None:
     """A group that is put goes on with the item that was put last."""
 
-    def sluggish(name: str, found: Any, resume_from: int) -> int:
-        return max(0, skipped(name, found, resume_from) - 1)
+    def sluggish(run: Any, found: Any, resume_from: int) -> int:
+        return max(0, skipped(run, found, resume_from) - 1)
 
     aio_group_run._skipped = sluggish
 

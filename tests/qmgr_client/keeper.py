@@ -37,6 +37,7 @@ class Keeper:
         self.lost_leases: set[bytes] = set()  # bodies
         self.refuse_commits: list[int] = []  # codes, for the next commits
         self.fields: dict[bytes, Fields] = {}  # of each body that was put
+        self.uids: dict[bytes, Uid] = {}  # likewise
         self.gets: list[m.Get] = []
         self.consumers: list[m.Consume] = []  # Each is opened, and has nothing.
         self.closed_readers: list[int] = []
@@ -57,6 +58,7 @@ class Keeper:
             m.Browse: self._browse,
             m.GroupNew: self._group_new,
             m.ReaderClose: self._reader_close,
+            m.QueueShow: lambda show: [m.Ok(show.request_id, {"dedup_retention_ms": 0})],
             m.GroupShow: self._group_show,
             m.Cancel: lambda cancel: [m.Ended(cancel.request_id, ErrorCode.CANCELLED)],
         }
@@ -105,7 +107,7 @@ class Keeper:
                     continue
                 self.fields[fields.body] = fields
                 self.ready.setdefault(put.queue, []).append(fields.body)
-                self._clock += 1
+                self._stamp(fields)
                 stamped.append([seq_id, self._clock, 1])
         return [m.Committed(7, self._commit_id, refused, stamped)]
 
@@ -122,14 +124,27 @@ class Keeper:
         for index, record in enumerate(request.records):
             fields = records.decode(record)
             body = fields.body
-            self.fields[body] = fields
-            if code := self.refuse.get(body):
+            if code := self.refuse.get(body) or self._doubled(request.queue, fields.uid):
                 refused.append([index, code, "as the test says"])
                 continue
+            self.fields[body] = fields
             held.puts.append((request.queue, body))
-            self._clock += 1
+            self._stamp(fields)
             stamped.append([index, self._clock, 1])
         return [m.Ok(request.request_id, [refused, stamped])]
+
+    def _doubled(self, queue: str, uid: Uid | None) -> int:
+        """Return the code with which another message of *uid* is refused, or 0."""
+        leased = [body for name, body in self.leased.values() if name == queue]
+        if uid in [self.uids.get(body) for body in self.ready.get(queue, []) + leased]:
+            return ErrorCode.DUPLICATE_MESSAGE
+        held = [put for unit in self.units.values() for put in unit.puts]
+        is_held = uid in [self.uids[body] for name, body in held if name == queue]
+        return ErrorCode.DUPLICATE_UNCOMMITTED if is_held else 0
+
+    def _stamp(self, fields: Fields) -> None:
+        self._clock += 1
+        self.uids[fields.body] = fields.uid or Uid(NAME, self._clock)
 
     def _commit(self, commit: m.UnitCommit) -> list[m.Message]:
         self.commits.append(commit)
@@ -182,7 +197,7 @@ class Keeper:
         return [m.Deliver(get.request_id, 3, items)]
 
     def _selected(self, wanted: m.Get | m.Browse) -> list[bytes]:
-        """Return the bodies that are selected, by a correlation id or a place in a group."""
+        """Return the bodies that are selected, by one id or another or a place in a group."""
         number = wanted.number if isinstance(wanted, m.Get) else 0
         found = []
         for body in self.ready.get(wanted.queue, []):
@@ -190,13 +205,19 @@ class Keeper:
             group_id, is_number, _ = fields.group or (bytes(24), 1, True)
             if wanted.correlation_id not in (b"", fields.correlation_id):
                 continue
+            if isinstance(wanted, m.Get) and wanted.uid and wanted.uid != self._uid(body):
+                continue
             if wanted.group_id in (b"", group_id) and number in (0, is_number):
                 found.append(body)
         return found
 
+    def _uid(self, body: bytes) -> bytes:
+        return records.encode_uid(self.uids[body]) if body in self.uids else b""
+
     def _item(self, body: bytes) -> bytes:
         fields = self.fields.get(body, Fields(body))
-        record = records.encode(fields._replace(uid=Uid(NAME, self._clock)))
+        uid = self.uids.get(body) or Uid(NAME, self._clock)
+        record = records.encode(fields._replace(uid=uid))
         return m.DELIVERY.pack(4, self._clock, self._clock, 0, 0, 0, 1_000_000) + record
 
     def _browse(self, browse: m.Browse) -> list[m.Message]:

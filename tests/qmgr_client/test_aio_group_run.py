@@ -13,6 +13,7 @@ from qmgr_client.aio import (
     Outgoing,
     QueueManager,
     RequestError,
+    Uid,
     UnitOfWork,
 )
 from qmgr_protocol import messages as m
@@ -116,7 +117,7 @@ async def test_whole_messages_keep_what_they_say(tmp_path: Path) -> None:
     ("options", "why"),
     [
         ({"batch": 0}, "a batch is 0 messages"),
-        ({"resume_from": 2}, "GROUP_UNKNOWN: no group of the name 'load' is half put"),
+        ({"resume_from": 2}, "GROUP_UNKNOWN: put_group 'load' on OUT: no group is half put"),
         ({"resume_from": 0}, "resume_from is 0"),
         ({"items": []}, "there are no messages to put"),
         ({"name": ""}, "is not 1 to 64 bytes"),
@@ -135,9 +136,9 @@ async def test_items_that_do_not_fit_what_is_put_are_refused(tmp_path: Path) -> 
     async with working(tmp_path) as (manager, keeper, _):
         with pytest.raises(Killed):
             await manager.put_group("OUT", items(8, 6), batch=2, **RUN)
-        with pytest.raises(RequestError, match="number 5 of 'load' is missing, and what is given"):
+        with pytest.raises(RequestError, match="number 5 is missing, and what is given"):
             await manager.put_group("OUT", items(8), resume_from=6, **RUN)
-        with pytest.raises(RequestError, match="4 messages of 'load' are put, and no more"):
+        with pytest.raises(RequestError, match="'load' on OUT: 4 messages are put, and no more"):
             await manager.put_group("OUT", items(4), **RUN)
         assert len(put(keeper)) == 4
 
@@ -148,15 +149,13 @@ async def test_status_of_another_run_ends_this_one(tmp_path: Path) -> None:
         async def raced() -> AsyncIterator[bytes]:
             for index, item in enumerate(items(6)):
                 if index == 4:
-                    body = keeper.ready["STATUS"].pop()
-                    other = body.replace(b"2", b"9")
-                    keeper.fields[other] = keeper.fields[body]._replace(body=other)
-                    keeper.ready["STATUS"].append(other)
+                    assert await manager.put_group("OUT", items(6), batch=2, **RUN)
                 yield item
 
-        with pytest.raises(RequestError, match="LEASE_LOST: the status of 'load' on STATUS"):
+        why = "LEASE_LOST: put_group 'load' on OUT: another call took its status off STATUS"
+        with pytest.raises(RequestError, match=why):
             await manager.put_group("OUT", raced(), batch=2, **RUN)
-        assert len(put(keeper)) == 2
+        assert put(keeper) == whole(6)
 
 
 # Getting
@@ -234,7 +233,9 @@ async def test_group_that_somebody_else_read_on_is_told(tmp_path: Path, due: int
         keeper.ready["IN"].pop()
         await manager.get_group("IN", Work(), batch=2, all_available=False, **RUN)
         keeper.next_due = due
-        with pytest.raises(RequestError, match="was read by somebody else: get its status off"):
+        with pytest.raises(
+            RequestError, match=r"read by somebody else: .*: qmctl get STATUS --uid"
+        ):
             await manager.get_group("IN", Work(), batch=2, **RUN)
 
 
@@ -246,9 +247,12 @@ async def test_two_statuses_of_one_name_are_refused(tmp_path: Path) -> None:
         (status,) = keeper.ready[RUN["status_queue"]]
         other = status.replace(b"4", b"3")
         keeper.fields[other] = keeper.fields[status]
+        keeper.uids[other] = Uid("QM9", 17)
         keeper.ready[RUN["status_queue"]].append(other)
-        with pytest.raises(RequestError, match="two statuses of"):
+        with pytest.raises(RequestError, match="2 statuses of get_group 'load' on IN") as caught:
             await manager.get_group("IN", Work(), batch=2, **RUN)
+        for uid in (keeper.uids[status], "QM9.17"):
+            assert f"(qmctl get STATUS --uid {uid})" in caught.value.text
 
 
 async def test_no_group_is_none(tmp_path: Path) -> None:

@@ -295,3 +295,41 @@ def test_groups_without_async(tmp_path: Path) -> None:
         assert [x.body for x in client.get_many("DONE", 9)] == [b"%d" % n for n in range(5)]
         assert client.queue_show("STATUS")["depth"] == 0
         assert list(client.groups("Q")) == []
+
+
+async def test_verbs_take_what_is_listed_and_texts(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        for queue in ("Q", "STATUS"):
+            await manager.queue_create(queue)
+        await manager.put_group("Q", [b"1", b"2"], status_queue="STATUS", name="n", group_id="N1")
+        (listed,) = [row["group"] async for row in manager.groups("Q")]
+        for group_id in (listed, "N1"):
+            assert len((await manager.show_group("Q", group_id))["members"]) == 2
+            assert (await manager.pause_group("Q", group_id))["state"] == "paused"
+            assert (await manager.resume_group("Q", group_id))["state"] == "complete"
+            with pytest.raises(RequestError, match="VALUE_INVALID: nobody else reads groups"):
+                await manager.reassign_group("Q", group_id)
+            assert [x.body async for x in manager.browse("Q", group_id=group_id)] == [b"1", b"2"]
+        assert (await manager.close_group("Q", listed))["last"] == 2
+        assert (await manager.skip_group("Q", listed))["next"] == 2
+        async with manager.reader("Q") as reader:
+            message = await reader.get(group_id="N1")
+        assert message is not None
+        assert message.group_id == Group("N1", 1).id
+        with pytest.raises(RequestError, match="VALUE_INVALID: the group id b'N1' is 2 bytes"):
+            await manager.show_group("Q", b"N1")
+
+
+def test_verbs_take_texts_without_async(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, connect_blocking(server.address) as client:
+        client.queue_create("Q")
+        client.put("Q", b"1", group=("N1", 1, False))
+        with client.group("Q", group_id="N2") as group:
+            group.put(b"2", last=True)
+        listed = [row["group"] for row in client.groups("Q")]
+        assert listed == [Group(text, 1).id.hex() for text in ("N1", "N2")]
+        for group_id in (*listed, "N1", "N2"):
+            assert client.pause_group("Q", group_id)["state"] == "paused"
+            client.resume_group("Q", group_id)
+        assert client.close_group("Q", "N1")["last"] == 1
+        assert [x.body for x in client.get_many("Q", 9, group_id="N2")] == [b"2"]

@@ -70,9 +70,10 @@ def test_time_of_day_that_means_nothing_is_refused(outgoing: Outgoing, why: str)
         ({"expiry_ms": 2**63}, "expiry of"),
         ({"expiry_ms": "1"}, "expiry_ms is of type str"),
         ({"delay_ms": 1.5}, "delay_ms is of type float"),
-        ({"group": (b"short", 1, False)}, "group id of 5 bytes"),
-        ({"group": (GROUP_ID, 1)}, "is not an id of 24 bytes"),
-        ({"group": ("g" * 24, 1, False)}, "is not an id of 24 bytes"),
+        ({"group": (b"short", 1, False)}, "the group id b'short' is 5 bytes, not 24: give a text"),
+        ({"group": (GROUP_ID,)}, "is not an id of 24 bytes or a text, a number, and"),
+        ({"group": (GROUP_ID, 1, "x" * 300, 4)}, "the group .{80} is not an id"),
+        ({"group": ("g" * 25, 1, False)}, "is a text of 25 bytes, at most 24"),
         ({"priority": "9"}, "priority is of type str"),
     ],
 )
