@@ -97,7 +97,7 @@ def test_members_are_shown_from_a_number_on(qm: Qmctl, queue: str) -> None:
 
 
 def test_group_that_is_not_there_is_looked_for(qm: Qmctl, flights: str) -> None:
-    ended = qm("group", "show", flights, "N11")
+    ended = qm("group", "show", flights, "n1")
     assert (ended.code, ended.out) == (3, "")
     assert "(GROUP_UNKNOWN)" in ended.err
     assert f"did you mean N1? see: qmctl group ls {flights}" in ended.err

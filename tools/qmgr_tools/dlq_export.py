@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message
 
 _KEPT = (
-    "uid", "dead", "attempts", "priority", "correlation_id", "reply_to", "content_type", "headers",
-    "put_time",
+    "uid", "dead", "attempts", "priority", "correlation_id", "group", "number", "last", "reply_to",
+    "content_type", "headers", "persistent", "put_time",
 )  # fmt: skip
 
 
@@ -27,8 +27,9 @@ _KEPT = (
     + """
 \b
 A line of FILE is an object as "qmctl dlq ls" gives it, with uid, dead,
-attempts, priority, correlation_id, reply_to, content_type, headers, put_time;
-and with body_base64, whatever the body is.
+attempts, priority, correlation_id, group, number, last, reply_to,
+content_type, headers, persistent, put_time; and with body_base64, whatever the
+body is.
 
 JSON: an object with queue, file and messages, how many were written.
 """
