@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 JSON = """\b
-JSON: the group as it is then, as "qmctl group ls" gives it, and changed (false:
-  it was so before)
+JSON: the group as it is then, as "qmctl group ls" gives it,
+  and changed (false: it was so before)
 """
 To = Annotated[
     int | None,
@@ -120,8 +120,9 @@ def skip(
 
 @command(
     """\b
-JSON: the group as it is then, as "qmctl group ls" gives it, and changed (false:
-  it was so before); with --dry-run: as it is now, and dry_run (true)
+JSON: the group as it is then, as "qmctl group ls" gives it,
+  and changed (false: it was so before)
+  with --dry-run: as it is now, and dry_run (true)
 """
 )
 def close(
