@@ -193,7 +193,8 @@ class ErrorCode(IntEnum):
         411, _NEVER, "", "Why a message is a dead letter: it came back too often.",
         "See who had it: qmctl dlq show. Its consumers may have died of it.")
     MESSAGE_REJECTED = (
-        412, _NEVER, "", "Why a message is a dead letter: its consumer, or an operator, gave it up.",
+        412, _NEVER, "",
+        "Why a message is a dead letter: its consumer, or an operator, gave it up.",
         "See what the consumer said of it: qmctl dlq show. Then: qmctl dlq retry, or drop.")
     # 500: leases and consumers
     LEASE_LOST = (

@@ -20,7 +20,7 @@ COLUMNS = (
     output.count("last"),
     output.count("missing"),
     output.duration("age_ms", "AGE"),
-    output.name("holder"),
+    output.name("holder", is_long=True),
     output.count("highest"),
     output.Column("next_is_here", "NEXT IS HERE", output.flag),
     output.text("first"),

@@ -1,4 +1,6 @@
-"""Why an operator's intervention in a group is refused; who only asks what it would do says it, too."""
+"""Why an intervention in a group is refused; who asks what it would do is told the same."""
+
+from shlex import quote
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
@@ -16,8 +18,8 @@ def beyond_end(group_id: bytes, number: int, last: int) -> RequestError:
     """Return that a skip to *number* promises what is not kept: the group is over before that."""
     return RequestError(
         ErrorCode.VALUE_INVALID,
-        f"group {shown(group_id)} ends with number {last}, so none below {number} can be given up "
-        f"but these; skip to {last + 1} at most, which ends the group",
+        f"group {shown(group_id)} ends with number {last}, so it cannot go on with {number}; "
+        f"skip to {last + 1} at most, which ends the group",
     )
 
 
@@ -31,12 +33,12 @@ def nothing_here(group_id: bytes) -> RequestError:
 
 def leased(queue: str, group_id: bytes, number: int, client: str) -> RequestError:
     """Return that a skip would take *number* away from *client*, which has it leased."""
-    name = shown(group_id)
+    name, who = shown(group_id), client or "a client without a name"
     return RequestError(
         ErrorCode.GROUP_IN_USE,
-        f"number {number} of group {name} is leased to {client or 'a client without a name'}; skip "
-        f"once that is settled: pause the group until then (qmctl group pause {queue} {name}), or "
-        "close the connection of who hangs (qmctl connection ls)",
+        f"number {number} of group {name} is leased to {who}; skip once that is settled: pause the "
+        f"group until then (qmctl group pause {queue} {quote(name)}), or close the connection of "
+        "who hangs (qmctl connection ls)",
     )
 
 
@@ -49,5 +51,5 @@ def no_reader(queue: str, connection: int) -> RequestError:
     )
     return RequestError(
         ErrorCode.GROUP_NO_READER,
-        f"{fact}; start a consumer that does, or name one; see: qmctl connection ls",
+        f"{fact}; start a consumer of groups; see: qmctl connection ls",
     )

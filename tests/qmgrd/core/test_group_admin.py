@@ -1,5 +1,6 @@
 """What operators see of groups, and what they do to one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -308,6 +309,12 @@ def test_what_is_so_already_is_not_told_as_a_change(app: Client) -> None:
     assert [(one["event"], one["count"]) for one in told] == [
         ("group paused", 1), ("group resumed", 1), ("group closed", 1), ("group skipped", 1),
     ]  # fmt: skip
+
+
+def test_operators_can_read_what_the_events_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    missing = [word for word in group_admin._DONE.values() if f"`group {word}`" not in page]
+    assert missing == []
 
 
 def test_resumed_group_that_was_parked_is_changed(app: Client) -> None:
