@@ -259,7 +259,7 @@ class GroupShow(NamedTuple):
 
 
 class GroupAlter(NamedTuple):
-    """Intervenes in a group. OK value: its row, as it is then.
+    """Intervenes in a group. OK value: its row, as it is then, and whether that was *changed*.
 
     action: pause, resume, skip (to *number*, or what comes next), reassign (to *connection*, or to
     another one), close.

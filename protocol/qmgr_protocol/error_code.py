@@ -193,7 +193,8 @@ class ErrorCode(IntEnum):
         411, _NEVER, "", "Why a message is a dead letter: it came back too often.",
         "See who had it: qmctl dlq show. Its consumers may have died of it.")
     MESSAGE_REJECTED = (
-        412, _NEVER, "", "Why a message is a dead letter: a consumer rejected it.",
+        412, _NEVER, "",
+        "Why a message is a dead letter: its consumer, or an operator, gave it up.",
         "See what the consumer said of it: qmctl dlq show. Then: qmctl dlq retry, or drop.")
     # 500: leases and consumers
     LEASE_LOST = (
@@ -337,4 +338,11 @@ class ErrorCode(IntEnum):
     GROUP_FAILED = (
         1110, _NEVER, "", "Another message of its group failed: all of the group went with it.",
         "See which one failed, and why: qmctl dlq show. Then retry all of the group.")
+    GROUP_IN_USE = (
+        1111, _LATER, "", "Somebody has a message of the group that is to be given up.",
+        "Try again once it is settled. Pause the group until then, or close a connection that "
+        "hangs: qmctl connection ls, close.")
+    GROUP_NO_READER = (
+        1112, _LATER, "", "Nobody is there who could have the group.",
+        "Start a consumer that gets groups. See who is connected: qmctl connection ls.")
     # fmt: on

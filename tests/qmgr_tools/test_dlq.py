@@ -1,5 +1,7 @@
 """G19: qmctl dlq, against a real daemon: what is told of dead letters, and that they go back."""
 
+from pathlib import Path
+
 import pytest
 
 from qmgr_client.blocking import connect
@@ -160,3 +162,62 @@ def test_drop_asks_and_removes_those_named(qm: Qmctl, bad: str) -> None:
     first = uids(qm, bad)[0]
     assert qm("dlq", "drop", first, "--queue", bad, "-y", "-o", "json").json["messages"] == 1
     assert len(uids(qm, bad)) == 1
+
+
+def skipped(qm: Qmctl, queue: str, *groups: str) -> None:
+    """Have the first of two messages of each group be a dead letter."""
+    for group in groups:
+        for number in ("1", "2"):
+            qm("put", queue, f"{group}-{number}", "--group", group, "--number", number)
+        assert qm("group", "skip", queue, group, "--yes").code == 0
+
+
+def test_dead_letters_of_a_group_are_named_by_text_or_digits(
+    qm: Qmctl, queue: str, tmp_path: Path
+) -> None:
+    skipped(qm, queue, "N1", "N2")
+    there = ("--where", f"dead_queue = '{queue}'")
+    for group in ("N1", b"N1".ljust(24, b"\0").hex()):
+        words = ("--group", group, *there)
+        out = qm("dlq", "ls", *words, "--columns", "group,number,last").out
+        assert out == "GROUP\tNUMBER\tLAST\nN1\t1\tno\n"
+        file = tmp_path / f"{group}.jsonl"
+        assert qm("dlq", "export", str(file), *words, "-o", "json").json["messages"] == 1
+        tried = qm("dlq", "retry", *words, "--dry-run", "-o", "json").json
+        assert tried["messages"] == 1
+    assert qm("dlq", "drop", "--group", "N2", *there, "--yes").out.startswith("dropped 1 message")
+    assert [row["group"] for row in qm("dlq", "ls", *there, "-o", "json").json] == ["N1"]
+    ended = qm("dlq", "retry", "--group", "N1", "--all")
+    assert (ended.code, "exactly one way" in ended.err) == (2, True)
+
+
+def test_what_an_operator_skipped_says_so(qm: Qmctl, queue: str) -> None:
+    skipped(qm, queue, "N1")
+    there = ("--where", f"dead_queue = '{queue}'")
+    out = qm("dlq", "ls", *there, "--columns", "code,reason,text").out
+    assert out == "CODE\tREASON\tTEXT\nMESSAGE_REJECTED\tskipped by an operator\t\n"
+    (row,) = qm("dlq", "ls", *there, "-o", "json").json
+    assert (row["dead"]["reason"], row["dead"]["text"]) == ("skipped", "by an operator")
+    shown = qm("dlq", "show", row["uid"]).out
+    assert "reason\tskipped by an operator\n" in shown
+    assert "\ntext\t" not in shown
+    qm("dlq", "drop", row["uid"], "--yes")
+
+
+def test_show_has_no_column_without_a_word_and_does_not_contradict_its_counts(
+    qm: Qmctl, queue: str, daemon: Daemon
+) -> None:
+    name = f"{queue}.BAD"
+    qm("queue", "create", name)
+    with connect(daemon.unix, name="billing") as client:
+        client.queue_alter(queue, {"backout_queue": name, "backout_threshold": 2})
+        client.put(queue, b"x")
+        for _ in range(2):
+            message = client.get(queue)
+            assert message is not None
+            client.release(message, reason="odd")
+    (uid,) = uids(qm, name)
+    shown = qm("dlq", "show", uid, "--queue", name).out
+    assert "delivered\t2\n" in shown
+    assert "redelivered" not in shown
+    assert "TIME\tREASON\tCLIENT\n" in shown

@@ -32,3 +32,18 @@ def test_export_takes_what_the_selector_says(qm: Qmctl, bad: str, tmp_path: Path
     words = ["dlq", "export", str(file), "--queue", bad, "--where", "n = 2", "-o", "json"]
     assert qm(*words).json == {"queue": bad, "file": str(file), "messages": 1}
     assert qm("dlq", "export", str(tmp_path / "no" / "x"), "--queue", bad).code == 1
+
+
+def test_export_keeps_the_place_in_a_group(qm: Qmctl, queue: str, tmp_path: Path) -> None:
+    for number, words in ((1, []), (2, ["--last"])):
+        qm("put", queue, "x", "--group", "N1", "--number", str(number), *words)
+    for _ in range(2):
+        assert qm("group", "skip", queue, "N1", "--yes").code == 0
+    file = tmp_path / "dead.jsonl"
+    assert qm("dlq", "export", str(file), "--where", f"dead_queue = '{queue}'").code == 0
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(row["group"], row["number"], row["last"], row["persistent"]) for row in found] == [
+        ("N1", 1, False, True), ("N1", 2, True, True),
+    ]  # fmt: skip
+    help_ = qm("dlq", "export", "--help").out
+    assert [key for key in found[0] if key not in help_] == []

@@ -1,10 +1,12 @@
 """qmctl group ls and show, against a real daemon."""
 
+import re
+
 import pytest
 
 from qmgr_client.blocking import connect
 from qmgr_tools import group_row
-from tests.qmgr_tools.conftest import Daemon, Ended, Qmctl
+from tests.qmgr_tools.conftest import Daemon, Ended, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
 SPACED = "N3".ljust(24)
@@ -97,8 +99,41 @@ def test_members_are_shown_from_a_number_on(qm: Qmctl, queue: str) -> None:
 
 
 def test_group_that_is_not_there_is_looked_for(qm: Qmctl, flights: str) -> None:
-    ended = qm("group", "show", flights, "N11")
+    ended = qm("group", "show", flights, "n1")
     assert (ended.code, ended.out) == (3, "")
     assert "(GROUP_UNKNOWN)" in ended.err
     assert f"did you mean N1? see: qmctl group ls {flights}" in ended.err
     assert qm("group", "ls", "NOWHERE").code == 3
+
+
+def test_tables_fit_a_terminal_of_80_columns(
+    qm: Qmctl, queue: str, daemon: Daemon, on_terminal: OnTerminal
+) -> None:
+    """An id of 48 digits folds; when each message was put does not."""
+    digits = "0f" * 24
+    for number, words in ((1, []), (2, ["--expiry", "10min"]), (3, ["--last"])):
+        put(qm, queue, digits, number, *words)
+    with connect(daemon.unix, name="gate.host7.4711") as client, client.reader(queue) as reader:
+        assert reader.get() is not None
+        listed = lines_of(on_terminal("group", "ls", queue, COLUMNS="80"))
+        shown = lines_of(on_terminal("group", "show", queue, digits, COLUMNS="80"))
+    assert [line for line in listed + shown if len(line) > 80] == []
+    assert listed[-1].strip().endswith(" gate.host7.4711")
+    assert "".join(line.split()[0] for line in listed[1:-1]) == digits
+    head = next(at for at, line in enumerate(shown) if line.startswith("NUMBER"))
+    assert shown[head].split()[-1] == "AGE"
+    assert shown[head + 2].strip() == "gate.host7.4711"
+    assert [line.split()[0] for line in shown[head + 3 :]] == ["2", "3"]
+
+
+def lines_of(ended: Ended) -> list[str]:
+    """Return what stands on a terminal, without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", ended.out).splitlines()
+
+
+def test_number_that_is_taken_is_refused_by_name(qm: Qmctl, queue: str) -> None:
+    put(qm, queue, "two words", 1, "--last")
+    for number, code in (("1", "GROUP_NUMBER_TAKEN"), ("2", "GROUP_ENDED")):
+        ended = qm("put", queue, "x", "--group", "two words", "--number", number)
+        assert (ended.code, f"({code})" in ended.err) == (6, True)
+        assert f"qmctl group show {queue} 'two words'" in ended.err

@@ -20,6 +20,15 @@ GET = ("--order", "logical", "--body-only")
             GivenUp(4, 9, 3), "numbers 4 to 8",
             "3 messages become dead letters, 2 numbers never came: refused from then on",
         ),
+        (
+            GivenUp(4, 9, 3, 8), "numbers 4 to 8",
+            "3 messages become dead letters, 2 numbers never came, "
+            "the group ends, as 8 is its last, and is forgotten",
+        ),
+        (
+            GivenUp(8, 9, 1, 8, is_kept=True), "number 8",
+            "1 message becomes a dead letter, the group ends, as 8 is its last",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_skip_gives_up_is_told(given_up: GivenUp, numbers: str, loss: str) -> None:
@@ -64,7 +73,7 @@ def test_missing_numbers_are_skipped_to_what_is_there(qm: Qmctl, queue: str) -> 
     dry = qm("group", "skip", queue, "N1", "--dry-run", "-o", "json").json
     assert dry == {
         "dry_run": True, "queue": queue, "group": "N1", "group_id": b"N1".ljust(24, b"\0").hex(),
-        "from": 1, "to": 3, "messages": 0, "absent": 2,
+        "from": 1, "to": 3, "messages": 0, "absent": 2, "ends": False,
     }  # fmt: skip
     assert qm("group", "skip", queue, "N1", "--yes").code == 0
     assert qm("get", queue, *GET).out == "N1-3"
@@ -80,7 +89,8 @@ def test_skip_to_a_number_gives_up_all_below(qm: Qmctl, queue: str) -> None:
         f"skipped in group N1 of {queue}; it is open, number 5 is next, 1 message here\n"
     )
     again = qm("group", "skip", queue, "N1", "--to", "5", "--dry-run")
-    assert (again.code, "number 5 is next" in again.err) == (6, True)
+    assert (again.code, "is at number 5" in again.err) == (2, True)
+    assert again.err == qm("group", "skip", queue, "N1", "--to", "5", "--yes").err
 
 
 def test_closed_group_ends_with_its_highest_message(qm: Qmctl, queue: str) -> None:
@@ -99,11 +109,13 @@ def test_closed_group_ends_with_its_highest_message(qm: Qmctl, queue: str) -> No
 
 def test_what_is_leased_is_not_skipped(qm: Qmctl, queue: str, daemon: Daemon) -> None:
     put(qm, queue, "N1", 1)
-    with connect(daemon.unix) as client, client.reader(queue) as reader:
+    with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:
         assert reader.get() is not None
-        for words in (["--dry-run"], []):
-            ended = qm("group", "skip", queue, "N1", *words)
-            assert (ended.code, "number 1 is leased" in ended.err) == (6, True)
+        told = {qm("group", "skip", queue, "N1", *words) for words in (["--dry-run"], ["--yes"])}
+    (ended,) = told
+    assert (ended.code, ended.out) == (6, "")
+    assert "number 1 of group N1 is leased to gate (GROUP_IN_USE)" in ended.err
+    assert f"qmctl group pause {queue} N1" in ended.err
 
 
 def test_group_is_reassigned_once_what_is_out_is_settled(
@@ -115,7 +127,16 @@ def test_group_is_reassigned_once_what_is_out_is_settled(
         message = reader.get()
         assert message is not None
         alone = qm("group", "reassign", queue, "N1")
-        assert (alone.code, f"nobody else reads groups of {queue}" in alone.err) == (2, True)
+        for ended, who in (
+            (alone, f"nobody else reads groups of {queue}"),
+            (
+                qm("group", "reassign", queue, "N1", "--connection", "9999"),
+                f"connection 9999 reads no groups of {queue}",
+            ),
+        ):
+            assert (ended.code, f"{who} (GROUP_NO_READER)" in ended.err) == (6, True)
+            assert "start a consumer" in ended.err
+            assert "see: qmctl connection ls" in ended.err
         consumer = other.consume(queue, groups="pinned")
         ended = qm("group", "reassign", queue, "N1")
         told = "it is open, number 1 is next, 2 messages here"
@@ -123,6 +144,46 @@ def test_group_is_reassigned_once_what_is_out_is_settled(
         one.ack(message)
         assert next(consumer).body == b"N1-2"
     assert qm("group", "reassign", queue, "N1", "--connection", "0").code == 2
+
+
+def test_skip_goes_no_further_than_behind_the_last(qm: Qmctl, queue: str) -> None:
+    for number in (1, 2, 3):
+        put(qm, queue, "N1", number, *(["--last"] if number == 3 else []))
+    for word in ("--dry-run", "--yes"):
+        ended = qm("group", "skip", queue, "N1", "--to", "99", word)
+        assert (ended.code, ended.out) == (2, "")
+        assert "group N1 ends with number 3, " in ended.err
+        assert "skip to 4 at most, which ends the group" in ended.err
+    tried = qm("group", "skip", queue, "N1", "--to", "4", "--dry-run").out
+    assert "the group ends, as 3 is its last, and is forgotten; nothing is changed" in tried
+    assert qm("group", "skip", queue, "N1", "--to", "4", "--yes").out == (
+        f"skipped in group N1 of {queue}; it is over: number 3 was its last, and nothing of it is "
+        "here\n"
+    )
+    assert qm("group", "show", queue, "N1").code == 3
+
+
+def test_what_is_so_already_is_told_as_that(qm: Qmctl, queue: str) -> None:
+    put(qm, queue, "N1", 1)
+    ended = qm("group", "resume", queue, "N1")
+    assert ended.out == (
+        f"group N1 of {queue} was neither paused nor parked: nothing is changed; it is open, "
+        "number 1 is next, 1 message here\n"
+    )
+    changes = [
+        qm("group", *verb, queue, "N1", "-o", "json").json["changed"]
+        for verb in (["pause"], ["pause"], ["resume"])
+    ]
+    assert changes == [True, False, True]
+    put(qm, queue, "N1", 2, "--last")
+    tried = qm("group", "close", queue, "N1", "--dry-run").out
+    assert "it ends with number 2 already, which stays its last;" in tried
+    assert qm("group", "close", queue, "N1", "--yes").out.startswith("closed group N1")
+    assert (
+        "it is closed already, with number 2;" in qm("group", "close", queue, "N1", "--dry-run").out
+    )
+    again = qm("group", "close", queue, "N1")  # There is nothing to ask about.
+    assert (again.code, "was closed already: nothing is changed;" in again.out) == (0, True)
 
 
 @pytest.mark.parametrize("verb", ["skip", "close"])
@@ -140,6 +201,6 @@ def test_people_type_the_group_to_go_on(
 @pytest.mark.parametrize("verb", ["pause", "resume", "skip", "reassign", "close"])
 def test_group_that_is_not_there_is_looked_for(verb: str, qm: Qmctl, queue: str) -> None:
     put(qm, queue, "N1", 1)
-    ended = qm("group", verb, queue, "N11", *(["--yes"] if verb in ("skip", "close") else []))
+    ended = qm("group", verb, queue, "NN1", *(["--yes"] if verb in ("skip", "close") else []))
     assert (ended.code, ended.out) == (3, "")
     assert f"did you mean N1? see: qmctl group ls {queue}" in ended.err

@@ -18,6 +18,9 @@ def padded(text: str) -> bytes:
     [
         (padded("n12345"), "did you mean N12345? see: qmctl group ls {}"),
         (padded("two word"), "did you mean 'two words'? see: qmctl group ls {}"),
+        (padded("NN12345"), "did you mean N12345? see: qmctl group ls {}"),
+        (padded("N12344"), "see: qmctl group ls {}"),
+        (padded("N1234"), "see: qmctl group ls {}"),
         (padded("elsewhere"), "see: qmctl group ls {}"),
         (b"\xff" * 24, "see: qmctl group ls {}"),
     ],

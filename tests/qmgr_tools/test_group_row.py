@@ -37,10 +37,14 @@ def test_parked_group_names_the_message_and_the_reason() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "it is gap, number 4 of 9 is next, 4 messages here, 2 numbers missing"),
+        ({}, "it has a gap, number 4 of 9 is next, 4 messages here, 2 numbers missing"),
         (
             {"last": None, "missing": 0, "delayed": 0, "count": 1, "state": "open"},
             "it is open, number 4 is next, 1 message here",
+        ),
+        (
+            {"next": 10, "missing": 0, "count": 0, "delayed": 0, "state": "complete"},
+            "it is over: number 9 was its last, and nothing of it is here",
         ),
     ],
 )
@@ -57,7 +61,11 @@ def test_member_has_its_time_of_put_and_what_is_left_to_it() -> None:
     assert shown["put_time"] == "1970-01-01T00:00:02.000000Z"
     assert shown["expiry_left_ms"] is None
     assert group_row.member(member | {"expires_left_ms": 5})["expiry_left_ms"] == 5
-    assert {column.key for column in group_row.MEMBERS} == set(shown)
+    assert shown["client"] is None
+    row = group_row.shown(shown)
+    assert (row["last"], row["age"].endswith(" d ago") or " d " in row["age"]) == (None, True)
+    assert group_row.shown(shown | {"last": True})["last"] is True
+    assert [column.key for column in group_row.MEMBERS if column.key not in row] == []
 
 
 def test_missing_numbers_are_told_as_runs() -> None:

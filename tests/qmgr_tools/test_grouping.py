@@ -78,12 +78,12 @@ def test_lines_become_a_group_in_their_order(lines: int, qm: Qmctl, queue: str) 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["put", "Q", "x", "--number", "1"], "--number is of no group"),
-        (["put", "Q", "x", "--last"], "--last is of no group"),
+        (["put", "Q", "x", "--number", "1"], "--number needs a group"),
+        (["put", "Q", "x", "--last"], "--last needs a group"),
         (["put", "Q", "x", "--group", "y" * 25], "is no group: a text of 25 bytes"),
         (["put", "Q", "x", "--group", "00" * 24], "24 zero bytes"),
         (["put", "Q", "x", "--group", "G", "--number", str(GROUP_NUMBER_MAX + 1)], "--number"),
-        (["get", "Q", "--number", "1"], "--number is of no group"),
+        (["get", "Q", "--number", "1"], "--number needs a group"),
         (["get", "Q", "--order", "pinned"], "--order"),
         (["browse", "Q", "--group", "y" * 25], "is no group"),
     ],

@@ -62,8 +62,65 @@ def test_inhibited_queue_is_named(qm: Qmctl, queue: str, daemon: Daemon) -> None
     """A get of one is refused at once; one that waits is met by the change."""
     qm("queue", "alter", queue, "--get-inhibit")
     with connect(daemon.unix) as client:
-        told = nothing.failure(client, queue, 0, selects=False)
-        gone = nothing.failure(client, "NOWHERE", 5_000, selects=True)
+        told = nothing.failure(client, queue, 0, {})
+        gone = nothing.failure(client, "NOWHERE", 5_000, {"where": "size = 1"})
     assert "its gets are inhibited" in str(told)
     assert "no message was ready within 5 s" in str(gone)
     assert (told.exit_code, gone.exit_code) == (Exit.EMPTY, Exit.EMPTY)
+
+
+def put(qm: Qmctl, queue: str, group: str, number: int) -> None:
+    assert qm("put", queue, "x", "--group", group, "--number", str(number)).code == 0
+
+
+@pytest.mark.parametrize("order", ["logical", "physical"])
+def test_paused_group_is_named_with_how_to_resume_it(qm: Qmctl, queue: str, order: str) -> None:
+    put(qm, queue, "two words", 1)
+    qm("group", "pause", queue, "two words")
+    assert why(qm, queue, "--order", order, "--group", "two words") == (
+        "group two words is paused", f"have it go on: qmctl group resume {queue} 'two words'"
+    )  # fmt: skip
+
+
+def test_group_of_an_inhibited_queue_is_not_to_blame(qm: Qmctl, queue: str, daemon: Daemon) -> None:
+    put(qm, queue, "N1", 1)
+    qm("group", "pause", queue, "N1")
+    qm("queue", "alter", queue, "--get-inhibit")
+    with connect(daemon.unix) as client:
+        told = nothing.failure(client, queue, 0, {"group_id": b"N1".ljust(24, b"\0")})
+    assert "its gets are inhibited" in str(told)
+
+
+@pytest.mark.parametrize("order", ["logical", "physical"])
+def test_parked_group_is_named_with_what_failed(
+    qm: Qmctl, queue: str, order: str, daemon: Daemon
+) -> None:
+    for number in (1, 2):
+        put(qm, queue, "N1", number)
+    with connect(daemon.unix) as client:
+        message = client.get(queue)
+        assert message is not None
+        client.reject(message)
+    assert why(qm, queue, "--order", order, "--group", "N1") == (
+        "group N1 is parked: its number 1 failed (MESSAGE_REJECTED)",
+        f"mend what fails, then: qmctl group resume {queue} N1; or go on behind it: "
+        f"qmctl group skip {queue} N1",
+    )
+
+
+def test_group_that_waits_and_one_that_is_held_are_told(
+    qm: Qmctl, queue: str, daemon: Daemon
+) -> None:
+    put(qm, queue, "N1", 2)
+    see = f"see: qmctl group show {queue} N1"
+    words = ("--order", "logical", "--group", "N1")
+    assert why(qm, queue, *words) == ("group N1 waits for number 1", see)
+    none = why(qm, queue, "--order", "logical")
+    assert none[0] == "none of 1 message may be had: their groups wait, or are held"
+    put(qm, queue, "N1", 1)
+    with connect(daemon.unix, name="gate") as client, client.reader(queue) as reader:
+        assert reader.get() is not None
+        said = why(qm, queue, *words)
+    assert said[0].startswith("group N1 is in the hands of connection ")
+    assert (said[0].endswith(" gate"), said[1]) == (True, see)
+    assert why(qm, queue, "--group", "N2")[0] == "of 2 messages that may be had none is selected"

@@ -28,6 +28,16 @@ def test_what_selects_nothing_is_wrong_usage(given: tuple[str, str, str, str | N
     assert caught.value.exit_code is Exit.USAGE
 
 
+def test_group_becomes_a_selector_whether_it_is_text_or_digits() -> None:
+    digits = b"N1".ljust(24, b"\0").hex()
+    assert selecting.within("a OR b", "") == "a OR b"
+    for group in ("N1", digits.upper()):
+        assert selecting.within("", group) == f"group_id = '{digits}'"
+        assert selecting.within("a OR b", group) == f"group_id = '{digits}' AND (a OR b)"
+    with pytest.raises(Failure):
+        selecting.within("", "x" * 25)
+
+
 def test_uids_become_a_selector() -> None:
     assert selecting.of_uids([]) == ""
     assert selecting.of_uids(["QM1.7", "a.b.8"]) == "uid IN ('QM1.7', 'a.b.8')"

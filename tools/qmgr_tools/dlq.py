@@ -60,7 +60,7 @@ Limit = Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")
 )
 def ls(
     call: Call, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    columns: filters.Columns = None, limit: Limit = LISTED_MAX,
+    group: selecting.GroupId = "", columns: filters.Columns = None, limit: Limit = LISTED_MAX,
 ) -> None:  # fmt: skip
     """List the dead letters: what could not be consumed, and why.
 
@@ -68,10 +68,12 @@ def ls(
       qmctl dlq ls
       qmctl dlq ls --where "dead_queue = 'ORDERS'"
       qmctl dlq ls --queue ORDERS.BAD --columns uid,reason,text
+      qmctl dlq ls --group N12345 --columns uid,group,number,code
     """
+    selector = selecting.within(where, group)
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
-        found, is_cut = first(client.browse(queue, limit + 1, where=where or None), limit)
+        found, is_cut = first(client.browse(queue, limit + 1, where=selector or None), limit)
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:
@@ -116,7 +118,7 @@ JSON: the job at its end, as "qmctl job ls" gives it
 )
 def retry(
     call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    all_: All = False,
+    group: selecting.GroupId = "", all_: All = False,
     to: Annotated[
         str,
         typer.Option(
@@ -136,9 +138,10 @@ def retry(
     Examples:
       qmctl dlq retry QM1.1700000000000001
       qmctl dlq retry --where "dead_queue = 'ORDERS'" --rate 10
+      qmctl dlq retry --queue FLIGHTS.BAD --group N12345
       qmctl dlq retry --all --to ORDERS.LATER --dry-run
     """
-    selector = _selected("retry", uids or [], where, all_=all_)
+    selector = _selected("retry", uids or [], selecting.within(where, group), all_=all_)
     with call.client(f"retry the dead letters of {queue}", queue) as client:
         _check_there(client, queue, uids or [])
         if dry:
@@ -165,7 +168,7 @@ JSON: an object with queue and messages, how many were removed
 )
 def drop(
     call: Call, uids: Uids = None, queue: Queue = DEAD_LETTERS, where: selecting.Where = "",
-    all_: All = False, yes: Yes = False, dry: dry_run.DryRun = False,
+    group: selecting.GroupId = "", all_: All = False, yes: Yes = False, dry: dry_run.DryRun = False,
 ) -> None:  # fmt: skip
     """Remove dead letters for good; asks first. Other messages of the queue stay.
 
@@ -173,7 +176,7 @@ def drop(
       qmctl dlq drop QM1.1700000000000001
       qmctl dlq drop --where "dead_code = 'MESSAGE_EXPIRED'" --dry-run
     """
-    selected = _selected("drop", uids or [], where, all_=all_)
+    selected = _selected("drop", uids or [], selecting.within(where, group), all_=all_)
     selector = dlq_retry.dead(selected)
     with call.client(f"drop dead letters of {queue}", queue) as client:
         _check_there(client, queue, uids or [])
@@ -205,7 +208,7 @@ def _selected(verb: str, uids: list[str], where: str, *, all_: bool) -> str:
         Failure: USAGE, nothing was, or in two ways.
     """
     if bool(uids) + bool(where) + all_ != 1:
-        remedy = "name one or more UIDs, or a --where, or --all"
+        remedy = "name one or more UIDs, or a --where, a --group, or --all"
         raise usage(f"cannot {verb} dead letters", "which ones is said in exactly one way", remedy)
     return selecting.of_uids(uids) or where
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from qmgr_client.message import Message
 
 _KEPT = (
-    "uid", "dead", "attempts", "priority", "correlation_id", "reply_to", "content_type", "headers",
-    "put_time",
+    "uid", "dead", "attempts", "priority", "correlation_id", "group", "number", "last", "reply_to",
+    "content_type", "headers", "persistent", "put_time",
 )  # fmt: skip
 
 
@@ -27,8 +27,9 @@ _KEPT = (
     + """
 \b
 A line of FILE is an object as "qmctl dlq ls" gives it, with uid, dead,
-attempts, priority, correlation_id, reply_to, content_type, headers, put_time;
-and with body_base64, whatever the body is.
+attempts, priority, correlation_id, group, number, last, reply_to,
+content_type, headers, persistent, put_time; and with body_base64, whatever
+the body is.
 
 JSON: an object with queue, file and messages, how many were written.
 """
@@ -44,6 +45,7 @@ def export(
     ],
     queue: Queue = DEAD_LETTERS,
     where: selecting.Where = "",
+    group: selecting.GroupId = "",
 ) -> None:  # fmt: skip
     """Write dead letters to a file, and leave them where they are.
 
@@ -51,9 +53,10 @@ def export(
       qmctl dlq export dead.jsonl
       qmctl dlq export orders.jsonl --where "dead_queue = 'ORDERS'"
     """
+    selector = selecting.within(where, group)
     with call.client(f"export the dead letters of {queue}", queue) as client:
         depth = int(client.queue_show(queue).get("depth", 0))
-        found = client.browse(queue, where=where or None)
+        found = client.browse(queue, where=selector or None)
         try:
             with file.open("x", encoding="utf-8") as lines:
                 written = 0

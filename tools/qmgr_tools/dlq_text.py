@@ -21,6 +21,9 @@ COLUMNS = (
     output.size("body_bytes", "SIZE"),
     output.text("manager"),
     output.name("text"),
+    output.text("group"),
+    output.count("number"),
+    output.Column("last", "LAST", output.flag),
 )
 LISTED = (
     "uid", "origin_queue", "code", "reason", "failed", "delivered", "retries", "age", "body_bytes",
@@ -85,10 +88,18 @@ def as_object(message: "Message") -> dict[str, Any]:
     return found | {"dead": dead_of(message), "attempts": attempts_of(message)}
 
 
+def _reason(dead: dict[str, Any]) -> dict[str, Any]:
+    """Return reason and text for people: an operator's skip has the code of a consumer's reject."""
+    if (dead.get("reason"), dead.get("text")) == ("skipped", "by an operator"):
+        return {"reason": "skipped by an operator", "text": ""}
+    return {}
+
+
 def as_row(message: "Message") -> dict[str, Any]:
     """Return a dead letter as a row of COLUMNS."""
     dead = dead_of(message) or {}
     age = humane.age(message.dead.us if message.dead else message.put_us, time.time_ns() // 1_000)
+    dead |= message_text.place_of(message) | _reason(dead)
     return dead | {
         "uid": str(message.uid), "origin_queue": dead.get("queue"), "age": age,
         "body_bytes": len(message.body),
@@ -103,10 +114,12 @@ def show(message: "Message") -> None:
     else:
         age = humane.age(message.dead.us if message.dead else 0, time.time_ns() // 1_000)
         facts = {"origin_queue": dead["queue"], "dead": f"{dead['time']} ({age})"}
-        output.facts(FACTS, dead | facts)
+        output.facts(FACTS, dead | facts | _reason(dead))
     found = attempts_of(message)
     if found:
         print()
-        output.table(ATTEMPTS, found)
+        told = [column for column in ATTEMPTS if any(map(column.cell, found))]
+        output.table(told, found)
     print()
-    message_text.show(message)
+    # That it was handed out to nobody since then would contradict the counts above.
+    message_text.show(message, without=("redelivered",) if dead else ())

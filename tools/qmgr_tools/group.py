@@ -62,8 +62,9 @@ SHOWN_KEYS = """\
   waiting_for             what would have it go on, in words
   gaps                    an array of [first, last]: numbers that are missing
   members                 an array: its messages here, each with number, last,
-                          state (ready, leased, delayed), priority, arrival,
-                          delivered, failed, put_time, expiry_left_ms
+                          state (ready, leased, delayed), client (whose it
+                          is, if leased), priority, arrival, delivered,
+                          failed, put_time, expiry_left_ms
   next_number             where to go on with --from, or null: that is all
 """
 
@@ -133,7 +134,7 @@ def _show(found: dict[str, Any]) -> None:
     )
     if members := found["members"]:
         print()
-        rows = [row | {"last": row["last"] or None} for row in members]
+        rows = list(map(group_row.shown, members))
         told = [column for column in group_row.MEMBERS if any(map(column.cell, rows))]
         output.table(told, rows)
     if following := found["next_number"]:

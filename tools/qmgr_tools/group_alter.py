@@ -1,6 +1,5 @@
 """qmctl group: pause, resume, skip, reassign, close."""
 
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,15 +10,18 @@ from qmgr_protocol import group_id
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgr_tools import completion, dry_run, group_missing, group_row, output
 from qmgr_tools.command import Call, command, confirm
-from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.group import Group, Queue
 from qmgr_tools.humane import counted, messages
 from qmgr_tools.queue import Yes
+from qmgrd.core import group_refusal
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-JSON = 'JSON: the group as it is then, as "qmctl group ls" gives it.'
+JSON = """\b
+JSON: the group as it is then, as "qmctl group ls" gives it,
+  and changed (false: it was so before)
+"""
 To = Annotated[
     int | None,
     typer.Option(
@@ -44,7 +46,10 @@ def pause(call: Call, queue: Queue, group: Group) -> None:
     Examples:
       qmctl group pause FLIGHTS N12345
     """
-    _alter(call, "pause", "paused", queue, group, lambda client: client.pause_group(queue, group))
+    _alter(
+        call, "pause", ("paused", "was paused already"), queue, group,
+        lambda client: client.pause_group(queue, group),
+    )  # fmt: skip
 
 
 @command(JSON)
@@ -57,8 +62,9 @@ def resume(call: Call, queue: Queue, group: Group) -> None:
       qmctl group resume FLIGHTS N12345
     """
     _alter(
-        call, "resume", "resumed", queue, group, lambda client: client.resume_group(queue, group)
-    )
+        call, "resume", ("resumed", "was neither paused nor parked"), queue, group,
+        lambda client: client.resume_group(queue, group),
+    )  # fmt: skip
 
 
 @command(JSON)
@@ -70,7 +76,7 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
       qmctl group reassign FLIGHTS N12345 --connection 17
     """
     _alter(
-        call, "reassign", "reassigned", queue, group,
+        call, "reassign", ("reassigned", ""), queue, group,
         lambda client: client.reassign_group(queue, group, connection or 0),
     )  # fmt: skip
 
@@ -80,7 +86,8 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
 JSON: the group as it is then, as "qmctl group ls" gives it
   with --dry-run: dry_run (true), queue, group, group_id, from, to (the first
   number that is given up, and the one that it would go on with), messages
-  (of these here: dead letters), absent (of these: never came)
+  (of these here: dead letters), absent (of these: never came), ends (whether
+  nothing is to come behind them)
 """
 )
 def skip(
@@ -100,20 +107,21 @@ def skip(
     doing = f"skip in group {name} of {queue}"
     with _changing(call, doing, queue, group) as client:
         if dry or not yes:
-            given_up = _given_up(client, doing, queue, group, to or 0)
+            given_up = _given_up(client, queue, group, to or 0)
             if dry:
                 known = {"queue": queue, "group": name, "group_id": group.hex()}
                 words = f"skip {given_up.numbers} of group {name} of {queue}: {given_up.loss}"
                 dry_run.tell(call, known | given_up.as_dict(), words)
                 return
             confirm(name, f"skip {given_up.numbers} of {name} on {queue}", given_up.loss, yes=yes)
-        row = group_row.of(client.skip_group(queue, group, to or 0))
-    _tell(call, "skipped in", queue, row)
+        row = client.skip_group(queue, group, to or 0)
+    _tell(call, ("skipped in", ""), queue, row)
 
 
 @command(
     """\b
-JSON: the group as it is then, as "qmctl group ls" gives it
+JSON: the group as it is then, as "qmctl group ls" gives it,
+  and changed (false: it was so before)
   with --dry-run: as it is now, and dry_run (true)
 """
 )
@@ -134,13 +142,23 @@ def close(
     with _changing(call, doing, queue, group) as client:
         if dry or not yes:
             now = group_row.of(client.show_group(queue, group))
-            ends = f"number {now['highest']} becomes its last"
+            ends = _ends(now)
             if dry:
                 dry_run.tell(call, {"queue": queue, **now}, f"{doing}: {ends}")
                 return
-            confirm(name, doing, f"{ends}, and what is put behind it is refused", yes=yes)
-        row = group_row.of(client.close_group(queue, group))
-    _tell(call, "closed", queue, row)
+            if not now["closed"]:
+                confirm(name, doing, f"{ends}, and what is put behind it is refused", yes=yes)
+        row = client.close_group(queue, group)
+    _tell(call, ("closed", "was closed already"), queue, row)
+
+
+def _ends(now: dict[str, Any]) -> str:
+    """Return where a group would end that is closed as it is *now*."""
+    if now["closed"]:
+        return f"it is closed already, with number {now['last']}"
+    if now["last"]:
+        return f"it ends with number {now['last']} already, which stays its last"
+    return f"number {now['highest']} becomes its last"
 
 
 @contextmanager
@@ -154,21 +172,26 @@ def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Cli
 
 
 def _alter(
-    call: Call, verb: str, done: str, queue: str, group: bytes,
+    call: Call, verb: str, done: tuple[str, str], queue: str, group: bytes,
     act: "Callable[[Client], dict[str, Any]]",
 ) -> None:  # fmt: skip
     """Do to a group what harms nothing: *act*."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
     with _changing(call, doing, queue, group) as client:
-        row = group_row.of(act(client))
+        row = act(client)
     _tell(call, done, queue, row)
 
 
-def _tell(call: Call, done: str, queue: str, row: dict[str, Any]) -> None:
+def _tell(call: Call, done: tuple[str, str], queue: str, found: dict[str, Any]) -> None:
+    """Say what was *done*, or, second, how the group was before, and is."""
+    row = group_row.of(found) | {"changed": bool(found.get("changed", True))}
+    name = f"group {row['group']} of {queue}"
     if call.is_json:
         output.document(row)
+    elif row["changed"]:
+        output.say(f"{done[0]} {name}; {group_row.told(row)}")
     else:
-        output.say(f"{done} group {row['group']} of {queue}; {group_row.told(row)}")
+        output.say(f"{name} {done[1]}: nothing is changed; {group_row.told(row)}")
 
 
 class GivenUp(NamedTuple):
@@ -177,6 +200,13 @@ class GivenUp(NamedTuple):
     first: int
     stop: int
     messages: int  # of them here
+    last: int = 0  # the number that ends the group, if that is known
+    is_kept: bool = False  # known for a while though nothing of it is here
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing of the group is to come behind them."""
+        return self.last == self.stop - 1
 
     @property
     def absent(self) -> int:
@@ -198,39 +228,43 @@ class GivenUp(NamedTuple):
             becomes = "becomes a dead letter" if self.messages == 1 else "become dead letters"
             lost.append(f"{messages(self.messages)} {becomes}")
         if self.absent:
-            lost.append(f"{counted(self.absent, 'number')} never came: refused from then on")
+            refused = "" if self.ends else ": refused from then on"
+            lost.append(f"{counted(self.absent, 'number')} never came{refused}")
+        if self.ends:
+            over = "" if self.is_kept else ", and is forgotten"
+            lost.append(f"the group ends, as {self.last} is its last{over}")
         return ", ".join(lost)
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, Any]:
         """Return it for scripts."""
         return {
             "from": self.first, "to": self.stop, "messages": self.messages, "absent": self.absent,
+            "ends": self.ends,
         }  # fmt: skip
 
 
-def _given_up(client: "Client", doing: str, queue: str, group: bytes, to: int) -> GivenUp:
+def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
     """Return what a skip would give up.
 
     Raises:
-        Failure: REFUSED, that is nothing, or somebody has a part of it.
+        RequestError: the skip would be refused.
     """
     found = client.show_group(queue, group)
-    first: int = found["next"]
-    numbers = [row["number"] for row in found["members"]]
+    first, last = int(found["next"]), int(found["last"] or 0)
+    numbers = [row["number"] for row in found["members"] if row["number"] >= first]
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
-    see = f"see: qmctl group show {queue} {shlex.quote(group_id.shown(group))}"
+    if not stop:
+        raise group_refusal.nothing_here(group)
     if stop <= first:
-        why = f"number {first} is next" if to else "nothing of it is here"
-        raise Failure(Exit.REFUSED, f"cannot {doing}", why, f"say a higher number by --to; {see}")
+        raise group_refusal.not_ahead(group, first)
+    if 0 < last < stop - 1:
+        raise group_refusal.beyond_end(group, stop, last)
     here = 0
     for row in _members(client, queue, group, found, stop):
         if row["state"] == "leased":
-            raise Failure(
-                Exit.REFUSED, f"cannot {doing}", f"number {row['number']} is leased",
-                f"pause the group, and skip once that is settled; {see}",
-            )  # fmt: skip
+            raise group_refusal.leased(queue, group, row["number"], row.get("client", ""))
         here += 1
-    return GivenUp(first, stop, here)
+    return GivenUp(first, stop, here, last, found["closed"] or found["state"] == "paused")
 
 
 def _members(
@@ -238,7 +272,7 @@ def _members(
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a group below *stop*, of which the first were *found*."""
     while True:
-        yield from (row for row in found["members"] if row["number"] < stop)
+        yield from (row for row in found["members"] if found["next"] <= row["number"] < stop)
         following = found["next_number"]
         if following is None or following >= stop:
             return

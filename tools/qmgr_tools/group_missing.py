@@ -38,6 +38,13 @@ def look_for(client: "Client", queue: str, wanted: bytes) -> str:
     rows = islice(client.groups(queue), LOOKED_AT)
     texts = [group_id.shown(bytes.fromhex(row["group"])) for row in rows]
     known = {text.casefold().strip(): text for text in texts}
-    close = get_close_matches(group_id.shown(wanted).casefold().strip(), known, n=1)
+    asked = group_id.shown(wanted).casefold().strip()
+    # Of a series the next number is another one, not the same mistyped.
+    alike = [text for text in known if _digits(text) == _digits(asked)]
+    close = get_close_matches(asked, alike, n=1)
     meant = [f"did you mean {shlex.quote(known[name])}?" for name in close]
     return " ".join([*meant, f"see: qmctl group ls {queue}"])
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))

@@ -1,15 +1,17 @@
 """A message group as the row of a table, or as an object for scripts."""
 
+import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from qmgr_protocol import group_id
 from qmgr_protocol.errors import name_of
 from qmgr_tools import output
-from qmgr_tools.humane import counted, messages, rfc3339
+from qmgr_tools.humane import US_PER_S, age, counted, messages, rfc3339
 
 COLUMNS = (
-    output.whole("group"),
+    output.text("group"),
     output.text("state"),
     output.count("count"),
     output.count("delayed"),
@@ -18,7 +20,7 @@ COLUMNS = (
     output.count("last"),
     output.count("missing"),
     output.duration("age_ms", "AGE"),
-    output.name("holder"),
+    output.name("holder", is_long=True),
     output.count("highest"),
     output.Column("next_is_here", "NEXT IS HERE", output.flag),
     output.text("first"),
@@ -46,7 +48,8 @@ MEMBERS = (
     output.count("delivered"),
     output.count("failed"),
     output.duration("expiry_left_ms", "LEFT"),
-    output.text("put_time", "PUT"),
+    output.text("age"),
+    output.name("client", "LEASED TO", is_long=True),
 )
 JSON_KEYS = """\
   group, group_id         as text where it is text; in hexadecimal
@@ -90,19 +93,29 @@ def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def told(row: Mapping[str, Any]) -> str:
     """Return how a group is now, in words, for behind what was done to it."""
+    if row["last"] and row["next"] > row["last"]:
+        return f"it is over: number {row['last']} was its last, and nothing of it is here"
+    is_so = "it has a gap" if row["state"] == "gap" else f"it is {row['state']}"
     last = f" of {row['last']}" if row["last"] else ""
     missing = f", {counted(row['missing'], 'number')} missing" if row["missing"] else ""
     here = messages(row["count"] + row["delayed"])
-    return f"it is {row['state']}, number {row['next']}{last} is next, {here} here{missing}"
+    return f"{is_so}, number {row['next']}{last} is next, {here} here{missing}"
 
 
 def member(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message of a group, as a queue manager gives it, as the help describes it."""
-    known = ("number", "last", "state", "priority", "arrival", "delivered", "failed")
+    known = ("number", "last", "state", "client", "priority", "arrival", "delivered", "failed")
     return {key: row.get(key) for key in known} | {
         "expiry_left_ms": row.get("expires_left_ms"),
         "put_time": rfc3339(int(row.get("put_us") or 0)),
     }
+
+
+def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of a group, as :func:`member` makes it, as a row of MEMBERS."""
+    put_us = datetime.fromisoformat(row["put_time"]).timestamp() * US_PER_S
+    then = age(int(put_us), time.time_ns() // 1_000)
+    return {**row, "last": row["last"] or None, "age": then}
 
 
 def gaps_text(gaps: list[list[int]]) -> str:

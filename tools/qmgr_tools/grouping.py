@@ -68,7 +68,7 @@ def of_put(group: bytes, number: int | None, *, last: bool) -> tuple[bytes, int,
         return group, number or 1, last
     if number or last:
         said = "--number" if number else "--last"
-        raise usage(f"{said} is of no group", "no group is named", "name one with --group")
+        raise usage(f"{said} needs a group", "no group is named", "name one with --group")
     return None
 
 
@@ -92,7 +92,7 @@ def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[
 def checked(chosen: dict[str, Any], number: int | None) -> None:
     """Raise a Failure, USAGE, where a *number* is of no group that is *chosen*."""
     if number and "group_id" not in chosen:
-        raise usage("--number is of no group", "no group is named", "name one with --group")
+        raise usage("--number needs a group", "no group is named", "name one with --group")
 
 
 @contextmanager

@@ -364,7 +364,7 @@ def get(
                 held.clear()
         _give_back(client, held)
         if not got and not all_:
-            raise nothing.failure(client, queue, wait, selects=bool(chosen))
+            raise nothing.failure(client, queue, wait, chosen)
 
 
 def _give_back(client: "Client", held: Sequence["Message"]) -> None:

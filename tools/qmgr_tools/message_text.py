@@ -41,7 +41,7 @@ COLUMNS = (
     output.long_text("preview", "BODY"),
 )
 SELDOM = (
-    output.whole("group"),
+    output.text("group"),
     output.count("number"),
     output.Column("last", "LAST", output.flag),
     output.duration("expiry_left_ms", "LEFT"),
@@ -72,7 +72,7 @@ FACTS = (
 def as_object(message: "Message") -> dict[str, Any]:
     """Return *message* as the object that JSON_KEYS describes."""
     body = text_of(message.body)
-    uid, group = message.uid, message.group
+    uid = message.uid
     return {
         "queue": message.queue,
         "uid": None if uid is None else str(uid),
@@ -88,9 +88,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "reply_to": message.reply_to,
         "content_type": message.content_type,
         "headers": {key: _simple(value) for key, value in message.headers.items()},
-        "group": None if group is None else group_id.shown(group.id),
-        "number": None if group is None else group.number,
-        "last": None if group is None else group.last,
+        **place_of(message),
         "expiry_left_ms": message.expiry_left_ms,
         "delay_ms": message.delay_ms,
         "persistent": message.persistent,
@@ -99,6 +97,14 @@ def as_object(message: "Message") -> dict[str, Any]:
         "body_base64": base64.b64encode(message.body).decode() if body is None else None,
         "damage": message.damage,
     }
+
+
+def place_of(message: "Message") -> dict[str, Any]:
+    """Return group, number and last of *message*, each None where it is in no group."""
+    group = message.group
+    if group is None:
+        return dict.fromkeys(("group", "number", "last"))
+    return {"group": group_id.shown(group.id), "number": group.number, "last": group.last}
 
 
 def as_row(message: "Message") -> dict[str, Any]:
@@ -133,8 +139,8 @@ def _unusual(message: "Message") -> dict[str, Any]:
     }
 
 
-def show(message: "Message") -> None:
-    """Print *message* for people: what is known of it, then its body."""
+def show(message: "Message", without: Sequence[str] = ()) -> None:
+    """Print *message* for people: what is known of it but for some facts, then its body."""
     known = as_object(message)
     age = humane.age(message.put_us, time.time_ns() // 1000)
     known |= _unusual(message) | {
@@ -143,7 +149,7 @@ def show(message: "Message") -> None:
         "delivered": message.delivered or None,
         "failed": message.failed or None,
     }
-    output.facts(FACTS, known)
+    output.facts([fact for fact in FACTS if fact.key not in without], known)
     print()
     body = known["body"]
     if body is None:

@@ -79,6 +79,18 @@ def _group(text: str) -> bytes:
         raise usage(f"--group {text[:80]!r} is no group", str(error)) from None
 
 
+def within(where: str, group: str) -> str:
+    """Return a selector of what *where* selects of a *group*; either may be empty, for all.
+
+    Raises:
+        Failure: USAGE, it is no group.
+    """
+    if not group:
+        return where
+    condition = f"group_id = '{_group(group).hex()}'"
+    return f"{condition} AND ({where})" if where else condition
+
+
 def of_uids(uids: list[str]) -> str:
     """Return a selector of the messages of these UIDs; nothing for none.
 

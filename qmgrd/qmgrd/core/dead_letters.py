@@ -68,10 +68,11 @@ class DeadLetters:
                 for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
             ):  # fmt: skip
                 queue.counters.dead += 1
-                why = name_of(cause.code)
-                self._context.event("message dead-lettered", queue=queue.name, to=name, why=why)
+                self._context.event(
+                    "message dead-lettered", queue=queue.name, to=name, why=cause.why
+                )
                 return name
-        self._context.event("dead letter has no place", queue=queue.name, why=name_of(cause.code))
+        self._context.event("dead letter has no place", queue=queue.name, why=cause.why)
         return ""
 
     def _is_anothers(self, place: Place, entry: entries.Entry, source: Queue) -> bool:

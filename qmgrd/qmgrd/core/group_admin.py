@@ -8,7 +8,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_refusal, index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -79,13 +79,14 @@ class GroupAdmin:
                 ErrorCode.VALUE_INVALID, f"{message.action!r} is none of {', '.join(actions)}"
             )
         queue, row = self._find(message.queue, message.group_id)
-        action(queue, message.group_id, row, message)
+        is_changed = action(queue, message.group_id, row, message)
         queue.groups.touch(message.group_id)
         self._context.touch(queue)
-        value = self._describe(queue, message.group_id, row)
+        value = self._describe(queue, message.group_id, row) | {"changed": is_changed}
         self._refresh(queue)
-        event = f"group {_DONE[message.action]}"
-        self._context.event(event, queue=queue.name, group=shown(message.group_id))
+        if is_changed:
+            event = f"group {_DONE[message.action]}"
+            self._context.event(event, queue=queue.name, group=shown(message.group_id))
         self._ok(session, message.request_id, value)
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
@@ -195,27 +196,31 @@ class GroupAdmin:
         state = "delayed" if position[0] == keys.LANE_DELAYED else "ready"
         front = entries.front(self._context.tx, entry)
         left_ms = max(entry.expires_ms - self._context.now.ms, 0) if entry.expires_ms else None
+        lease = queue.leases.get(arrival)
         return {
             "number": number,
             "last": len(front) > GROUP_FLAGS_AT and index.is_last(front),
             "priority": priority,
             "arrival": arrival,
-            "state": "leased" if arrival in queue.leases else state,
+            "state": state if lease is None else "leased",
+            "client": "" if lease is None else lease.lessee.client,
             "delivered": entry.delivered,
             "failed": entry.failed,
             "put_us": entry.put_us,
             "expires_left_ms": left_ms,
         }
 
-    # Interventions
+    # Interventions: each returns whether the group is otherwise than before
 
-    def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
-        row.is_paused = True
+    def _pause(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
+        was_paused, row.is_paused = row.is_paused, True
         queue.groups.holds.let_go(group_id)
+        return not was_paused
 
-    def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
-        row.is_paused = False
+    def _resume(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
+        was_stopped, row.is_paused = row.is_stopped, False
         self._unpark(queue, group_id, row)
+        return was_stopped
 
     def _unpark(self, queue: Queue, group_id: bytes, row: GroupRow) -> None:
         row.parked_number, row.parked_code = 0, 0
@@ -224,24 +229,21 @@ class GroupAdmin:
 
     def _reassign(
         self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter
-    ) -> None:
+    ) -> bool:
         del row
         holds = queue.groups.holds
         if not holds.can_assign(group_id, message.connection):
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"nobody else reads groups of {queue.name}"
-                if not message.connection
-                else f"connection {message.connection} reads no groups of {queue.name}",
-            )
+            raise group_refusal.no_reader(queue.name, message.connection)
         holds.assign(group_id, message.connection)
         holds.let_go(group_id)
+        return True
 
-    def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> None:
+    def _close(self, queue: Queue, group_id: bytes, row: GroupRow, _: m.GroupAlter) -> bool:
         last = row.last or self._highest(queue, group_id, row)
         _check_pending(queue, group_id, last, GROUP_NUMBER_MAX + 1)
-        row.is_closed, row.last = True, last
+        was_closed, row.is_closed, row.last = row.is_closed, True, last
         row.highest = min(row.highest, last)
+        return not was_closed
 
     def _highest(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Return the highest number that is there or left for good: what expired is not waited for.
@@ -256,19 +258,19 @@ class GroupAdmin:
         left = sum(row.ahead[-1]) - 1 if row.ahead else row.done
         return max(left, *there, 0)
 
-    def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> None:
+    def _skip(self, queue: Queue, group_id: bytes, row: GroupRow, message: m.GroupAlter) -> bool:
         number = message.number or self._behind(queue, group_id, row)
         if number <= row.due:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"group {shown(group_id)} is at number {row.due}; a skip goes to a higher one",
-            )
+            raise group_refusal.not_ahead(group_id, row.due)
+        if 0 < row.last < number - 1:
+            raise group_refusal.beyond_end(group_id, number, row.last)
         _check_pending(queue, group_id, row.done, number)
-        self._bury_up_to(queue, group_id, row, number)
+        self._bury_up_to(queue, group_id, row.due, number)
         row.give_up_to(number)
         row.highest = max(row.highest, row.done)
         if 0 < row.parked_number < number:
             self._unpark(queue, group_id, row)
+        return True
 
     def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Return the number to which a skip without one goes."""
@@ -276,39 +278,36 @@ class GroupAdmin:
         stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
         first = next(self._context.tx.scan(due, stop), None)
         if first is None:
-            raise RequestError(
-                ErrorCode.VALUE_INVALID,
-                f"nothing of group {shown(group_id)} is there: say to which number to skip",
-            )
+            raise group_refusal.nothing_here(group_id)
         return row.due + 1 if first[0] == due else int.from_bytes(first[0][-4:], "big")
 
-    def _bury_up_to(self, queue: Queue, group_id: bytes, row: GroupRow, number: int) -> None:
-        """Have the members below *number* be dead letters."""
+    def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
+        """Have the members from *due* to below *number* be dead letters."""
         tx = self._context.tx
-        start, stop = (keys.group(queue.id, group_id, x) for x in (row.due, number))
+        start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
         found = list(islice(tx.scan(start, stop), SKIPPED_MAX + 1))
         if len(found) > SKIPPED_MAX:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
                 f"more than {SKIPPED_MAX} members lie below number {number}; skip fewer at a time",
             )
-        for _, position in found:
-            if int.from_bytes(position[2:], "big") in queue.leases:
-                raise RequestError(
-                    ErrorCode.LEASE_LOST,
-                    "a member that is to be skipped is leased; pause the group, and try again once "
-                    "it is settled",
-                )
+        for at, position in found:
+            lease = queue.leases.get(int.from_bytes(position[2:], "big"))
+            if lease is not None:
+                which = int.from_bytes(at[-4:], "big")
+                raise group_refusal.leased(queue.name, group_id, which, lease.lessee.client)
         for _, position in found:
             key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
             value = tx.get(key)
-            cause = Cause(int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator")
-            if value is not None and not self._dead_letters.bury(queue, key, value, cause):
+            if value is not None and not self._dead_letters.bury(queue, key, value, _SKIPPED):
                 raise RequestError(
                     ErrorCode.QUEUE_FULL, "no queue takes what is to be skipped", 1_000
                 )
 
 
+_SKIPPED = Cause(
+    int(ErrorCode.MESSAGE_REJECTED), "skipped", "by an operator", told="skipped by an operator"
+)
 _DONE = {
     "pause": "paused", "resume": "resumed", "skip": "skipped", "reassign": "reassigned",
     "close": "closed",

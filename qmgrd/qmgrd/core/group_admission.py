@@ -4,6 +4,8 @@ What has left for good has its number still, as long as its group is remembered:
 again must not double it. What open units of work are going to put counts as put.
 """
 
+from shlex import quote
+
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_NUMBER_MAX, number_invalid
@@ -81,7 +83,7 @@ def check_row(queue: str, row: GroupRow, member: Member, *, is_last: bool) -> No
     """Raise GROUP_NUMBER_TAKEN or GROUP_ENDED where what is known of a group contradicts a put."""
     group_id, number = member
     if row.has_left(number):
-        raise taken(queue, member, f"has left it; number {row.due} is due")
+        raise taken(queue, member, f"has left it, and number {row.due} is due")
     if row.last and (number > row.last or is_last):
         why = "was closed" if row.is_closed else "ends"
         raise _ended(queue, group_id, f"{why} with number {row.last}")
@@ -94,9 +96,18 @@ def taken(queue: str, member: Member, why: str) -> RequestError:
     """Return that there is a message of that number, or was."""
     return RequestError(
         ErrorCode.GROUP_NUMBER_TAKEN,
-        f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}",
+        f"number {member.number} of group {shown(member.group_id)} on queue {queue} {why}; look "
+        f"whether it was put before: {_show(queue, member.group_id)}",
     )
 
 
 def _ended(queue: str, group_id: bytes, why: str) -> RequestError:
-    return RequestError(ErrorCode.GROUP_ENDED, f"group {shown(group_id)} on queue {queue} {why}")
+    return RequestError(
+        ErrorCode.GROUP_ENDED,
+        f"group {shown(group_id)} on queue {queue} {why}; begin another group; "
+        f"see: {_show(queue, group_id)}",
+    )
+
+
+def _show(queue: str, group_id: bytes) -> str:
+    return f"qmctl group show {queue} {quote(shown(group_id))}"

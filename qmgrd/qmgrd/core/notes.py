@@ -43,6 +43,12 @@ class Cause(NamedTuple):
     delivered: bool = False  # whether this raises its counts once more
     failed: bool = False
     failure: int = 0  # why it failed this last time, for its history
+    told: str = ""  # to operators, in the event, where the code alone would mislead
+
+    @property
+    def why(self) -> str:
+        """What operators are told."""
+        return self.told or name_of(self.code)
 
 
 def read(tx: Transaction, queue_id: int, arrival: int) -> Note:

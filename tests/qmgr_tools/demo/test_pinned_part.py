@@ -23,6 +23,8 @@ async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Pa
         async with connect(node.address, wait_ms=30_000) as manager:
             assert await pinned_part(console, node.address, data.read(60), tmp_path)
             assert "2013-01-01 at LGA: 21 aircraft, each a group of its legs" in out.getvalue()
+            words = out.getvalue().partition(" is killed")[0].splitlines()
+            assert [line for line in words if len(line) > 80] == []
             assert "legs consumed, in the order of their aircraft │" in out.getvalue()
             await manager.queue_alter(LEGS, {"put_inhibit": True})
             assert not await pinned_part(console, node.address, data.read(60), tmp_path)

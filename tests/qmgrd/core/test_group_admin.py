@@ -1,5 +1,6 @@
 """What operators see of groups, and what they do to one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,6 +299,30 @@ def test_paused_group_leaves_its_holder_once_what_is_out_is_settled(app: Client)
     assert bodies(had(worker)) == [b"A2"]
 
 
+def test_what_is_so_already_is_not_told_as_a_change(app: Client) -> None:
+    put(app, "A1 A2")
+    changes = [alter(app, action)["changed"] for action in (
+        "resume", "pause", "pause", "resume", "resume", "close", "close", "skip",
+    )]  # fmt: skip
+    assert changes == [False, True, False, True, False, True, False, True]
+    told = [one for one in events(app) if one["event"].startswith("group ")]
+    assert [(one["event"], one["count"]) for one in told] == [
+        ("group paused", 1), ("group resumed", 1), ("group closed", 1), ("group skipped", 1),
+    ]  # fmt: skip
+
+
+def test_operators_can_read_what_the_events_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    missing = [word for word in group_admin._DONE.values() if f"`group {word}`" not in page]
+    assert missing == []
+
+
+def test_resumed_group_that_was_parked_is_changed(app: Client) -> None:
+    put(app, "A1")
+    settle(app, m.REJECT, get(app, 1))
+    assert [alter(app, "resume")["changed"] for _ in range(2)] == [True, False]
+
+
 # -- skip
 
 
@@ -312,6 +337,14 @@ def test_due_member_that_is_there_becomes_a_dead_letter(store: AnyStore, app: Cl
     assert (dead.body, note["code"]) == (b"A1", ErrorCode.MESSAGE_REJECTED)
     assert (note["reason"], note["text"]) == ("skipped", "by an operator")
     assert app.bodies("Q") == [b"A2"]
+
+
+def test_operator_is_named_in_the_event_of_a_skip(app: Client) -> None:
+    """Its code alone would have it be a consumer that rejected it."""
+    put(app, "A1 A2")
+    alter(app, "skip")
+    (told,) = [one for one in events(app) if one["event"] == "message dead-lettered"]
+    assert (told["queue"], told["to"], told["why"]) == ("Q", DEAD, "skipped by an operator")
 
 
 def test_due_member_that_is_missing_is_given_up_with_what_misses_behind_it(app: Client) -> None:
@@ -342,6 +375,20 @@ def test_skip_beyond_the_last_ends_a_group(app: Client) -> None:
     assert sorted(app.bodies(DEAD)) == [b"A1", b"A2"]
 
 
+@pytest.mark.parametrize("action", ["", "close"])
+def test_skip_further_beyond_the_last_is_refused(app: Client, action: str) -> None:
+    """Else it would tell of numbers that are refused from then on, of a group that is forgotten."""
+    put(app, "A1 A2" if action else "A1 A2!")
+    if action:
+        alter(app, action)
+    code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 4, 0)
+    assert code == ErrorCode.VALUE_INVALID
+    assert "group A ends with number 2" in text
+    assert "skip to 3 at most, which ends the group" in text
+    assert show(app)["next"] == 1
+    assert alter(app, "skip", 3)["count"] == 0
+
+
 @pytest.mark.parametrize("number", [1, 3])
 def test_skip_does_not_go_back(app: Client, number: int) -> None:
     put(app, "A1 A2 A3")
@@ -356,16 +403,22 @@ def test_skip_needs_a_number_where_nothing_is_there(app: Client) -> None:
     app.ack(get(app, 1))
     code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 0, 0)
     assert code == ErrorCode.VALUE_INVALID
-    assert "to which number" in text
+    assert "the number to skip to" in text
     assert alter(app, "skip", 5)["next"] == 5
 
 
 def test_what_is_leased_is_not_skipped(app: Client) -> None:
     put(app, "A1 A2")
-    held = get(app, 2)
-    assert refusal(app, m.GroupAlter, "Q", A, "skip", 3, 0)[0] == ErrorCode.LEASE_LOST
+    worker = app.manager.connect("worker")
+    held = get(worker, 2)
+    (*_, member_) = show(app)["members"]
+    assert (member_["state"], member_["client"]) == ("leased", "worker")
+    code, text = refusal(app, m.GroupAlter, "Q", A, "skip", 3, 0)
+    assert code == ErrorCode.GROUP_IN_USE
+    assert "number 2 of group A is leased to worker; " in text
+    assert "qmctl group pause Q A" in text
     assert app.bodies(DEAD) == []
-    app.release(held)
+    worker.release(held)
     assert alter(app, "skip", 3)["next"] == 3
 
 
@@ -462,7 +515,8 @@ def test_there_is_somebody_that_it_is_assigned_to(app: Client) -> None:
     assert len(had(app)) == 1
     for connection, why in ((0, "nobody else"), (99, "connection 99")):
         code, text = refusal(app, m.GroupAlter, "Q", A, "reassign", 0, connection)
-        assert (code, why in text) == (ErrorCode.VALUE_INVALID, True)
+        assert (code, why in text) == (ErrorCode.GROUP_NO_READER, True)
+        assert "start a consumer" in text
     assert show(app)["holder"], "it stays with who has it"
 
 

@@ -59,7 +59,7 @@ def test_id_of_no_group_is_refused() -> None:
 def test_row_says_why() -> None:
     """E36 (D7)."""
     row = GroupRow(done=2, highest=5)
-    with pytest.raises(RequestError, match="number 2 of group A on queue Q has left it; number 3"):
+    with pytest.raises(RequestError, match="number 2 of group A on queue Q has left it, and"):
         check_row("Q", row, Member(A, 2), is_last=False)
     with pytest.raises(RequestError, match="goes on to number 5, so 4 cannot be its last"):
         check_row("Q", row, Member(A, 4), is_last=True)

@@ -122,7 +122,11 @@ def test_number_that_left_is_taken_but_one_that_expired_is_not(table: Table) -> 
 
 def test_nothing_follows_the_last(table: Table) -> None:
     table.enter(3, last=3)
-    assert table.refusal(4) == (ENDED, "GROUP_ENDED: group A on queue Q ends with number 3")
+    assert table.refusal(4) == (
+        ENDED,
+        "GROUP_ENDED: group A on queue Q ends with number 3; begin another group; "
+        "see: qmctl group show Q A",
+    )
     assert table.refusal(2, is_last=True)[0] == ENDED  # a second last
     table.check(2)
 
@@ -140,7 +144,8 @@ def test_closed_group_says_that_it_was_closed(table: Table) -> None:
     table.enter(2)
     row = table.known()
     row.is_closed, row.last = True, 2
-    assert table.refusal(3) == (ENDED, "GROUP_ENDED: group A on queue Q was closed with number 2")
+    code, text = table.refusal(3)
+    assert (code, "group A on queue Q was closed with number 2; begin" in text) == (ENDED, True)
 
 
 def test_number_that_a_unit_keeps_is_taken_until_it_is_given_up(table: Table) -> None:

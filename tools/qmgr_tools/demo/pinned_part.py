@@ -28,8 +28,8 @@ async def pinned_part(
     """Have the legs of one day of *flights* consumed by aircraft; return whether all was right."""
     day = busiest_day(flights)
     console.print(
-        f"{day.date} at {day.airport}: {day.aircraft:,} aircraft, each a group of its legs, shared "
-        f"by {len(CONSUMERS)} consumers; {KILLED} is killed between two legs."
+        f"{day.date} at {day.airport}: {day.aircraft:,} aircraft, each a group of its legs, for "
+        f"{len(CONSUMERS)} consumers;\n{KILLED} is killed between two legs."
     )
     run = PinnedDay(day, address, directory)
     showing = asyncio.create_task(_show_progress(console, run))

@@ -70,13 +70,13 @@ def skip(model: Model, key: tuple[str, bytes], number: int) -> int:
     if not number and not behind:
         return ErrorCode.VALUE_INVALID
     number = number or (due + 1 if behind[0] == due else behind[0])
-    if number <= due:
+    if number <= due or 0 < group.last < number - 1:
         return ErrorCode.VALUE_INVALID
     if model.is_about_to_put(*key, group.done, number):
         return ErrorCode.DUPLICATE_UNCOMMITTED
     found = [model.groups.member(model.messages, *key, x) for x in behind if x < number]
     if any(x.lease is not None for x in found):
-        return ErrorCode.LEASE_LOST
+        return ErrorCode.GROUP_IN_USE
     for message in found:
         if not model.bury(message, ErrorCode.MESSAGE_REJECTED, SKIPPED):
             return ErrorCode.QUEUE_FULL
