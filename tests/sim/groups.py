@@ -114,7 +114,7 @@ def is_all_there(
     """Judge a member that is handed out to who wants all of a group to be there."""
     group = view.group_of(handle[0], held.put)
     row = group.row
-    is_there = row is not None and 0 < row.last == row.count == len(group.there)
+    is_there = row is not None and 0 < row.last == row.count
     require(is_there, "only_of_whole_groups", f"{fact}: {group}")
     for number, at in group.there.items():
         out = view.handed.get(at)

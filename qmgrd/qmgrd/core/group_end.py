@@ -75,7 +75,8 @@ def _end(
     is_expired = row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
         entry = lane.remove(queue, context.tx, entry_key, value)
-        queue.counters.expired += 1
+        # What is gone with a restart was counted then.
+        queue.counters.expired += not queue.is_lost(entry, arrival)
         context.rows += entries.body_rows(entry)
         return None
     is_cause = is_expired or number == row.parked_number

@@ -7,6 +7,7 @@ from qmgr_protocol.record import FLAG_NOT_PERSISTENT
 from qmgrd.core import keys
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, record
+from tests.qmgrd.core.test_sweep import sweep
 
 
 def test_what_is_not_persistent_is_swept_over_many_turns(store: AnyStore, app: Client) -> None:
@@ -88,3 +89,16 @@ def test_group_of_which_some_is_lost_is_not_whole_before_it_is_swept(
     app.send(m.Get(app.next_id(), "Q", 9, 60_000, order=m.LOGICAL, all_available=True))
     manager.rest()
     assert [x.body for x in app.delivered()] == [b"whole"]
+
+
+def test_what_is_lost_of_a_group_that_expires_is_counted_once(app: Client) -> None:
+    """Its job waited for a lease, and is the first to go on after the restart."""
+    app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000})
+    app.put("Q", b"A2", flags=FLAG_NOT_PERSISTENT, group=(b"A" * 24, 2, False))
+    assert len(app.get("Q")) == 1
+    sweep(app.manager, 1_000)
+    app.manager.crash()
+    app.manager.rest()
+    shown = app.manager.connect().show("Q")
+    assert (shown["lost"], shown["expired"], shown["depth"]) == (1, 0, 0)
+    audit(app.manager)
