@@ -58,7 +58,10 @@ def is_skipped(ledger: Ledger, put: Put) -> bool:
 def has_expired(view: View, queue_id: int, group: Group) -> bool:
     """Return whether a group may be gone as it was incomplete for too long."""
     row = group.row
-    is_told = row is None or row.parked_code == ErrorCode.GROUP_EXPIRED
+    if row is None:
+        is_told = True
+    else:  # One that was closed is known for a while.
+        is_told = row.parked_code == ErrorCode.GROUP_EXPIRED or (row.is_closed and row.is_empty)
     return is_told and bool(view.attribute(queue_id, "group_incomplete_ms", 0))
 
 

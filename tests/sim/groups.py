@@ -72,6 +72,8 @@ def went(view: View, handle: Handle, held: Held, how: str) -> None:
     del group.there[member.number]
     if how not in GAPS:
         group.left.add(member.number)
+    elif how == "rotten":  # Perhaps its holder acknowledged it first.
+        group.strangers.add(member.number)
     group.failed += how in OWN
 
 

@@ -51,6 +51,9 @@ REGRESSIONS = (
     10_622,
     # The first turn of each of eleven starts counted as one that spins.
     19_491,
+    # A group's job that went on after a restart counted what was lost as expired, too:
+    # test_what_is_lost_of_a_group_that_expires_is_counted_once (test_lost.py).
+    2_393,
 )
 
 # Between them they do all there is to do. A change of the core moves that, and others are tried.
