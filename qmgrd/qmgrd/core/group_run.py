@@ -34,7 +34,7 @@ _TAKE = struct.Struct(">xBxBHHQQQIB11xHHI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.GROUP.size + records.TIMESTAMP.size
-_GROUP_AT, _GROUP_END = _TAKE.size, _TAKE.size + records.GROUP.size
+_GROUP_AT = _TAKE.size
 ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
 
 
@@ -109,9 +109,12 @@ def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: 
 
 def take_run(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
-    number: int, count: int, items: list[bytes], size: int,
+    number: int, count: int, items: list[bytes], size: int, frame_bytes: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Lease the next members of a group to *consumer* while they are plain, from *number* on.
+
+    Args:
+        size: the bytes of all records in *items*, which have *frame_bytes* in all.
 
     Returns:
         The number behind them, and the bytes of all *items*.
@@ -120,7 +123,7 @@ def take_run(
     own, leased, out, mark = lessee.leases, holds.leased, hold.out, queue.ids.leases(count)
     deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
     index_prefix = queue.origins.index_prefix()
-    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
+    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - frame_bytes
     unpack, pack_item, new = _TAKE.unpack_from, DELIVERY.pack, tuple.__new__
     told = 0 if hold.is_told else STATE_TAKEN_OVER
     for key, value in _members(queue, tx, group_id, number):
@@ -173,7 +176,7 @@ def _members(
             continue
         # What was put in one go lies side by side, and needs no look into the index.
         for key, value in tx.scan(prefix + position, stop):
-            if value[_GROUP_AT:_GROUP_END] != group_id + at:
+            if not value.startswith(group_id + at, _GROUP_AT):
                 break  # Another group's; or that of its record begins elsewhere.
             yield key, value
             number += 1

@@ -9,6 +9,7 @@ A step is a look into an index, whatever lies on the queue. What others hold is 
 positions as those of the queue tell where to go on.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
@@ -153,15 +154,16 @@ class _Round:
         if row.ahead or self._groups.holds.taken_back or not self._has_room:
             return
         hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
-        number, before = max(hold.next, row.due), len(self._items)
+        number, before, size = max(hold.next, row.due), len(self._items), self._size
         count = min(self._count, before + OUT_MAX - len(hold.out))
         hold.next, self._size = take_run(
             self._queue, self._tx, self._now, self._consumer, group_id, hold, number, count,
-            self._items, self._size,
+            self._items, self._size, self._frame_bytes,
         )  # fmt: skip
-        hold.is_told |= len(self._items) > before
-        self._looked_at += len(self._items) - before
-        self._frame_bytes = sum(map(len, self._items))
+        more = len(self._items) - before
+        hold.is_told |= more > 0
+        self._looked_at += more
+        self._frame_bytes += self._size - size + DELIVERY.size * more
 
     def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
         """Let go of a group that was begun, or was to go on, and of which nothing can be had."""
@@ -234,23 +236,34 @@ class _Round:
 
     def _first_group(self) -> tuple[bytes, bytes] | None:
         """Return place and id of the first group in the chain that may be begun here."""
-        queue, heads = self._queue, self._heads
         mine = self._assigned()
-        for priority in range(keys.PRIORITY_TOP, -1, -1):
-            rank = keys.PRIORITY_TOP - priority
-            start = keys.chain(queue.id, keys.PLACE.pack(rank, heads[priority]))
-            stop = keys.after(keys.of_queue(keys.SPACE_CHAIN, queue.id) + bytes([rank]))
+        for place, group_id in self._turns():
+            if mine is not None and mine[0] < place:
+                return mine
+            if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
+                return place, group_id
+            self._step_over(place)
+            self._looked_at += 1
+            if not self._has_room:
+                return None
+        return mine
+
+    def _turns(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield place and id of the groups in the chain, from where to look on by priority."""
+        queue_id, heads = self._queue.id, self._heads
+        stop = keys.after(keys.chain(queue_id, b""))
+        rank = 0
+        while rank >= 0:
+            start = keys.chain(queue_id, keys.PLACE.pack(rank, heads[keys.PRIORITY_TOP - rank]))
+            at, rank = rank, -1
             for key, group_id in self._tx.scan(start, stop):
                 place = key[-keys.PLACE.size :]
-                if mine is not None and mine[0] < place:
-                    return mine
-                if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
-                    return place, group_id
-                self._step_over(place)
-                self._looked_at += 1
-                if not self._has_room:
-                    return None
-        return mine
+                if place[0] != at:
+                    at = place[0]
+                    if place < keys.PLACE.pack(at, heads[keys.PRIORITY_TOP - at]):
+                        rank = at
+                        break  # Behind are some that were stepped over.
+                yield place, group_id
 
     def _assigned(self) -> tuple[bytes, bytes] | None:
         """Return place and id of the first group in the chain that is left to this reader."""
@@ -304,7 +317,7 @@ class _Round:
 
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
         """Lease the messages of no group that have their turn before that of a group."""
-        queue = self._queue
+        queue, before = self._queue, len(self._items)
         stop = queue.lane_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]
@@ -312,7 +325,7 @@ class _Round:
             queue, self._tx, self._now, self._consumer, self._count, self._items, self._size,
             self._damaged, stop,
         )  # fmt: skip
-        self._frame_bytes = sum(map(len, self._items))
+        self._frame_bytes += sum(map(len, self._items[before:]))
         if is_full:
             self._count = len(self._items)
 
