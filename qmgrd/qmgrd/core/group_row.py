@@ -39,13 +39,14 @@ class GroupRow:
     changed_ms: int = 0  # store clock of the last one, and of the last that left
     due_ms: int = 0  # store clock of its row in the schedule
     born: int = 0  # the arrival in the key of that row
+    lowest: int = 0  # the lowest arrival of all that were ever here
 
     def encode(self) -> bytes:
         """Return the stored row."""
         data: bytes = pack([
             self.count, self.waiting, self.done, self.ahead, self.last, self.highest,
             self.is_paused, self.is_closed, self.parked_number, self.parked_code, self.place,
-            self.first_us, self.changed_ms, self.due_ms, self.born,
+            self.first_us, self.changed_ms, self.due_ms, self.born, self.lowest,
         ])  # fmt: skip
         return data
 

@@ -88,7 +88,7 @@ class _Round:
         consumer.credit_messages -= len(self._items)
         consumer.credit_bytes -= self._size
         queue.counters.delivered += len(self._items)
-        for key, value in self._damaged:
+        for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
             lane.set_aside(queue, self._tx, key, value)
         return Found(self._items, self._looked_at + 1, self._at_end)
 

@@ -137,11 +137,12 @@ class Groups:
         self, tx: Transaction, member: Member, position: bytes, *, is_last: bool, put_us: int
     ) -> None:
         """Take in a member that is at *position* from here on."""
-        row = self.row(tx, member.group_id)
+        row, arrival = self.row(tx, member.group_id), int.from_bytes(position[2:], "big")
         if row is None:
             row = self._rows[member.group_id] = GroupRow()
         if not row.born:
-            row.born, row.first_us = int.from_bytes(position[2:], "big"), put_us
+            row.born, row.lowest, row.first_us = arrival, arrival, put_us
+        row.lowest = min(row.lowest, arrival)
         tx.put(keys.group(self._id, *member), position)
         if position[0] == keys.LANE_GROUPED:
             row.count += 1
@@ -169,7 +170,7 @@ class Groups:
         if row is None:
             row = self._rows[group_id] = GroupRow()
         if not row.born:
-            row.born, row.first_us = arrival, put_us
+            row.born, row.lowest, row.first_us = arrival, arrival, put_us
         row.count += count
         row.highest += count
         if is_last:
@@ -231,8 +232,8 @@ class Groups:
         """Bring the chain to where the rows are.
 
         Returns:
-            Of the groups whose turn may have come the places of the due members. And the first
-            arrival from which on lies all of a group that may be all there now; else NEVER.
+            Places of due members whose turn may have come; the lowest arrival of a group that may
+            be all there now, else NEVER.
         """
         touched, self._touched = self._touched, {}
         whole_from = NEVER
@@ -244,7 +245,7 @@ class Groups:
                     row.changed_ms = now.ms
                 called += self._turn(tx, group_id, row)
                 if row.is_whole:
-                    whole_from = min(whole_from, row.born)
+                    whole_from = min(whole_from, row.lowest)
                 self._store(tx, now, bounds, group_id, row)
         if self._is_freed:
             self._is_freed = False

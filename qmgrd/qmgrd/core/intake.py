@@ -22,13 +22,14 @@ class SettlePart(NamedTuple):
 
 
 def parts_of(settle: m.Settle, handles_max: int) -> Iterator[SettlePart]:
-    """Yield *settle* in pieces of at most *handles_max* handles."""
+    """Yield *settle* in pieces of at most *handles_max* handles; what is unread from the back."""
     size = handles_max * m.HANDLE.size
-    for start in range(0, len(settle.handles), size):
+    starts = range(0, len(settle.handles), size)
+    if settle.action == m.UNREAD:
+        starts = starts[::-1]
+    for start in starts:
         part = settle._replace(handles=settle.handles[start : start + size])
-        is_last = start + size >= len(settle.handles)
-        first_index = start // m.HANDLE.size
-        yield SettlePart(part, first_index, is_last)
+        yield SettlePart(part, start // m.HANDLE.size, is_last=start == starts[-1])
 
 
 class Arrival(NamedTuple):

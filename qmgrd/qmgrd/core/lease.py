@@ -125,10 +125,14 @@ class Consumer:
         reader = self.reader
         return reader is not None and reader.is_ordered and not (reader.holds or self.is_choosy)
 
-    def look_at_group(self, born: int) -> None:
-        """Have a group looked at all of which can be had now, and that came from *born* on."""
+    def look_at_group(self, arrival: int) -> None:
+        """Have a group looked at all of which can be had now, and lies from *arrival* on."""
         if self.all_available:
-            self.heads, self.reached = [min(head, born) for head in self.heads], b""
+            self.heads, self.reached = [min(head, arrival) for head in self.heads], b""
+            if not self.prefix:  # What lies behind the position is looked at in its turn.
+                ahead = [x for x in self.again if x[1] >= self.heads[9 - x[0]]]
+                for place in ahead:
+                    del self.again[place]
 
     @property
     def wants(self) -> bool:

@@ -256,6 +256,9 @@ class Queue:
         tx.put(index_key, b"")
         if prefix in self.seeking:
             self._look_from(prefix, index_key)
+        for consumer in self.selecting:
+            if consumer.prefix == prefix:
+                consumer.look_again(*keys.place(key))
         return 1
 
     def remember(

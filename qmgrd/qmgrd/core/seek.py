@@ -66,7 +66,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     consumer.credit_messages -= len(items)
     consumer.credit_bytes -= size
     queue.counters.delivered += len(items)
-    for key, value in damaged:
+    for key, value in dict(damaged).items():  # Who looks again may find one twice.
         lane.set_aside(queue, tx, key, value)
     return Found(items, looked_at + 1, at_end)
 
@@ -77,14 +77,15 @@ def passed(queue: "Queue", consumer: Consumer, key: bytes, behind: bytes) -> Non
     if consumer.seeks:
         queue.reached[consumer.prefix] = behind
         return
+    place = keys.PRIORITY_TOP - priority, arrival
+    if consumer.is_choosy and place in consumer.again:
+        del consumer.again[place]  # Between it and the position may be what was not looked at.
+        return
     if consumer.prefix:
-        consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
         consumer.reached = behind or consumer.reached
         return
     heads = consumer.heads
-    if consumer.is_choosy:
-        consumer.again.pop((keys.PRIORITY_TOP - priority, arrival), None)
-    else:
+    if not consumer.is_choosy:
         is_grouped = key[keys.POSITION_AT] == keys.LANE_GROUPED
         heads = queue.grouped_heads if is_grouped else queue.heads
     heads[priority] = max(heads[priority], arrival + 1)

@@ -11,6 +11,7 @@ from qmgrd.core.group_take import take_in_order
 from qmgrd.core.hold import OUT_MAX, Reader
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
+from qmgrd.core.peer import SETTLE_HANDLES
 from qmgrd.core.queue import Queue
 from qmgrd.core.seek import LOOKED_AT_MAX
 from qmgrd.store.memory import MemoryStore
@@ -122,6 +123,21 @@ def test_groups_that_others_hold_are_stepped_over_once() -> None:
     other.send(m.Get(2, "Q", 1, 0, order=m.LOGICAL, reader=1))
     manager.rest()
     assert store.reads - before < 30
+
+
+def test_what_is_given_back_unread_in_many_pieces_was_not_delivered() -> None:
+    player = GroupPlayer()
+    app, count = player.app("app"), 3 * SETTLE_HANDLES + 5
+    app.put_records(
+        "Q", *(record(b"x", group=(group_id("A"), n, False)) for n in range(1, count + 1))
+    )
+    app.send(m.Consume(app.next_id(), "Q", count, 1 << 30, order=m.PINNED))
+    app.manager.rest()
+    held = app.delivered()
+    assert len(held) == count
+    assert app.settle(m.UNREAD, *held) == []
+    app.manager.rest()
+    assert {x.delivered for x in app.browse("Q")} == {0}
 
 
 def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None:

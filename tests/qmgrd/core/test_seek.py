@@ -10,6 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import facts, selection
 from qmgrd.core import seek as seeks
+from qmgrd.core.lease import AGAIN_MAX
 from qmgrd.core.seek import LOOKED_AT_MAX
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, Manager, record
@@ -94,6 +95,62 @@ def test_whole_group_is_found_behind_and_before_many_that_are_not(app: Client) -
     assert bodies(app) == []
     app.put_records("Q", record(b"last", group=(b"F" * 24, 2, True)))
     assert bodies(app) == [b"first"]
+
+
+@pytest.mark.parametrize("fields", [{"all_available": True}, {"order": m.LOGICAL}])
+def test_by_index_a_later_one_of_higher_priority_is_had(
+    app: Client, fields: dict[str, Any]
+) -> None:
+    request = m.Consume(app.next_id(), "Q", 9, 1 << 20, correlation_id=b"c", **fields)
+    app.send(request)
+    app.answer(request.request_id)
+    for body, priority in ((b"low", 4), (b"high", 9)):
+        app.put("Q", body, correlation_id=b"c", priority=priority)
+        assert bodies(app) == [body]
+
+
+@pytest.mark.parametrize("fields", [{}, {"where": "priority = 9"}])
+def test_member_that_a_unit_had_put_before_the_first_is_had_with_its_group(
+    app: Client, fields: dict[str, Any]
+) -> None:
+    """E11: the place of what is committed late lies before that of what came first."""
+    producer = app.producer(b"U" * 16)
+    waiting(app, all_available=True, **fields)
+    app.ask(m.UnitBegin, 7)
+    app.ask(m.UnitPut, 7, "Q", [record(b"A2", group=(GROUP, 2, False), priority=9)])
+    app.put("Q", b"A1", group=(GROUP, 1, False), priority=9 - 8 * bool(fields))
+    app.send(m.UnitCommit(producer.stream, 1, 0, 7, 1, 0))
+    assert bodies(app) == []
+    app.put("Q", b"A3", group=(GROUP, 3, True), priority=0)
+    assert bodies(app) == [b"A2"]
+
+
+def test_what_came_back_behind_what_is_new_hides_nothing(app: Client) -> None:
+    app.put("Q", b"A1", group=(GROUP, 1, False))
+    app.put("Q", b"A2", group=(GROUP, 2, False), correlation_id=b"wanted")
+    app.put("Q", b"one", correlation_id=b"one")
+    (held,) = got(app, correlation_id=b"one")
+    waiting(app, all_available=True, where="correlation_id = 'wanted'")
+    assert bodies(app) == []
+    app.send(m.Settle(app.next_id(), m.RELEASE, held.queue_id, held.handle))
+    app.put("Q", b"A3", group=(GROUP, 3, True))  # In the same turn.
+    assert bodies(app) == [b"A2"]
+
+
+def test_more_than_is_looked_at_again_is_found(app: Client) -> None:
+    count = AGAIN_MAX + 100
+    for _ in range(0, count, 100):
+        app.put("Q", *[b"x"] * 100)
+    held = [x for _ in range(0, count, 100) for x in app.get("Q", 100)]
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 1, 1 << 30, where="priority >= 0"))
+    app.answer(request_id)
+    app.put("Q", b"last")
+    assert bodies(app) == [b"last"]
+    for one in reversed(held):
+        app.release(one)
+    app.send(m.Credit(request_id, 2 * count, 1 << 30))
+    assert len(bodies(app)) == count
 
 
 @pytest.mark.parametrize("way", WAYS)
