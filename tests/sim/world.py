@@ -22,7 +22,7 @@ from tests.sim.client import Asker
 from tests.sim.consumer import Consumer
 from tests.sim.faults import DISK_BYTES, STRIKE
 from tests.sim.lab import Lab
-from tests.sim.ledger import GROUP_QUEUES, require
+from tests.sim.ledger import BACKOUT, DEAD_LETTERS, GROUP_QUEUES, require
 from tests.sim.node import Node
 from tests.sim.producer import Producer
 from tests.sim.scenario import EDGES, HUB, PORT
@@ -243,7 +243,7 @@ class World(Lab):
                 continue
             view = self.watch.views[name]
             waited_on = {view.queues[queue_id][0] for queue_id, _ in view.held}
-            for queue in sorted(waited_on & set(GROUP_QUEUES)):
+            for queue in sorted(waited_on & {*GROUP_QUEUES, BACKOUT, DEAD_LETTERS}):
                 population.tidy_groups(self, name, queue)
 
     def _is_quiet(self) -> bool:

@@ -234,7 +234,8 @@ class GroupAdmin:
         holds = queue.groups.holds
         if not holds.can_assign(group_id, message.connection):
             raise group_refusal.no_reader(queue.name, message.connection)
-        holds.assign(group_id, message.connection)
+        for freed in holds.assign(group_id, message.connection):
+            queue.groups.touch(freed)
         holds.let_go(group_id)
         return True
 

@@ -273,13 +273,19 @@ class Holds:
         """Return who held a group last; None where that is not known any more."""
         return self._last.get(group_id)
 
-    def assign(self, group_id: bytes, connection: int) -> None:
-        """Have a group be begun next by that connection, or, with 0, by anyone else than before."""
+    def assign(self, group_id: bytes, connection: int) -> list[bytes]:
+        """Have a group be begun next by that connection, or, with 0, by anyone else than before.
+
+        Returns:
+            The groups that were somebody's to begin, and are all readers' now.
+        """
         hold = self.by_group.get(group_id)
         left = hold.reader if hold is not None else self._last.get(group_id)
         self._assigned[group_id] = Assigned(connection, left)
-        while len(self._assigned) > ASSIGNED_MAX:
-            del self._assigned[next(iter(self._assigned))]
+        freed = list(self._assigned)[: max(len(self._assigned) - ASSIGNED_MAX, 0)]
+        for one in freed:
+            del self._assigned[one]
+        return freed
 
     def assigned_to(self, reader: Reader) -> list[bytes]:
         """Return the groups that others leave to *reader*."""

@@ -27,7 +27,7 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
     turns = {row.place: group_id for group_id, row in known.items() if row.place}
     assert turns == chained, "the chain is not what the rows say"
     _audit_holds(queue, members)
-    _audit_positions(queue, known)
+    _audit_positions(rows, queue, known)
     assert queue.counters.grouped == sum(at[0] == keys.LANE_GROUPED for at in members.values())
 
 
@@ -115,13 +115,18 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
     assert set(holds.leased) == leased, "leases of members, and what is known of them"
 
 
-def _audit_positions(queue: Queue, known: dict[bytes, GroupRow]) -> None:
-    """No group lies before the position that nobody holds, and somebody could begin."""
+def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
+    """No group lies before the position that nobody holds, and anybody could begin."""
     groups = queue.groups
     for group_id, row in known.items():
         if not row.place or group_id in groups.holds.by_group or group_id in groups.holds.strays:
             continue
         rank, arrival = keys.PLACE.unpack(row.place)
+        position = rows[keys.group(queue.id, group_id, row.due)]
+        due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
+        # What may be over, and is not removed yet, is stepped over; so is what is somebody's.
+        if due.expires_ms or groups.holds.is_assigned(group_id):
+            continue
         head = groups.heads[keys.PRIORITY_TOP - rank]
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
             f"group {group_id!r} at {arrival} lies before {head}, and nobody holds it"

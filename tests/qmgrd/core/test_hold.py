@@ -354,8 +354,7 @@ def test_assignments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     holds = Holds()
     one: Any = a_reader(holds)
     a_reader(holds, connection=2)
-    for group_id in (A, B, C):
-        holds.assign(group_id, 2)
+    assert [holds.assign(group_id, 2) for group_id in (A, B, C)] == [[], [], [A]]
     assert [holds.is_for(group_id, one) for group_id in (A, B, C)] == [True, False, False]
 
 
