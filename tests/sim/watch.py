@@ -169,7 +169,7 @@ class Watch(Durable):
         require(failed == held.failed >= told, "failures_are_counted", f"{fact}: {failed}, {told}")
         threshold = view.attribute(handle[0], "backout_threshold", 0)
         respected = not threshold or held.failed < threshold or held.is_stuck
-        if held.is_member:  # It waits with its group, until an operator says otherwise.
+        if put.member is not None:  # It waits with its group, until an operator says otherwise.
             respected = respected or view.group_of(handle[0], put).is_parked
         require(respected, "threshold_is_respected", f"{fact}: failed {failed} times")
 
