@@ -232,6 +232,10 @@ class Admin:
 
         Where what is due is missing, the lowest number that is there is due then. With *number*
         all below it are given up.
+
+        Raises:
+            RequestError: GROUP_IN_USE, one of these is leased. VALUE_INVALID, *number* is not
+                ahead, or lies beyond the end of the group.
         """
         return await self._row(m.GroupAlter, queue, encoded(group_id), "skip", number)
 
@@ -243,7 +247,7 @@ class Admin:
         Another one has it then, or one of *connection*. Returns the group's row.
 
         Raises:
-            RequestError: VALUE_INVALID, there is no other, or none of that connection.
+            RequestError: GROUP_NO_READER, there is no other, or none of that connection.
         """
         return await self._row(m.GroupAlter, queue, encoded(group_id), "reassign", 0, connection)
 

@@ -294,9 +294,7 @@ class _Round:
             return False
         if not self._consumer.all_available:
             return True
-        row = self._groups.row(self._tx, group_id)
-        is_whole = row is not None and row.is_whole and not self._groups.sweeps
-        return is_whole and group_id not in holds.strays
+        return self._groups.is_all_there(self._tx, group_id)
 
     def _begin(self, group_id: bytes) -> bool:
         """Begin a group, or go on with it; return whether there was something of it."""
