@@ -7,10 +7,11 @@ message may leave its queue.
 from collections import Counter
 
 from qmgr_protocol.codec import unpack
-from qmgr_protocol.errors import name_of
+from qmgr_protocol.errors import ErrorCode, name_of
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
 from qmgrd.core import row as rows
+from qmgrd.core.group_row import GroupRow
 from tests.sim import fate, groups, order
 from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, Unit, described, require
 from tests.sim.node import Node
@@ -60,6 +61,7 @@ class Durable:
                 self._queue(view, change)
             elif space == keys.SPACE_GROUP_ROW:
                 over += groups.stored(view, change, self.happened)
+                self._lapse(node, view, change)
         if messages:
             self._messages(node, view, messages)
         groups.forget(view, over)
@@ -70,6 +72,13 @@ class Durable:
             row = unpack(rows.unseal(change.key, change.new))
             view.queues[row["queue_id"]] = (change.key[1:].decode(), row["kind"])
             view.attributes[row["queue_id"]] = row
+
+    def _lapse(self, node: Node, view: View, change: Change) -> None:
+        """Take note of a group that is gone as it was incomplete for too long."""
+        row = change.old and GroupRow.decode(rows.unseal(change.key, change.old))
+        if row and change.new is None and row.parked_code == ErrorCode.GROUP_EXPIRED:
+            queue_id, group_id = groups.named(change.key)
+            self.ledger.lapsed.add((node.name, view.queues[queue_id][0], group_id))
 
     def _allows(self, view: View, queue_id: int, inhibit: str, fact: str) -> None:
         """Hold an inhibit to its word, but in the turn that may have lifted it meanwhile."""
@@ -289,10 +298,13 @@ class Durable:
         there = self.views[name[1:]].ever
         forgotten = self.ledger.forgets((name[1:], held.target))
         there_is = {(name, held.trailer) for name in (held.target, DEAD_LETTERS)} & there
+        over = self._is_over(node, held)
         if forgotten or there_is:
+            held.put.strayed = (
+                held.put.strayed or over
+            )  # What is there may be another one's of its UID.
             return
         is_rotten = (node.name, held.put.serial) in self.ledger.rotten
-        over = self._is_over(node, held)
         require(is_rotten or over, "deleted_is_held_by_the_receiver", fact)
         held.put.strayed = over or "rotten"
         self.happened[held.put.strayed] += 1

@@ -26,7 +26,7 @@ OWN = ("BACKOUT_THRESHOLD_REACHED", "DELIVERY_LIMIT_REACHED", "MESSAGE_REJECTED"
 
 def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int, bytes]]:
     """Take note of a row of a group; return the group that is known no more, or another one."""
-    queue_id, group_id = int.from_bytes(change.key[1:5], "big"), change.key[keys.GROUP_ID_AT :]
+    queue_id, group_id = named(change.key)
     group = view.groups.setdefault((queue_id, group_id), Group())
     before, group.row = group.row, None
     if change.new is not None:
@@ -40,6 +40,11 @@ def stored(view: View, change: Change, happened: Counter[str]) -> list[tuple[int
     elif before is None or group.row.done >= before.done:
         return []
     return [(queue_id, group_id)]
+
+
+def named(key: bytes) -> tuple[int, bytes]:
+    """Return the queue and the id of the group whose row lies under *key*."""
+    return int.from_bytes(key[1:5], "big"), key[keys.GROUP_ID_AT :]
 
 
 def forget(view: View, over: list[tuple[int, bytes]]) -> None:

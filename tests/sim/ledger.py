@@ -170,6 +170,8 @@ class Ledger:
     # What operators asked for: up to which number a group is to be skipped, and which to end.
     skipped: dict[GroupKey, int] = field(default_factory=dict)
     closed: set[GroupKey] = field(default_factory=set)
+    # Groups that were incomplete for too long: what was put as their last was removed is gone.
+    lapsed: set[GroupKey] = field(default_factory=set)
     # Members that may have been put twice, as their program did not hear of the first time.
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
 
@@ -271,7 +273,7 @@ class Ledger:
 
         A purge in the turn of a put leaves no trace of it, nor does one that pushes it out.
         """
-        if put.entered:
+        if put.entered or self.has_lapsed(put):
             return True
         if isinstance(put, Unit):
             own = all(self.entered(one) or one.lives_ms for one in put.puts)
@@ -279,6 +281,13 @@ class Ledger:
             return own and (not put.gets or purged)
         may_expire = put.unit is not None and put.unit.committing and put.lives_ms
         return bool(may_expire) or self.forgets(put.home)
+
+    def has_lapsed(self, put: Put | Unit) -> bool:
+        """Return whether *put* may have gone in its own turn, with the rest of its group."""
+        if isinstance(put, Unit) or put.member is None or put.group not in self.lapsed:
+            return False
+        put.strayed = put.strayed or "group expired"
+        return True
 
     def may_hide_ids(self, where: str) -> bool:
         """Return whether ids of a link of *where* may be of puts that expired in their commit."""

@@ -95,7 +95,7 @@ class Watch(Durable):
             held = (target, trailer) in view.ever or self.ledger.forgets((node.name, target))
             held = held or (DEAD_LETTERS, trailer) in view.ever
             held = held or (stream.identity, seq_id) in self.gone
-            held = held or bool(self._is_over(source, sent))
+            held = held or bool(self._is_over(source, sent)) or self.ledger.has_lapsed(sent.put)
         else:
             put = self.ledger.by_stream[stream.identity, seq_id]
             held = self.ledger.entered(put) or seq_id in stream.refused

@@ -6,7 +6,6 @@ no group go through those of put.py and take.py; every other goes step by step, 
 """
 
 import struct
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import record as records
@@ -19,6 +18,7 @@ from qmgrd.core.hold import Hold, Member
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.order import Rows
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.take import DELIVER_MAX_BYTES, state_of
 
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 _PUT = struct.Struct(">I4sQHHI24sI")
 _PUT_BYTES = _PUT.size
 _OF_A_GROUP = (records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP)  # no correlation id
-# The head of an entry, and that of the record behind it where there is no target.
-_TAKE = struct.Struct(">xBxBHHQQQIB11xHHI")
+# The head of an entry, and that of the record behind it where there is no target, with its group.
+_TAKE = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
-_LEAST_BYTES = _TAKE.size + records.GROUP.size + records.TIMESTAMP.size
-_GROUP_AT = _TAKE.size
+_LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
 ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
 
 
@@ -124,61 +123,54 @@ def take_run(
     deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
     index_prefix = queue.origins.index_prefix()
     room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - frame_bytes
-    unpack, pack_item, new = _TAKE.unpack_from, DELIVERY.pack, tuple.__new__
+    place, unpack = keys.unpack_place, _TAKE.unpack_from
+    pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
     told = 0 if hold.is_told else STATE_TAKEN_OVER
-    for key, value in _members(queue, tx, group_id, number):
-        arrival = int.from_bytes(key[-8:], "big")
-        if (arrival in leases or len(items) >= count or size >= consumer.credit_bytes
-                or len(value) <= _LEAST_BYTES):  # fmt: skip
-            break
-        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
-         envelope, body) = unpack(value)  # fmt: skip
-        if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
-                or len(value) != _LEAST_BYTES + envelope + body + origin
-                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
-            break
-        record = value[_RECORD_AT:]
-        length = len(record)
-        if items and size + length > room:
-            break
-        handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
-        priority = keys.PRIORITY_TOP - key[keys.POSITION_AT + 1]
-        lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
-                 index_prefix + value[-8 - origin :], True)  # fmt: skip
-        leases[arrival] = own[arrival] = new(Lease, lease)
-        leased[arrival] = new(Member, (group_id, number))
-        out[number] = arrival
-        state, told = state_of(delivered, arrival, maybe_before) | told, 0
-        items.append(
-            pack_item(priority, arrival, handle, delivered, failed, state, put_us) + record
-        )
-        size, mark, number = size + length, mark + 1, number + 1
+    start, stop, credit, least = 0, number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
+    while start != number:
+        start = number
+        for key, value in _beside(queue, tx, group_id, number):
+            rank, arrival = place(key)
+            if arrival in leases or number == stop or size >= credit or len(value) <= least:
+                return number, size
+            (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin,
+             in_group, envelope, body, found, at) = unpack(value)  # fmt: skip
+            if at != number or found != group_id:
+                break  # Another's; or its group stands elsewhere in its record.
+            if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
+                    or len(value) != least + envelope + body + origin
+                    or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+                return number, size
+            record = value[_RECORD_AT:]
+            length = len(record)
+            if size + length > room and items:
+                return number, size
+            handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
+            priority = keys.PRIORITY_TOP - rank
+            lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
+                     index_prefix + value[-8 - origin :], True)  # fmt: skip
+            leases[arrival] = own[arrival] = new(Lease, lease)
+            leased[arrival] = new(Member, (group_id, number))
+            out[number] = arrival
+            state, told = state_of(delivered, arrival, maybe_before) | told, 0
+            head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
+            add(head + record)
+            size, mark, number = size + length, mark + 1, number + 1
     return number, size
 
 
-def _members(
-    queue: "Queue", tx: Transaction, group_id: bytes, number: int
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and entry of the members that can be got, from *number* on to the first gap."""
+def _beside(queue: "Queue", tx: Transaction, group_id: bytes, number: int) -> Rows:
+    """Return key and entry of a member that can be got, and of what lies behind it.
+
+    What was put in one go lies side by side, and needs no look into the index: where the next
+    member does not, its entry is all.
+    """
     get, index = tx.get, keys.group(queue.id, group_id, 0)[:-4]
-    prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
-    stop = keys.after(keys.lane(queue.id, keys.LANE_GROUPED))
-    at = number.to_bytes(4, "big")
-    position = get(index + at)
-    while position is not None and position[0] == keys.LANE_GROUPED:
-        key = prefix + position
-        yield key, get(key) or b""
-        number += 1
-        at = number.to_bytes(4, "big")
-        beside = int.from_bytes(position, "big") + 1
-        position = get(index + at)
-        if position is None or int.from_bytes(position, "big") != beside:
-            continue
-        # What was put in one go lies side by side, and needs no look into the index.
-        for key, value in tx.scan(prefix + position, stop):
-            if not value.startswith(group_id + at, _GROUP_AT):
-                break  # Another group's; or that of its record begins elsewhere.
-            yield key, value
-            number += 1
-            at = number.to_bytes(4, "big")
-        position = get(index + at)
+    position = get(index + number.to_bytes(4, "big"))
+    if position is None or position[0] != keys.LANE_GROUPED:
+        return iter(())
+    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
+    beside = int.from_bytes(position, "big") + 1
+    if get(index + (number + 1).to_bytes(4, "big")) != beside.to_bytes(len(position), "big"):
+        return iter([(key, get(key) or b"")])
+    return tx.scan(key, keys.after(keys.lane(queue.id, keys.LANE_GROUPED)))

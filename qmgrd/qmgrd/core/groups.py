@@ -14,9 +14,6 @@ groups at rest: ``_rows`` is a bounded cache.
 What changed in a turn is looked at before messages are handed out, and written once, at its end.
 """
 
-from itertools import groupby
-from operator import itemgetter
-
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import keys
@@ -178,20 +175,18 @@ class Groups:
         row.changed_ms = _NOW_MS
         self._touched[group_id] = None
 
-    def acknowledge(self, tx: Transaction, acked: list[tuple[bytes, int, int]]) -> None:
-        """Have leased members (group, number, arrival) leave for good, but for their entries."""
-        delete, prefix = tx.delete, keys.of_queue(keys.SPACE_GROUP, self._id)
-        for group_id, run in groupby(acked, key=itemgetter(0)):
-            numbers, members = self.holds.let_out(group_id, run), prefix + group_id
-            for number in numbers:
-                delete(members + number.to_bytes(4, "big"))
-            row = self.row(tx, group_id)
-            if row is not None:
-                row.count -= len(numbers)
-                row.leave_all(numbers)
-                row.changed_ms = _NOW_MS
-            self._touched[group_id] = None
-            self.holds.end_if_over(group_id)
+    def acknowledge(self, tx: Transaction, group_id: bytes, acked: dict[int, int]) -> None:
+        """Have leased members (number, arrival) leave for good, but for their entries."""
+        self.holds.let_out(group_id, acked)
+        delete, members = tx.delete, keys.group(self._id, group_id, 0)[:-4]
+        for number in acked:
+            delete(members + number.to_bytes(4, "big"))
+        row = self.row(tx, group_id)
+        if row is not None:
+            row.count -= len(acked)
+            row.leave_all([*acked])
+            row.changed_ms = _NOW_MS
+        self._touched[group_id] = None
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""

@@ -12,7 +12,6 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
@@ -155,24 +154,18 @@ class Holds:
             del self.strays[member.group_id]
         return None
 
-    def let_out(self, group_id: bytes, acked: Iterable[tuple[bytes, int, int]]) -> list[int]:
-        """Note that leased members (group, number, arrival) of one group are gone.
-
-        :meth:`end_if_over` is to follow.
-
-        Returns:
-            Their numbers.
-        """
-        hold, leased, numbers = self.by_group.get(group_id), self.leased, []
-        out = hold.out if hold is not None else {}
-        for _, number, arrival in acked:
-            member = leased.pop(arrival)
-            if out.get(number) == arrival:
-                del out[number]
-            else:
-                self._take_in(member, arrival)
-            numbers.append(number)
-        return numbers
+    def let_out(self, group_id: bytes, acked: dict[int, int]) -> None:
+        """Note that leased members (number, arrival) of one group are gone."""
+        hold = self.by_group.get(group_id)
+        leased = self.leased
+        if hold is not None and hold.out.items() >= acked.items():
+            out = hold.out
+            for number, arrival in acked.items():
+                del leased[arrival], out[number]
+        else:
+            for arrival in acked.values():
+                self._take_in(leased.pop(arrival), arrival)
+        self.end_if_over(group_id)
 
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""

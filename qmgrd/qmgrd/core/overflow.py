@@ -1,9 +1,11 @@
 """What a put does that meets a full queue which has its oldest messages make room.
 
-The oldest of the lowest priority goes first, as it is worth least. What is leased stays.
+The oldest of the lowest priority goes first, as it is worth least; what waits for its time only
+where nothing else is left. What is leased stays.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import record as records
@@ -14,6 +16,7 @@ from qmgrd.core import keys, lane, order
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
 from qmgrd.core.notes import Cause
+from qmgrd.core.order import Rows
 from qmgrd.core.put import Put, member_of
 from qmgrd.core.queue import Queue
 
@@ -135,20 +138,28 @@ def make_room_for_all(
 def _oldest(
     queue: Queue, tx: Transaction, messages: int, bytes_: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what has to go, of the ready lane."""
+    """Yield what has to go."""
     excess = queue.messages + messages - queue.bounds.depth_max
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
-    count = 0
-    for priority, head in enumerate(queue.heads):  # The lowest first.
+    for key, value in islice(_from_the_least(queue, tx), PUSHED_OUT_MAX):
+        if excess <= 0 and excess_bytes <= 0:
+            return
+        yield key, value
+        excess -= 1
+        excess_bytes -= entries.record_bytes(entries.decode(value))
+
+
+def _from_the_least(queue: Queue, tx: Transaction) -> Rows:
+    """Yield what may go, in the order in which it does."""
+    for priority, head in enumerate(queue.heads):
         # What lies before the position is leased, or of a stopped group.
         grouped_head = min(queue.grouped_heads[priority], queue.stopped_heads[priority])
         for key, value in order.of_priority(queue, tx, priority, head, grouped_head):
-            if (excess <= 0 and excess_bytes <= 0) or count == PUSHED_OUT_MAX:
-                return
-            arrival, entry = keys.place(key)[1], entries.decode(value)
-            if arrival in queue.leases or queue.is_lost(entry, arrival):
-                continue
-            yield key, value
-            count += 1
-            excess -= 1
-            excess_bytes -= entries.record_bytes(entry)
+            arrival = keys.place(key)[1]
+            if arrival not in queue.leases and not queue.is_lost(entries.decode(value), arrival):
+                yield key, value
+    for priority in range(keys.PRIORITY_TOP + 1) if queue.counters.delayed else ():
+        prefix = keys.entry_prefix(queue.id, priority, keys.LANE_DELAYED)
+        for key, value in tx.scan(prefix, keys.after(prefix)):
+            if not queue.is_lost(entries.decode(value), keys.place(key)[1]):
+                yield key, value

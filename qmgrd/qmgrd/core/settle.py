@@ -22,7 +22,8 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
     member_of, taken_back = queue.groups.holds.leased.get, queue.groups.holds.taken_back
-    acked: list[tuple[bytes, int, int]] = []  # group, number, arrival
+    acked: dict[bytes, dict[int, int]] = {}  # group, number: arrival
+    last, run = b"", dict[int, int]()  # the group of the last one in one, and what is acked of it
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
@@ -35,17 +36,21 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
             if arrival in taken_back:
                 exceptions.append((at, int(ErrorCode.LEASE_LOST)))
                 continue
-            acked.append((*member, arrival))
+            group_id, place = member
+            if group_id != last:
+                last, run = group_id, acked.setdefault(group_id, {})
+            run[place] = arrival
+        _, lessee, _, _, _, length, key, index_key, _ = lease
         del leases[arrival]
-        lease.lessee.leases.pop(arrival, None)
-        delete(lease.key)
-        delete(lease.index_key)
+        lessee.leases.pop(arrival, None)
+        delete(key)
+        delete(index_key)
         count += 1
-        size += lease.size
-    if acked:
-        queue.groups.acknowledge(tx, acked)
+        size += length
     counters = queue.counters
-    counters.grouped -= len(acked)
+    for group_id, run in acked.items():
+        queue.groups.acknowledge(tx, group_id, run)
+        counters.grouped -= len(run)
     counters.acked += count
     counters.depth -= count
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

@@ -48,7 +48,7 @@ def test_oldest_of_the_lowest_priority_goes_first_G13(app: Client) -> None:
     assert app.bodies("Q") == [b"high", b"new", b"low2"]
 
 
-def test_leased_ones_and_delayed_ones_stay_G13(app: Client) -> None:
+def test_delayed_ones_go_last_and_leased_ones_stay_G13(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", DISCARD | {"depth_max": 3})
     app.put("Q", b"delayed", delay_ms=1_000)
     app.put("Q", b"leased", b"free")
@@ -56,9 +56,23 @@ def test_leased_ones_and_delayed_ones_stay_G13(app: Client) -> None:
     app.put("Q", b"new")
     assert app.bodies("Q") == [b"leased", b"new"]
     app.get("Q")
+    app.put("Q", b"newest")
+    assert app.show("Q")["delayed"] == 0
+    app.get("Q")
     (refused,) = app.put_records("Q", record(b"none has room"))
     assert refused.code is ErrorCode.QUEUE_FULL
     assert app.ack(held) == []
+
+
+def test_delayed_one_becomes_a_dead_letter_where_nothing_else_is_left_G13(app: Client) -> None:
+    app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 2})
+    app.put("Q", b"worth more", delay_ms=1_000, priority=5)
+    app.put("Q", b"1", delay_ms=1_000)
+    app.put("Q", b"2", delay_ms=1_000)
+    app.put("Q", b"3")
+    assert app.bodies(DEAD_LETTERS) == [b"1", b"2"]
+    assert (app.bodies("Q"), app.show("Q")["delayed"]) == ([b"3"], 1)
+    audit(app.manager)
 
 
 def test_room_in_bytes_is_made_too_G13(app: Client) -> None:

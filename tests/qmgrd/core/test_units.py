@@ -572,6 +572,11 @@ def test_commit_keeps_to_the_limit_where_all_else_is_leased_G13(app: Client) -> 
     assert bodies(app.get("Q")) == [b"1"]
     assert unit.commit() == []
     assert bodies(app.browse("Q")) == [b"1", b"4"]
+    assert bodies(app.get("Q")) == [b"4"]
+    another = UnitOfWork(app)
+    another.put("Q", b"later", delay_ms=1_000)
+    assert another.commit() == []
+    assert app.show("Q")["delayed"] == 0
 
 
 def test_message_that_another_connection_holds_is_not_taken_into_a_unit(app: Client) -> None:

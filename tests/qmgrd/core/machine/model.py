@@ -94,8 +94,9 @@ class Model:
         excess = self.depth(queue) + count - bounds["depth_max"]
         if bounds["overflow"] == "refuse" or count > bounds["depth_max"]:
             return
-        free = [x for x in self.on(queue) if x.lease is None]
-        for message in sorted(free, key=lambda x: (x.priority, x.order))[: max(excess, 0)]:
+        free = [x for x in self.on(queue) if x.lease is None] + self.on(queue, delayed=True)
+        worth = [(x.is_delayed, x.priority, x.order, x) for x in free]
+        for *_, message in sorted(worth)[: max(excess, 0)]:
             if bounds["overflow"] == "discard-oldest":
                 self.remove(message)
             elif not self.bury(message, ErrorCode.QUEUE_FULL, How("", False, False)):
