@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys, order
+from qmgrd.core import group_index, index, keys, order
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.selection import is_selected, weight
 from qmgrd.core.selector import Selector
@@ -133,7 +133,7 @@ def places(
         tail = keys.PLACE.pack(keys.PRIORITY_TOP - min(after[0], keys.PRIORITY_TOP), after[1])
     if prefix.startswith(keys.SPACE_GROUP):
         start = prefix if after is None else prefix + number.to_bytes(4, "big") + b"\0"
-        for _, position in tx.scan(start, keys.after(prefix)):
+        for _, position in group_index.under(tx, prefix, start):
             if position[0] == keys.LANE_GROUPED:
                 yield position[1:]
     elif prefix.startswith(keys.SPACE_UID):

@@ -1,6 +1,7 @@
 """What operators ask of groups: which there are, how one stands, and to intervene in one."""
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -8,7 +9,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
-from qmgrd.core import group_refusal, index, keys
+from qmgrd.core import group_index, group_refusal, index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -148,12 +149,12 @@ class GroupAdmin:
         self, queue: Queue, group_id: bytes, row: GroupRow, first: int
     ) -> dict[str, Any]:  # fmt: skip
         tx = self._context.tx
+        prefix = group_index.prefix_of(queue.id, group_id)
         start = keys.group(queue.id, group_id, max(first, 1))
-        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
         members: list[dict[str, Any]] = []
         gaps: list[list[int]] = []
         wanted, further = row.after(max(first, row.due)), None
-        for key, position in tx.scan(start, stop):
+        for key, position in group_index.under(tx, prefix, start):
             number = int.from_bytes(key[-4:], "big")
             if len(members) == MEMBERS_MAX:
                 further = number
@@ -175,10 +176,8 @@ class GroupAdmin:
 
     def _first_gap(self, queue: Queue, group_id: bytes, row: GroupRow) -> list[list[int]]:
         """Return the first gap, if it is among the first MEMBERS_MAX: the group stops there."""
-        start = keys.group(queue.id, group_id, row.due)
-        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
         wanted = row.due
-        for key, _ in islice(self._context.tx.scan(start, stop), MEMBERS_MAX):
+        for key, _ in islice(self._from_due(queue, group_id, row), MEMBERS_MAX):
             self._context.count_read(1, 0)
             number = int.from_bytes(key[-4:], "big")
             if number > wanted:
@@ -186,6 +185,14 @@ class GroupAdmin:
                 return [[wanted, until - 1]]
             wanted = row.after(number + 1)
         return []
+
+    def _from_due(
+        self, queue: Queue, group_id: bytes, row: GroupRow
+    ) -> Iterator[tuple[bytes, bytes]]:  # fmt: skip
+        """Yield key and position of the members from the one that is due on."""
+        start = keys.group(queue.id, group_id, row.due)
+        prefix = group_index.prefix_of(queue.id, group_id)
+        return group_index.under(self._context.tx, prefix, start)
 
     def _member(self, queue: Queue, number: int, position: bytes) -> dict[str, Any] | None:
         key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
@@ -253,9 +260,7 @@ class GroupAdmin:
         """
         if row.count + row.waiting > LOOKED_AT_MAX:
             return row.highest
-        start = keys.group(queue.id, group_id, row.due)
-        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
-        there = (int.from_bytes(key[-4:], "big") for key, _ in self._context.tx.scan(start, stop))
+        there = (int.from_bytes(key[-4:], "big") for key, _ in self._from_due(queue, group_id, row))
         left = sum(row.ahead[-1]) - 1 if row.ahead else row.done
         return max(left, *there, 0)
 
@@ -275,18 +280,19 @@ class GroupAdmin:
 
     def _behind(self, queue: Queue, group_id: bytes, row: GroupRow) -> int:
         """Return the number to which a skip without one goes."""
-        due = keys.group(queue.id, group_id, row.due)
-        stop = keys.after(keys.group(queue.id, group_id, 0)[:-4])
-        first = next(self._context.tx.scan(due, stop), None)
+        first = next(self._from_due(queue, group_id, row), None)
         if first is None:
             raise group_refusal.nothing_here(group_id)
-        return row.due + 1 if first[0] == due else int.from_bytes(first[0][-4:], "big")
+        number = int.from_bytes(first[0][-4:], "big")
+        return row.due + 1 if number == row.due else number
 
     def _bury_up_to(self, queue: Queue, group_id: bytes, due: int, number: int) -> None:
         """Have the members from *due* to below *number* be dead letters."""
         tx = self._context.tx
         start, stop = (keys.group(queue.id, group_id, x) for x in (due, number))
-        found = list(islice(tx.scan(start, stop), SKIPPED_MAX + 1))
+        members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
+        below = takewhile(lambda member: member[0] < stop, members)
+        found = list(islice(below, SKIPPED_MAX + 1))
         if len(found) > SKIPPED_MAX:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,

@@ -13,7 +13,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import LOGICAL
 from qmgr_protocol.record import GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_index, index, keys
 from qmgrd.core.browse import Cursor, Found
 from qmgrd.core.kv import Transaction
 
@@ -92,7 +92,8 @@ def _members(
     wanted = row.after(max(row.due, number + 1))
     prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
     start = keys.group(queue.id, group_id, wanted)
-    for key, position in tx.scan(start, keys.after(keys.group(queue.id, group_id, 0)[:-4])):
+    members = group_index.under(tx, group_index.prefix_of(queue.id, group_id), start)
+    for key, position in members:
         found = int.from_bytes(key[-4:], "big")
         if found != wanted or position[0] != keys.LANE_GROUPED:
             return

@@ -10,7 +10,7 @@ from itertools import islice
 
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane
+from qmgrd.core import group_index, keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
@@ -34,9 +34,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     row = queue.groups.row(context.tx, group_id)
     if row is None or not row.parked_number:
         return DONE._replace(text="the group is gone, or goes on")
-    prefix = keys.group(queue.id, group_id, 0)[:-4]
+    prefix = group_index.prefix_of(queue.id, group_id)
     is_first = not job.row["cursor"]
-    found = context.tx.scan(max(job.row["cursor"], prefix), keys.after(prefix))
+    found = group_index.under(context.tx, prefix, job.row["cursor"])
     count = min(SLICE_ROWS, context.turn_rows) // ROWS_EACH + 1
     members = list(islice(found, count))
     context.touch(queue)

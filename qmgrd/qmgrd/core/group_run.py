@@ -2,7 +2,8 @@
 
 Most members are: without a time, a correlation id or a target, not stamped yet when they are put,
 short, and right behind those that came before. They go through the tight loops here, as messages of
-no group go through those of put.py and take.py; every other goes step by step, to the same bytes.
+no group go through those of put.py and take.py; every other goes step by step, to the same end. It
+is a run of its own in the index then (group_index.py).
 """
 
 import struct
@@ -12,9 +13,9 @@ from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.messages import DELIVERY, STATE_TAKEN_OVER
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane
+from qmgrd.core import group_index, keys, lane
 from qmgrd.core.group_admission import NO_GROUP
-from qmgrd.core.hold import Hold, Member
+from qmgrd.core.hold import Hold
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -34,7 +35,6 @@ _TAKE = struct.Struct(">xBxBHHQQQIB11xHHI24sI")
 _RECORD_AT = entries.HEAD_BYTES
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
 _LEAST_BYTES = _TAKE.size + records.TIMESTAMP.size
-ROWS_OF_A_PUT = lane.ROWS_OF_A_PUT + 1
 
 
 def looks_like_a_run(record: bytes) -> bool:
@@ -47,51 +47,50 @@ def put_run(
 ) -> tuple[int, int]:
     """Append the members that *batch* begins with, if they are a run; return how many, and rows.
 
-    They are of one group and come behind all that ever came of it: so none is there, or was.
+    They are of one group and priority, and come behind all that ever came of it: so none is there,
+    or was.
     """
     groups, group_id = queue.groups, batch[0][records.HEAD_BYTES : _PUT_BYTES - 4]
     number = groups.next_to_put(tx, group_id)
     is_near_end = number + len(batch) > records.GROUP_NUMBER_MAX
-    if not number or is_near_end or queue.seeking or group_id == NO_GROUP:
+    unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
+    kind = unpack(batch[0])[1]  # of a record, its priority with it
+    prefix = queue.plain_grouped.get(kind)
+    if not number or is_near_end or queue.seeking or group_id == NO_GROUP or prefix is None:
         return 0, 0
     counters, first = queue.counters, number
     rows: list[tuple[bytes, bytes]] = []
     uids: list[tuple[bytes, bytes]] = []
-    members: list[tuple[bytes, bytes]] = []
-    add_row, add_uid, add_member = rows.append, uids.append, members.append
-    unpack, head = _PUT.unpack_from, entries.encode_head(now.wall_us)
+    add_row, add_uid = rows.append, uids.append
     index_prefix, origin = queue.origins.index_prefix(), stamper.origin
-    group_prefix = keys.group(queue.id, group_id, 0)[:-4]
-    prefix_of, timestamp, arrival, size = (
-        queue.plain_grouped.get, stamper.last_us, counters.next_arrival, 0,
-    )  # fmt: skip
+    timestamp, arrival, size = stamper.last_us, counters.next_arrival, 0
     front, is_last = records.CHECK.pack, False
     for record in batch:
         if is_last or not _PUT_BYTES <= len(record) <= plain_max:
             break
         checksum, four, expiry_ms, flags, envelope, body, found, at = unpack(record)
-        prefix, rest = prefix_of(four), record[records.SUMMED_AT :]
-        if (found != group_id or at != number or flags not in _OF_A_GROUP or prefix is None
+        rest = record[records.SUMMED_AT :]
+        if (found != group_id or at != number or flags not in _OF_A_GROUP or four != kind
                 or expiry_ms or len(record) != _PUT_BYTES + envelope + body
                 or crc32(rest) != checksum):  # fmt: skip
             break
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
         key = prefix + arrival.to_bytes(8, "big")
-        position = key[keys.POSITION_AT :]
         stamp = front(crc32(trailer, checksum), len(origin))
         add_row((key, b"".join((head, stamp, rest, trailer))))
-        add_uid((index_prefix + trailer, position))
-        add_member((group_prefix + number.to_bytes(4, "big"), position))
+        add_uid((index_prefix + trailer, key[keys.POSITION_AT :]))
         is_last = flags == _OF_A_GROUP[1]
         number, arrival, size = number + 1, arrival + 1, size + len(record)
     count = number - first
     if count:
-        for found in (rows, uids, members):
-            tx.put_all(found)
+        tx.put_all(rows)
+        tx.put_all(uids)
+        run = group_index.Run(first, number - 1, rows[0][0][keys.POSITION_AT :])
+        tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
-    return count, ROWS_OF_A_PUT * count
+    return count, lane.ROWS_OF_A_PUT * count + 1
 
 
 def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
@@ -110,7 +109,9 @@ def take_run(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
     number: int, count: int, items: list[bytes], size: int, frame_bytes: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Lease the next members of a group to *consumer* while they are plain, from *number* on.
+    """Lease the next members of a group to *consumer*, from *number* on.
+
+    Those that lie side by side are leased, while they are plain.
 
     Args:
         size: the bytes of all records in *items*, which have *frame_bytes* in all.
@@ -126,51 +127,44 @@ def take_run(
     place, unpack = keys.unpack_place, _TAKE.unpack_from
     pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
     told = 0 if hold.is_told else STATE_TAKEN_OVER
-    start, stop, credit, least = 0, number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
-    while start != number:
-        start = number
-        for key, value in _beside(queue, tx, group_id, number):
-            rank, arrival = place(key)
-            if arrival in leases or number == stop or size >= credit or len(value) <= least:
-                return number, size
-            (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin,
-             in_group, envelope, body, found, at) = unpack(value)  # fmt: skip
-            if at != number or found != group_id:
-                break  # Another's; or its group stands elsewhere in its record.
-            if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
-                    or len(value) != least + envelope + body + origin
-                    or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
-                return number, size
-            record = value[_RECORD_AT:]
-            length = len(record)
-            if size + length > room and items:
-                return number, size
-            handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
-            priority = keys.PRIORITY_TOP - rank
-            lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
-                     index_prefix + value[-8 - origin :], True)  # fmt: skip
-            leases[arrival] = own[arrival] = new(Lease, lease)
-            leased[arrival] = new(Member, (group_id, number))
-            out[number] = arrival
-            state, told = state_of(delivered, arrival, maybe_before) | told, 0
-            head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
-            add(head + record)
-            size, mark, number = size + length, mark + 1, number + 1
+    stop, credit, least = number + count - len(items), consumer.credit_bytes, _LEAST_BYTES
+    there = -1
+    for key, value in _beside(queue, tx, group_id, number):
+        rank, arrival = place(key)
+        if arrival in leases or number == stop or size >= credit or len(value) <= least:
+            break
+        (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
+         envelope, body, found, at) = unpack(value)  # fmt: skip
+        if at != number or found != group_id or arrival != there >= 0:
+            break  # Another's; or something else lies between; or its group stands elsewhere in it.
+        if (flags or target or expires_ms or due_ms or in_group not in _OF_A_GROUP
+                or len(value) != least + envelope + body + origin
+                or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+            break
+        record = value[_RECORD_AT:]
+        length = len(record)
+        if size + length > room and items:
+            break
+        handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
+        priority = keys.PRIORITY_TOP - rank
+        lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
+                 index_prefix + value[-8 - origin :], True)  # fmt: skip
+        leases[arrival] = own[arrival] = new(Lease, lease)
+        leased[arrival] = group_id, number
+        out[number] = arrival
+        state, told = state_of(delivered, arrival, maybe_before) | told, 0
+        head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
+        add(head + record)
+        size, mark, number, there = size + length, mark + 1, number + 1, arrival + 1
     return number, size
 
 
 def _beside(queue: "Queue", tx: Transaction, group_id: bytes, number: int) -> Rows:
-    """Return key and entry of a member that can be got, and of what lies behind it.
-
-    What was put in one go lies side by side, and needs no look into the index: where the next
-    member does not, its entry is all.
-    """
-    get, index = tx.get, keys.group(queue.id, group_id, 0)[:-4]
-    position = get(index + number.to_bytes(4, "big"))
-    if position is None or position[0] != keys.LANE_GROUPED:
+    """Return key and entry of a member that can be got, and, if it is in a run, what is behind."""
+    run = group_index.run_at(tx, group_index.prefix_of(queue.id, group_id), number)
+    if run is None or run.position[0] != keys.LANE_GROUPED:
         return iter(())
-    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
-    beside = int.from_bytes(position, "big") + 1
-    if get(index + (number + 1).to_bytes(4, "big")) != beside.to_bytes(len(position), "big"):
-        return iter([(key, get(key) or b"")])
+    key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + run.at(number)
+    if run.last == number:
+        return iter([(key, tx.get(key) or b"")])
     return tx.scan(key, keys.after(keys.lane(queue.id, keys.LANE_GROUPED)))

@@ -1,9 +1,10 @@
 """Taking messages in logical or pinned order: members by their numbers, groups by their turns.
 
-    in a group, or several  ──▶  their next members
-    room for more           ──▶  what is first: a message of no group, or a group of nobody's
-                                    logical: in that group from then on, until it ends
-                                    pinned:  in that one, too
+    logical   in a group  ──▶  its next members, until it ends
+              in none     ──▶  what is first: a message of no group, or a group of nobody's,
+                               in which it is from then on
+    pinned    what is first: a message of no group, the next member of one of its groups, or
+              a group of nobody's, which is one of its own from then on
 
 A step is a look into an index, whatever lies on the queue. What others hold is stepped over once:
 positions as those of the queue tell where to go on.
@@ -12,18 +13,17 @@ positions as those of the queue tell where to go on.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from qmgr_protocol.messages import DELIVERY, LOGICAL, STATE_TAKEN_OVER
-from qmgrd.core import entry as entries
-from qmgrd.core import index, keys, lane
+from qmgr_protocol.messages import LOGICAL
+from qmgrd.core import index, keys
+from qmgrd.core.group_follow import Following
 from qmgrd.core.group_row import GroupRow
-from qmgrd.core.group_run import take_run
 from qmgrd.core.group_select import check_selection
-from qmgrd.core.hold import OUT_MAX, Hold, Member, Reader
+from qmgrd.core.hold import Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
-from qmgrd.core.seek import LOOKED_AT_MAX, Found, candidates, fits, lease, passed
+from qmgrd.core.seek import Found, candidates, fits, passed
 from qmgrd.core.selection import weight
-from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, scan_ready, tail_of
+from qmgrd.core.take import scan_ready
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -43,61 +43,38 @@ def take_in_order(
     return round_.settle()
 
 
-class _Round:
+class _Round(Following):
     """What a consumer is handed in one go."""
-
-    def __init__(
-        self, queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int
-    ) -> None:
-        assert consumer.reader is not None, "only a reader has an order"
-        self._queue, self._tx, self._now, self._consumer = queue, tx, now, consumer
-        self._reader: Reader = consumer.reader
-        self._groups = queue.groups
-        self._count = count
-        self._items: list[bytes] = []
-        self._damaged: list[tuple[bytes, bytes]] = []
-        self._size = self._looked_at = 0
-        self._frame_bytes = 0
-        self._at_end = True
-        self._is_full = False  # what is next does not fit in the frame
 
     def run(self) -> None:
         """Take what there is room for."""
         reader = self._reader
-        if reader.current is None and reader.order == LOGICAL:
-            reader.current = self._groups.holds.begun(reader)
-            if reader.current is not None:
-                reader.calling[reader.current] = None
-        if reader.current is not None and self._consumer.is_get:
-            check_selection(self._queue, self._tx, self._consumer, reader.current)
-        for group_id in list(reader.calling):
+        if reader.order == LOGICAL:
+            self._go_on()
+        for group_id in list(reader.calling) if reader.order != LOGICAL else ():
             if not self._has_room:
                 return
-            if reader.order != LOGICAL or reader.current == group_id:
-                self._follow(group_id, self._groups.holds.by_group[group_id])
+            self._line_up(group_id, self._groups.holds.by_group[group_id])
         if self._is_in_a_group():
             return
         if self._consumer.selector is None and not self._consumer.prefix:
             self._take_first()
         else:
+            while self._has_room and (own := reader.line.first()) is not None:
+                self._follow(own[1], self._groups.holds.by_group[own[1]])
             self._take_selected()
 
-    def settle(self) -> Found:
-        """Count what was taken."""
-        consumer, queue = self._consumer, self._queue
-        consumer.credit_messages -= len(self._items)
-        consumer.credit_bytes -= self._size
-        queue.counters.delivered += len(self._items)
-        for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
-            lane.set_aside(queue, self._tx, key, value)
-        return Found(self._items, self._looked_at + 1, self._at_end)
-
-    @property
-    def _has_room(self) -> bool:
-        has = len(self._items) < self._count and self._size < self._consumer.credit_bytes
-        has = has and self._looked_at < LOOKED_AT_MAX
-        self._at_end &= has
-        return has
+    def _go_on(self) -> None:
+        """Take the next members of the group that a reader in logical order is in."""
+        reader = self._reader
+        if reader.current is None:
+            reader.current = self._groups.holds.begun(reader)
+            if reader.current is not None:
+                reader.calling[reader.current] = None
+        if reader.current is not None and self._consumer.is_get:
+            check_selection(self._queue, self._tx, self._consumer, reader.current)
+        if reader.current in reader.calling and self._has_room:
+            self._follow(reader.current, self._groups.holds.by_group[reader.current])
 
     def _is_in_a_group(self) -> bool:
         """Return whether a reader in logical order waits for a member, once it went on so far."""
@@ -109,124 +86,25 @@ class _Round:
             self._follow(begun, holds.by_group[begun])
         return reader.current is not None
 
-    # The next of a group
-
-    def _follow(self, group_id: bytes, hold: Hold) -> None:
-        """Lease the members of a group that is held, from its position on."""
-        row = self._groups.row(self._tx, group_id)
-        self._reader.calling.pop(group_id, None)
-        if row is None:  # Nothing more is known of it: it is over.
-            hold.has_ended = True
-            if self._reader.current == group_id:
-                self._reader.current = None
-            self._end_if_idle(group_id, hold)
-            return
-        if row.is_stopped:
-            return
-        self._take_run(group_id, hold, row)
-        if self._has_room:
-            self._take_next(group_id, hold, row)
-        if not self._has_room:
-            self._reader.calling[group_id] = None  # There may be more of it.
-        hold.has_ended = 0 < row.last < row.after(hold.next)
-        if hold.has_ended and self._reader.current == group_id:
-            self._reader.current = None
-        self._end_if_idle(group_id, hold)
-
-    def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
-        """Lease the next members one by one, whatever they are."""
-        number = row.after(hold.next)
-        start = keys.group(self._queue.id, group_id, number)
-        stop = keys.after(keys.group(self._queue.id, group_id, 0)[:-4])
-        for key, position in self._tx.scan(start, stop):
-            found = int.from_bytes(key[-4:], "big")
-            if found != number or position[0] != keys.LANE_GROUPED:
-                return
-            if not self._has_room or hold.is_full:
-                return
-            if not self._take_member(Member(group_id, number), hold, position):
-                return
-            number = row.after(number + 1)
-            hold.next = number
-
-    def _take_run(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
-        """Lease the next members while they are plain, and none left before its turn."""
-        if row.ahead or self._groups.holds.taken_back or not self._has_room:
-            return
-        hold.is_told |= self._groups.holds.last_reader(group_id) is self._reader
-        number, before, size = max(hold.next, row.due), len(self._items), self._size
-        count = min(self._count, before + OUT_MAX - len(hold.out))
-        hold.next, self._size = take_run(
-            self._queue, self._tx, self._now, self._consumer, group_id, hold, number, count,
-            self._items, self._size, self._frame_bytes,
-        )  # fmt: skip
-        more = len(self._items) - before
-        hold.is_told |= more > 0
-        self._looked_at += more
-        self._frame_bytes += self._size - size + DELIVERY.size * more
-
-    def _end_if_idle(self, group_id: bytes, hold: Hold) -> None:
-        """Let go of a group that was begun, or was to go on, and of which nothing can be had."""
-        if hold.is_settled and self._reader.current != group_id:
-            self._groups.holds.end(group_id)
-
-    def _take_member(self, member: Member, hold: Hold, position: bytes) -> bool:
-        """Lease a member; return whether it can be had, and fits in what is being sent."""
-        queue, arrival = self._queue, int.from_bytes(position[2:], "big")
-        self._looked_at += 1
-        if arrival in queue.leases:
-            return False
-        key = keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position
-        value = self._tx.get(key)
-        if value is None:
-            return False
-        sound = self._open(key, value)
-        if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
-            return False
-        self._groups.holds.hand_out(member.group_id, hold, member.number, arrival)
-        return True
-
-    def _taken_over(self, member: Member, hold: Hold) -> int:
-        """Return what the state says of a group that comes to this reader."""
-        last_reader = self._groups.holds.last_reader(member.group_id)
-        return 0 if hold.is_told or last_reader is self._reader else STATE_TAKEN_OVER
-
-    def _open(self, key: bytes, value: bytes) -> entries.Sound | None:
-        sound = entries.open_sound(self._tx, value)
-        if sound is None:
-            self._damaged.append((key, value))
-            return None
-        is_here = is_there(self._queue, sound.entry, keys.place(key)[1], self._now)
-        return sound if is_here else None
-
-    def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
-        """Lease a message; return whether it fits in what is being sent."""
-        queue, arrival = self._queue, keys.place(key)[1]
-        more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival)
-        size = DELIVERY.size + len(sound.record) + len(tail)
-        if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
-            self._at_end = False
-            self._count = len(self._items)  # It is the first of the next frame.
-            self._is_full = True
-            return False
-        item = lease(queue, self._now, self._consumer, key, sound, more | state)
-        self._items.append(item + tail)
-        self._frame_bytes += size
-        self._size += len(sound.record)
-        return True
-
     # What is first
 
     def _take_first(self) -> None:
-        """Lease messages of no group and begin groups, in the order of their places."""
+        """Lease messages of no group and of groups, old and new, in the order of their places."""
         while self._has_room:
-            found = self._first_group()
+            found, own = self._first_group(), self._reader.line.first()
             if found is None and not self._has_room:
                 return  # There may be one behind those that were looked at.
+            if is_own := own is not None and (found is None or own < found):
+                found = own
             self._take_free(found)
             if found is None or not self._has_room:
                 return
             place, group_id = found
+            if is_own:
+                self._follow(group_id, self._groups.holds.by_group[group_id])
+                if self._is_full:
+                    return
+                continue
             has_begun = self._begin(group_id)
             if self._is_full and not has_begun:
                 return  # It is the first of the next frame.
@@ -316,6 +194,8 @@ class _Round:
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
         """Lease the messages of no group that have their turn before that of a group."""
         queue, before = self._queue, len(self._items)
+        if queue.counters.depth == queue.counters.grouped:
+            return  # There are none.
         stop = queue.lane_end
         if found is not None:
             stop = keys.lane(queue.id, keys.LANE_READY) + found[0]

@@ -16,7 +16,7 @@ What changed in a turn is looked at before messages are handed out, and written 
 
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import GROUP_NUMBER_MAX
-from qmgrd.core import keys
+from qmgrd.core import group_index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.group_admission import Pending, check_number, check_row, taken
@@ -90,7 +90,8 @@ class Groups:
 
     def position(self, tx: Transaction, member: Member) -> bytes | None:
         """Return lane, 9 - priority and arrival of a member that is there, or None."""
-        return tx.get(keys.group(self._id, *member))
+        prefix = group_index.prefix_of(self._id, member.group_id)
+        return group_index.find(tx, prefix, member.number)
 
     @property
     def is_fresh(self) -> bool:
@@ -140,7 +141,8 @@ class Groups:
         if not row.born:
             row.born, row.lowest, row.first_us = arrival, arrival, put_us
         row.lowest = min(row.lowest, arrival)
-        tx.put(keys.group(self._id, *member), position)
+        run = group_index.Run(member.number, member.number, position)
+        tx.put(*group_index.row(group_index.prefix_of(self._id, member.group_id), run))
         if position[0] == keys.LANE_GROUPED:
             row.count += 1
         else:
@@ -175,25 +177,28 @@ class Groups:
         row.changed_ms = _NOW_MS
         self._touched[group_id] = None
 
-    def acknowledge(self, tx: Transaction, group_id: bytes, acked: dict[int, int]) -> None:
-        """Have leased members (number, arrival) leave for good, but for their entries."""
-        self.holds.let_out(group_id, acked)
-        delete, members = tx.delete, keys.group(self._id, group_id, 0)[:-4]
-        for number in acked:
-            delete(members + number.to_bytes(4, "big"))
+    def acknowledge(self, tx: Transaction, group_id: bytes, numbers: list[int]) -> None:
+        """Have members that were leased leave for good, but for their entries."""
+        prefix, first, last = group_index.prefix_of(self._id, group_id), numbers[0], numbers[-1]
+        if numbers == [*range(first, last + 1)]:
+            group_index.take_out(tx, prefix, first, last)
+        else:
+            for number in numbers:
+                group_index.take_out(tx, prefix, number, number)
         row = self.row(tx, group_id)
         if row is not None:
-            row.count -= len(acked)
-            row.leave_all([*acked])
+            row.count -= len(numbers)
+            row.leave_all(numbers)
             row.changed_ms = _NOW_MS
         self._touched[group_id] = None
+        self.holds.end_if_over(group_id)
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""
-        key = keys.group(self._id, *member)
-        if tx.get(key) != position:
+        prefix, number = group_index.prefix_of(self._id, member.group_id), member.number
+        if group_index.find(tx, prefix, number) != position:
             return False
-        tx.delete(key)
+        group_index.take_out(tx, prefix, number, number)
         row = self.row(tx, member.group_id)
         if row is None:
             return True  # It rotted away.
@@ -262,7 +267,9 @@ class Groups:
                 row.place = NO_PLACE
                 self.wrote = True
             return [NO_PLACE] if self._call(group_id, row) else []
-        if not row.place:
+        if row.place != position[1:]:
+            if row.place:
+                tx.delete(keys.chain(self._id, row.place))
             row.place = position[1:]
             tx.put(keys.chain(self._id, row.place), group_id)
             self.wrote = True

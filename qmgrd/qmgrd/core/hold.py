@@ -15,6 +15,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from qmgr_protocol.messages import LOGICAL, PHYSICAL
+from qmgrd.core.group_line import Line
 
 LAST_MAX = 10_000  # groups of which it is known who had them last
 # Members of one group in one reader's hands. However they are settled, what its row has to know of
@@ -45,7 +46,9 @@ class Reader:
     names this reader.
     """
 
-    __slots__ = ("calling", "client", "connection", "current", "holds", "order", "queue_id")
+    __slots__ = (
+        "calling", "client", "connection", "current", "holds", "line", "order", "queue_id",
+    )  # fmt: skip
 
     def __init__(self, connection: int, client: str, queue_id: int, order: int) -> None:
         self.connection = connection
@@ -55,6 +58,7 @@ class Reader:
         self.current: bytes | None = None  # the group that it is in
         self.holds: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
+        self.line = Line()  # in pinned order, what has
 
     @property
     def is_ordered(self) -> bool:
@@ -99,7 +103,7 @@ class Holds:
 
     def __init__(self) -> None:
         self.by_group: dict[bytes, Hold] = {}
-        self.leased: dict[int, Member] = {}
+        self.leased: dict[int, tuple[bytes, int]] = {}  # arrival to group and number
         self.strays: dict[bytes, int] = {}  # how many of a group are leased outside of any order
         # Arrivals of what was behind one that came back: to be had again, and not acknowledged now.
         self.taken_back: dict[int, None] = {}
@@ -124,7 +128,7 @@ class Holds:
     def hand_out(self, group_id: bytes, hold: Hold, number: int, arrival: int) -> None:
         """Note that a member was leased to the reader of *hold*."""
         hold.out[number], hold.is_told = arrival, True
-        self.leased[arrival] = Member(group_id, number)
+        self.leased[arrival] = group_id, number
         self.taken_back.pop(arrival, None)
 
     def stray(self, member: Member, arrival: int) -> None:
@@ -135,37 +139,32 @@ class Holds:
 
     def adopt(self, member: Member, arrival: int) -> None:
         """Have what was leased in physical order be part of the hold on its group."""
-        self._take_in(member, arrival)
+        self.take_in(*member, arrival)
         hold = self.by_group[member.group_id]
         hold.out = dict(sorted({**hold.out, member.number: arrival}.items()))
 
-    def _take_in(self, member: Member, arrival: int) -> Hold | None:
+    def take_in(self, group_id: bytes, number: int, arrival: int) -> Hold | None:
         """Note that a member is leased no more; return the hold that it was part of."""
-        hold = self.by_group.get(member.group_id)
+        hold = self.by_group.get(group_id)
         if hold is not None:
             for out in (hold.out, hold.going):
-                if out.get(member.number) == arrival:
-                    del out[member.number]
+                if out.get(number) == arrival:
+                    del out[number]
                     return hold
-        left = self.strays[member.group_id] - 1
+        left = self.strays[group_id] - 1
         if left:
-            self.strays[member.group_id] = left
+            self.strays[group_id] = left
         else:
-            del self.strays[member.group_id]
+            del self.strays[group_id]
         return None
 
-    def let_out(self, group_id: bytes, acked: dict[int, int]) -> None:
-        """Note that leased members (number, arrival) of one group are gone."""
+    def out_of(self, group_id: bytes) -> dict[int, int]:
+        """Return the members (number, arrival) of a group that are out; none where nobody has it.
+
+        Who takes one off them takes it off ``leased``, too, and sees to :meth:`end_if_over`.
+        """
         hold = self.by_group.get(group_id)
-        leased = self.leased
-        if hold is not None and hold.out.items() >= acked.items():
-            out = hold.out
-            for number, arrival in acked.items():
-                del leased[arrival], out[number]
-        else:
-            for arrival in acked.values():
-                self._take_in(leased.pop(arrival), arrival)
-        self.end_if_over(group_id)
+        return {} if hold is None else hold.out
 
     def settled(self, arrival: int) -> bytes | None:
         """Note that what was leased is gone; return its group, if it was in one."""
@@ -173,9 +172,9 @@ class Holds:
         if member is None:
             return None
         self.taken_back.pop(arrival, None)
-        if self._take_in(member, arrival) is not None:
-            self.end_if_over(member.group_id)
-        return member.group_id
+        if self.take_in(*member, arrival) is not None:
+            self.end_if_over(member[0])
+        return member[0]
 
     def came_back(self, arrival: int) -> tuple[list[bytes], list[int]]:
         """Note that what was leased can be had again.
@@ -187,14 +186,15 @@ class Holds:
         member = self.leased.pop(arrival, None)
         if member is None:
             return [], []
-        hold = self._take_in(member, arrival)
+        group_id, first = member
+        hold = self.take_in(group_id, first, arrival)
         if hold is None:
-            return [member.group_id], []
-        hold.next = min(hold.next, member.number)
+            return [group_id], []
+        hold.next = min(hold.next, first)
         hold.has_ended = False
         behind: dict[int, int] = {}
         for number in reversed(hold.out):
-            if number < member.number:
+            if number < first:
                 break
             behind[number] = hold.out[number]
         behind = dict(reversed(behind.items()))
@@ -203,8 +203,8 @@ class Holds:
             self.taken_back[at] = None
         while len(self.taken_back) > TAKEN_BACK_MAX:
             del self.taken_back[next(iter(self.taken_back))]
-        groups = [member.group_id]
-        left = self._restore(member.group_id, hold)
+        groups = [group_id]
+        left = self._restore(group_id, hold)
         if left is not None:
             groups.append(left)
         for group_id in groups:
@@ -333,6 +333,7 @@ class Holds:
     def _leave(self, group_id: bytes, reader: Reader) -> None:
         reader.holds.pop(group_id, None)
         reader.calling.pop(group_id, None)
+        reader.line.leave(group_id)
         if reader.current == group_id:
             reader.current = None
 

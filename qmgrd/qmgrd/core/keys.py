@@ -16,8 +16,10 @@
            arrival                                        its lane: origin, timestamp (schedule.py)
     14     queue id, correlation id with its length (u8)  nothing: what can be got
            before it, 9 - priority, arrival
-    15     queue id, group id (24), number (u32)          lane, 9 - priority, arrival: of members
-                                                          that can be got, or wait for their time
+    15     queue id, group id (24), last number (u32)     lane, 9 - priority, arrival of the first,
+                                                          how many: a run of members that can be
+                                                          got, or wait for their time
+                                                          (group_index.py)
     16     queue id, arrival                              note (msgpack map)
     17     queue id, group id                             group row (msgpack)
     18     queue id, 9 - priority, arrival                group id: its due member can be got

@@ -170,8 +170,8 @@ def postpone(
 
 def hasten(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> None:
     """Have a message whose time was over while somebody held it be looked at when it was over."""
-    for timed in index.timed_keys(queue.id, entry, key[keys.POSITION_AT], *keys.place(key)):
-        tx.delete(timed)
+    if entry.due_ms:
+        tx.delete(keys.due(entry.due_ms, queue.id, key[keys.POSITION_AT], *keys.place(key)))
     postpone(queue, tx, key, entry, entry.expires_ms)
 
 

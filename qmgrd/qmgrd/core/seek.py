@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys, lane, order
+from qmgrd.core import group_index, index, keys, lane, order
 from qmgrd.core.browse import indexed
 from qmgrd.core.hold import Member
 from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
@@ -191,7 +191,11 @@ def _indexed(
     queue: "Queue", tx: Transaction, prefix: bytes, reached: bytes
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     is_group = prefix.startswith(keys.SPACE_GROUP)
-    for found, position in tx.scan(max(prefix, reached), keys.after(prefix)):
+    if is_group:
+        rows = group_index.under(tx, prefix, reached)
+    else:
+        rows = tx.scan(max(prefix, reached), keys.after(prefix))
+    for found, position in rows:
         if is_group and position[0] != keys.LANE_GROUPED:
             continue
         place = position[1:] if is_group else found[-keys.PLACE.size :]

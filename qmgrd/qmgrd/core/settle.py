@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
     leases, delete, exceptions = queue.leases, tx.delete, []
-    member_of, taken_back = queue.groups.holds.leased.get, queue.groups.holds.taken_back
-    acked: dict[bytes, dict[int, int]] = {}  # group, number: arrival
-    last, run = b"", dict[int, int]()  # the group of the last one in one, and what is acked of it
+    holds = queue.groups.holds
+    member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # the last one's group
+    acked: dict[bytes, list[int]] = {}  # of each group the numbers
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
@@ -38,8 +38,14 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
                 continue
             group_id, place = member
             if group_id != last:
-                last, run = group_id, acked.setdefault(group_id, {})
-            run[place] = arrival
+                last, out = group_id, holds.out_of(group_id)
+                add = acked.setdefault(group_id, []).append
+            if out.get(place) == arrival:
+                del out[place]
+            else:
+                holds.take_in(group_id, place, arrival)
+            del holds.leased[arrival]
+            add(place)
         _, lessee, _, _, _, length, key, index_key, _ = lease
         del leases[arrival]
         lessee.leases.pop(arrival, None)
@@ -48,9 +54,9 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
         count += 1
         size += length
     counters = queue.counters
-    for group_id, run in acked.items():
-        queue.groups.acknowledge(tx, group_id, run)
-        counters.grouped -= len(run)
+    for group_id, numbers in acked.items():
+        queue.groups.acknowledge(tx, group_id, numbers)
+        counters.grouped -= len(numbers)
     counters.acked += count
     counters.depth -= count
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.

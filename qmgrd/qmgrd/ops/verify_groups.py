@@ -18,7 +18,7 @@ from itertools import groupby
 
 from qmgr_protocol import group_id as group_ids
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_index, index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.kv import Transaction
@@ -26,7 +26,6 @@ from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, unsealed
 from qmgrd.ops.verify_index import IndexCheck
 
-_MEMBER_BYTES = len(keys.group(0, bytes(24), 0))
 _GROUP_AT, _NUMBER_AT = keys.GROUP_ID_AT, keys.GROUP_ID_AT + 24
 _LANES = (keys.LANE_GROUPED, keys.LANE_DELAYED)
 
@@ -125,9 +124,10 @@ class _GroupsCheck:
         prefix = keys.of_queue(keys.SPACE_GROUP, self._id)
         for key, position in self._tx.scan(prefix, keys.after(prefix)):
             self._found.looked_at(1)
-            if len(key) == _MEMBER_BYTES and len(position) == keys.POSITION.size:
-                number = int.from_bytes(key[_NUMBER_AT:], "big")
-                yield key[_GROUP_AT:_NUMBER_AT], number, position
+            if group_index.is_sound(key, position):
+                run = group_index.decode(key, position)
+                for number in range(run.first, run.last + 1):
+                    yield key[_GROUP_AT:_NUMBER_AT], number, run.at(number)
             else:
                 self._found.add("key", key, f"a row of a group on queue {self._name} is no row")
 
@@ -164,7 +164,8 @@ class _GroupsCheck:
         self._check_turn(group_id, row)
 
     def _check_turn(self, group_id: bytes, row: GroupRow) -> None:
-        due = self._tx.get(keys.group(self._id, group_id, row.due))
+        prefix = group_index.prefix_of(self._id, group_id)
+        due = group_index.find(self._tx, prefix, row.due)
         has_turn = due is not None and due[0] == keys.LANE_GROUPED and not row.is_stopped
         if has_turn != bool(row.place):
             said = "has" if row.place else "has not"

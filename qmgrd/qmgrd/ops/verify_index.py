@@ -13,7 +13,7 @@ from qmgr_protocol import group_id
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_index, index, keys
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
@@ -129,7 +129,8 @@ class IndexCheck:
             self._miss("select-missing", key, key, "is of no group, so nobody gets it there")
             return
         row = keys.group(self._id, *group)
-        if (position := self._tx.get(row)) != key[5:]:
+        position = group_index.find(self._tx, row[:-4], group[1])
+        if position != key[5:]:
             named = f"number {group[1]} of group {group_id.shown(group[0])}"
             where = "" if position is None else f": {position.hex()} is"
             self._miss("select-missing", row, key, f"is not found as {named}{where}")

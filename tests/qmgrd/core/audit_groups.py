@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_index, index, keys
 from qmgrd.core import row as sealed
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.hold import Member
@@ -16,9 +16,7 @@ Rows = dict[bytes, bytes]
 def audit_groups(rows: Rows, queue: Queue) -> None:
     """Check the groups of a queue between two turns."""
     members = _members(rows, queue)
-    prefix = keys.of_queue(keys.SPACE_GROUP, queue.id)
-    indexed = {key: value for key, value in rows.items() if key.startswith(prefix)}
-    assert {keys.group(queue.id, *x): at for x, at in members.items()} == indexed
+    assert members == indexed(rows, queue.id), "the index is not what is there"
     known = _known(rows, queue)
     chained = _chained(rows, queue)
     for group_id in {member.group_id for member in members} | set(known):
@@ -37,6 +35,7 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
     What is delayed and in the index of no group is a message of no group.
     """
     found: dict[Member, bytes] = {}
+    by_index = indexed(rows, queue.id)
     for lane in (keys.LANE_GROUPED, keys.LANE_DELAYED):
         prefix = keys.lane(queue.id, lane)
         for key, value in rows.items():
@@ -45,9 +44,24 @@ def _members(rows: Rows, queue: Queue) -> dict[Member, bytes]:
             group = index.selected_by(_front(rows, value))[1]
             if group is None or queue.is_transmission:
                 assert lane != keys.LANE_GROUPED, "no member, and yet among them"
-            elif lane == keys.LANE_GROUPED or rows.get(keys.group(queue.id, *group)) == key[5:]:
+            elif lane == keys.LANE_GROUPED or by_index.get(Member(*group)) == key[5:]:
                 assert Member(*group) not in found, "two of one number"
                 found[Member(*group)] = key[5:]
+    return found
+
+
+def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
+    """Return where the index says that members are."""
+    found: dict[Member, bytes] = {}
+    prefix = keys.of_queue(keys.SPACE_GROUP, queue_id)
+    for key, value in rows.items():
+        if key.startswith(prefix):
+            assert group_index.is_sound(key, value), (key, value)
+            run = group_index.decode(key, value)
+            for number in range(run.first, run.last + 1):
+                member = Member(key[keys.GROUP_ID_AT : -4], number)
+                assert member not in found, "in two runs"
+                found[member] = run.at(number)
     return found
 
 
@@ -109,7 +123,7 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
         assert reader.current is None or reader.current in reader.holds
         for group_id in reader.holds:
             assert holds.by_group[group_id].reader is reader
-    strays = Counter(x.group_id for at, x in holds.leased.items() if at not in arrivals)
+    strays = Counter(group_id for at, (group_id, _) in holds.leased.items() if at not in arrivals)
     assert dict(strays) == holds.strays
     leased = {int.from_bytes(at[2:], "big") for at in members.values()} & set(queue.leases)
     assert set(holds.leased) == leased, "leases of members, and what is known of them"
@@ -117,12 +131,12 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
 
 def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> None:
     """No group lies before the position that nobody holds, and anybody could begin."""
-    groups = queue.groups
+    groups, by_index = queue.groups, indexed(rows, queue.id)
     for group_id, row in known.items():
         if not row.place or group_id in groups.holds.by_group or group_id in groups.holds.strays:
             continue
         rank, arrival = keys.PLACE.unpack(row.place)
-        position = rows[keys.group(queue.id, group_id, row.due)]
+        position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
         # What may be over, and is not removed yet, is stepped over; so is what is somebody's.
         if due.expires_ms or groups.holds.is_assigned(group_id):

@@ -92,6 +92,22 @@ def test_expired_message_has_no_time_left(app: Client) -> None:
     assert "attempts" not in note
 
 
+def test_what_expired_while_it_was_leased_keeps_its_attempts(app: Client) -> None:
+    """The simulator found it, seed 8385: the note went with the row in the schedule."""
+    alter(app, expiry_action="dead-letter")
+    app.put("Q", b"x", expiry_ms=5_000)
+    app.release(*app.get("Q"))
+    (held,) = app.get("Q", lease_ms=20_000)
+    for _ in range(4):  # Its time is over, and it is looked at in vain.
+        app.manager.turn(3_000)
+        app.manager.rest()
+    app.settle(m.UNREAD, held)
+    app.manager.turn(1_000)
+    app.manager.rest()
+    (dead,) = app.browse(DEAD)
+    assert len(note_of(dead)["attempts"]) == 1
+
+
 @pytest.mark.parametrize("size", [4_000, 40_000, 4_000_000])
 def test_long_message_moves_without_its_body_being_copied(
     store: AnyStore, app: Client, size: int

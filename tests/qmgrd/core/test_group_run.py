@@ -1,4 +1,4 @@
-"""Runs of members go through tight loops, to the same bytes as all others step by step."""
+"""Runs of members go through tight loops, to the same end as all others step by step."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qmgr_protocol import record as records
 from qmgr_protocol.messages import DELIVERY, HANDLE, LOGICAL, PINNED
 from qmgr_protocol.record import Fields
-from qmgrd.core import group_run, group_take, settle
+from qmgrd.core import group_follow, group_run, keys, settle
 from qmgrd.core import put as puts
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
@@ -22,6 +22,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.audit_groups import indexed
 
 NOW = Now(1, 1_700_000_000_000_000)
 IDS = (b"A" * 24, b"B" * 24, bytes(24))
@@ -75,7 +76,7 @@ class Both:
         done = self.queue.put(self.store, NOW, self.stamper, batch, 10_000)
         ids = [(first + i, stamp + i) for first, stamp, count in done.stamped for i in range(count)]
         self.queue.refresh_groups(self.store, NOW)
-        return [(i, e.code, e.text) for i, e in done.refused], ids, done.rows
+        return [(i, e.code, e.text) for i, e in done.refused], ids
 
     def do(self, what: str, number: int) -> Any:
         said: Any = None
@@ -106,7 +107,10 @@ class Both:
         leases = {x.arrival: (x.priority, x.size, x.key, x.index_key)
                   for x in self.queue.leases.values()}  # fmt: skip
         positions = groups.heads, groups.whole_heads, self.queue.heads
-        return dict(self.store.rows), self.queue.counters, held, leases, positions
+        index = keys.of_queue(keys.SPACE_GROUP, self.queue.id)
+        rows = {key: row for key, row in self.store.rows.items() if not key.startswith(index)}
+        members = indexed(self.store.rows, self.queue.id)
+        return rows, members, self.queue.counters, held, leases, positions
 
 
 def outcome(told: list[list[bytes]], todo: list[Any], order: int, depth_max: int) -> Any:
@@ -123,11 +127,11 @@ def test_runs_are_put_taken_and_acknowledged_as_all_others(
     told: list[list[bytes]], todo: list[Any], order: int, depth_max: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (group_run, group_take):
+        for module in (group_run, group_follow):
             patch.setattr(module, "DELIVER_MAX_BYTES", 12_000)
         fast = outcome(told, todo, order, depth_max)
         patch.setattr(puts, "looks_like_a_run", lambda record: False)
-        patch.setattr(group_take, "take_run", lambda *x: (x[6], x[9]))
+        patch.setattr(group_follow, "take_run", lambda *x: (x[6], x[9]))
         slow = outcome(told, todo, order, depth_max)
     assert fast == slow
 
@@ -137,28 +141,28 @@ def test_runs_take_the_tight_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     both = Both(PINNED)
     monkeypatch.setattr(puts, "prepare", None)
     batch = run((IDS[0], 1, 5, False)) + run((IDS[1], 1, 3, True)) + run((IDS[0], 6, 2, True))
-    refused, stamped, _ = both.put(batch)
+    refused, stamped = both.put(batch)
     assert refused == []
     assert len(stamped) == 10
-    monkeypatch.setattr(group_take, "lease", None)
+    monkeypatch.setattr(group_follow, "lease", None)
     heads, _, _ = both.do("take", 100)
     assert len(heads) == 10
     monkeypatch.setattr(settle, "_ack", None)
     assert both.do("ack", 1) == []
-    assert both.state()[1].depth == 0
+    assert both.state()[2].depth == 0
 
 
 @pytest.mark.parametrize("length", range(60))
 def test_record_that_was_cut_is_in_no_run(length: int) -> None:
     data = records.encode(Fields(b"body", group=(IDS[0], 1, False)))[:length]
     both = Both(LOGICAL)
-    refused, _, _ = both.put([data])
+    refused, _ = both.put([data])
     assert len(refused) == (length < 56)
 
 
 def test_run_ends_with_its_group() -> None:
     both = Both(LOGICAL)
-    refused, _, _ = both.put([*run((IDS[0], 1, 2, True)), *run((IDS[0], 3, 2, False))])
+    refused, _ = both.put([*run((IDS[0], 1, 2, True)), *run((IDS[0], 3, 2, False))])
     assert [(index, code.name) for index, code, _ in refused] == [
         (2, "GROUP_ENDED"), (3, "GROUP_ENDED"),
     ]  # fmt: skip

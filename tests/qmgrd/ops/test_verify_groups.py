@@ -46,6 +46,7 @@ CHAIN = keys.of_queue(keys.SPACE_CHAIN, GROUPS)
 ELSEWHERE = keys.chain(GROUPS, keys.PLACE.pack(5, 99))
 DUE = keys.SPACE_DUE
 ORPHAN = keys.group(GROUPS, ON, 7)
+RUN = keys.group(GROUPS, ON, 9)
 SHORT = keys.of_queue(keys.SPACE_GROUP, GROUPS) + b"short"
 FORGET = keys.due(7, GROUPS, keys.LANE_GROUP, 0, 1)
 
@@ -71,6 +72,8 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("content", key_of(ON), edit(key_of(ON), lambda row: b"\x07")),
     ("select-orphan", ORPHAN, put(ORPHAN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99))),
     ("select-orphan", ORPHAN, put(ORPHAN, keys.POSITION.pack(keys.LANE_READY, 5, 2))),
+    ("select-orphan", ORPHAN, put(RUN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99) + bytes([0, 0, 0, 3]))),
+    ("key", RUN, put(RUN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99) + bytes([0, 0, 0, 10]))),
     ("key", SHORT, put(SHORT, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99))),
     ("due-orphan", FORGET, put(FORGET, AWAY)),
     ("due-orphan", FORGET, put(FORGET, b"U" * 24)),

@@ -9,6 +9,8 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.core import row as sealed
 from qmgrd.core.group_row import GroupRow
+from qmgrd.core.hold import Member
+from tests.qmgrd.core.audit_groups import indexed
 from tests.qmgrd.core.harness import Delivery, Manager
 from tests.qmgrd.core.machine.message import Message, name_of
 from tests.qmgrd.core.machine.model import Model
@@ -78,7 +80,7 @@ def _compare_member(
 ) -> None:
     if message.wish.group is None:
         return
-    position = rows.get(keys.group(queue_id, *message.wish.group[:2]), b"")
+    position = indexed(rows, queue_id).get(Member(*message.wish.group[:2]), b"")
     at = keys.POSITION.pack(lane, keys.PRIORITY_TOP - message.priority, arrival)
     assert (position == at) is message.is_member, (position, message)
 

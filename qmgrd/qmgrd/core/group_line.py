@@ -1,0 +1,34 @@
+"""The groups in one reader's hands that have a member for it, in the order of their turns.
+
+A pinned consumer has many at once. What comes next is the first of them all, by priority and
+arrival: a group of which much is there keeps none of the others waiting.
+"""
+
+from heapq import heappop, heappush
+
+
+class Line:
+    """Groups by the places (:data:`keys.PLACE`) of what is next of each; each stands once."""
+
+    __slots__ = ("_heap", "_places")
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, bytes] = {}
+        self._heap: list[tuple[bytes, bytes]] = []  # and what a group left, until it is first
+
+    def stand(self, group_id: bytes, place: bytes) -> None:
+        """Have a group stand at *place*, and nowhere else."""
+        if self._places.get(group_id) != place:
+            self._places[group_id] = place
+            heappush(self._heap, (place, group_id))
+
+    def leave(self, group_id: bytes) -> None:
+        """Have a group stand nowhere."""
+        self._places.pop(group_id, None)
+
+    def first(self) -> tuple[bytes, bytes] | None:
+        """Return the lowest place and its group, or None."""
+        heap = self._heap
+        while heap and self._places.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)
+        return heap[0] if heap else None
