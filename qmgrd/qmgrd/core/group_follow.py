@@ -94,13 +94,14 @@ class Following:
         """Have a group that is held stand in line with its next member, if that can be had."""
         reader, row = self._reader, self._groups.row(self._tx, group_id)
         reader.calling.pop(group_id, None)
-        reader.line.leave(group_id)
         if row is not None and (row.is_stopped or hold.is_full):
+            reader.line.leave(group_id)
             return
         position = row and self._groups.position(self._tx, Member(group_id, row.after(hold.next)))
         if position and position[0] == keys.LANE_GROUPED:
             reader.line.stand(group_id, position[1:])
         else:
+            reader.line.leave(group_id)
             self._end_if_idle(group_id, hold)
 
     def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:

@@ -46,6 +46,7 @@ CHAIN = keys.of_queue(keys.SPACE_CHAIN, GROUPS)
 ELSEWHERE = keys.chain(GROUPS, keys.PLACE.pack(5, 99))
 DUE = keys.SPACE_DUE
 ORPHAN = keys.group(GROUPS, ON, 7)
+NOWHERE = keys.POSITION.pack(keys.LANE_GROUPED, 5, 99)
 RUN = keys.group(GROUPS, ON, 9)
 SHORT = keys.of_queue(keys.SPACE_GROUP, GROUPS) + b"short"
 FORGET = keys.due(7, GROUPS, keys.LANE_GROUP, 0, 1)
@@ -70,11 +71,11 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("seal-group", key_of(ON), stores.flip(key_of(ON))),
     ("content", key_of(ON), edit(key_of(ON), lambda row: b"\x93\x01\x02\xa1x")),
     ("content", key_of(ON), edit(key_of(ON), lambda row: b"\x07")),
-    ("select-orphan", ORPHAN, put(ORPHAN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99))),
+    ("select-orphan", ORPHAN, put(ORPHAN, NOWHERE)),
     ("select-orphan", ORPHAN, put(ORPHAN, keys.POSITION.pack(keys.LANE_READY, 5, 2))),
-    ("select-orphan", ORPHAN, put(RUN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99) + bytes([0, 0, 0, 3]))),
-    ("key", RUN, put(RUN, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99) + bytes([0, 0, 0, 10]))),
-    ("key", SHORT, put(SHORT, keys.POSITION.pack(keys.LANE_GROUPED, 5, 99))),
+    ("select-orphan", ORPHAN, put(RUN, NOWHERE + b"\0\0\0\3")),
+    ("key", RUN, put(RUN, NOWHERE + b"\0\0\0\12")),
+    ("key", SHORT, put(SHORT, NOWHERE)),
     ("due-orphan", FORGET, put(FORGET, AWAY)),
     ("due-orphan", FORGET, put(FORGET, b"U" * 24)),
     ("due-missing", DUE, having(AWAY, due_ms=7)),
