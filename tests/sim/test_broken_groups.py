@@ -6,7 +6,7 @@ As test_broken.py, which has what was there before them.
 from typing import Any
 
 from qmgr_protocol.messages import STATE_TAKEN_OVER
-from qmgrd.core import group_end, group_run, group_take, groups, keys, returns
+from qmgrd.core import group_end, group_follow, group_run, group_take, groups, keys, returns
 from qmgrd.core import row as rows
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.groups import Groups
@@ -82,7 +82,7 @@ def test_number_is_taken_twice(monkeypatch: Patch) -> None:
 
 
 def test_new_holder_is_not_told(monkeypatch: Patch) -> None:
-    for module in (group_take, group_run):
+    for module in (group_follow, group_run):
         monkeypatch.setattr(module, "STATE_TAKEN_OVER", STATE_TAKEN_OVER & 0)
     assert_caught({"taken_over_is_told"})
 

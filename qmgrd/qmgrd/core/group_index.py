@@ -103,14 +103,26 @@ def under(tx: Transaction, prefix: bytes, start: bytes = b"") -> Iterator[tuple[
             yield key, run.at(at)
 
 
-def take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
-    """Have the members from *first* to *last* be there no more."""
+def take_out(tx: Transaction, prefix: bytes, numbers: list[int]) -> None:
+    """Have members, which are there, be there no more."""
+    first, last = numbers[0], numbers[-1]
+    if numbers == [*range(first, last + 1)]:
+        _take_out(tx, prefix, first, last)
+    else:
+        for number in numbers:
+            _take_out(tx, prefix, number, number)
+
+
+def _take_out(tx: Transaction, prefix: bytes, first: int, last: int) -> None:
     while first <= last:
         key = prefix + first.to_bytes(_NUMBER_BYTES, "big")
         found = next(tx.scan(key, keys.after(prefix)), None)
         if found is None:
             return
         run = decode(*found)
+        if run.first > first:  # The store is damaged: it is not there.
+            first = run.first
+            continue
         until = min(run.last, last)
         if until == run.last:
             tx.delete(found[0])

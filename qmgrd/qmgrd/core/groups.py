@@ -179,12 +179,7 @@ class Groups:
 
     def acknowledge(self, tx: Transaction, group_id: bytes, numbers: list[int]) -> None:
         """Have members that were leased leave for good, but for their entries."""
-        prefix, first, last = group_index.prefix_of(self._id, group_id), numbers[0], numbers[-1]
-        if numbers == [*range(first, last + 1)]:
-            group_index.take_out(tx, prefix, first, last)
-        else:
-            for number in numbers:
-                group_index.take_out(tx, prefix, number, number)
+        group_index.take_out(tx, group_index.prefix_of(self._id, group_id), numbers)
         row = self.row(tx, group_id)
         if row is not None:
             row.count -= len(numbers)
@@ -195,10 +190,10 @@ class Groups:
 
     def leave(self, tx: Transaction, member: Member, position: bytes, *, for_good: bool) -> bool:
         """Have a member that was at *position* be there no more; return whether it was one."""
-        prefix, number = group_index.prefix_of(self._id, member.group_id), member.number
-        if group_index.find(tx, prefix, number) != position:
+        prefix = group_index.prefix_of(self._id, member.group_id)
+        if group_index.find(tx, prefix, member.number) != position:
             return False
-        group_index.take_out(tx, prefix, number, number)
+        group_index.take_out(tx, prefix, [member.number])
         row = self.row(tx, member.group_id)
         if row is None:
             return True  # It rotted away.

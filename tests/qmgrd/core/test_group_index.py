@@ -49,11 +49,8 @@ def test_index_is_as_if_each_member_had_a_row(
         number += gap + count
     for first, more in taken:
         present = [x for x in range(first, first + more + 1) if x in model]
-        if len(present) == more + 1:
-            group_index.take_out(store, PREFIX, first, first + more)
-        else:
-            for one in present:
-                group_index.take_out(store, PREFIX, one, one)
+        if present:
+            group_index.take_out(store, PREFIX, present)
         for one in present:
             del model[one]
     assert members(store) == model
@@ -71,9 +68,20 @@ def test_index_is_as_if_each_member_had_a_row(
 def test_what_leaves_from_the_front_changes_one_row() -> None:
     store = MemoryStore()
     put(store, 1, 100, 7)
-    group_index.take_out(store, PREFIX, 1, 64)
+    group_index.take_out(store, PREFIX, [*range(1, 65)])
     assert members(store) == {n: position(6 + n) for n in range(65, 101)}
     assert len(store.rows) == 1
+
+
+def test_what_is_not_there_takes_nothing_with_it() -> None:
+    store = MemoryStore()
+    put(store, 5, 9, 7)
+    before = dict(store.rows)
+    group_index.take_out(store, PREFIX, [3])
+    group_index.take_out(store, PREFIX, [12, 13])
+    assert store.rows == before
+    group_index.take_out(store, PREFIX, [3, 4, 5])
+    assert members(store) == {n: position(n + 2) for n in range(6, 10)}
 
 
 def test_one_member_is_under_its_own_key_only() -> None:

@@ -8,7 +8,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.group_take import take_in_order
-from qmgrd.core.hold import OUT_MAX, Reader
+from qmgrd.core.hold import Reader
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.peer import SETTLE_HANDLES
@@ -157,20 +157,6 @@ def test_what_a_consumer_of_groups_gives_back_unread_was_not_delivered() -> None
         app.manager.rest()
 
 
-def test_frame_is_not_longer_than_it_may_be() -> None:
-    player = GroupPlayer()
-    app = player.app("app")
-    body = bytes(900_000)
-    for number in (1, 2, 3):
-        app.put("Q", body, group=(group_id("A"), number, number == 3))
-    request_id = app.next_id()
-    app.send(m.Consume(request_id, "Q", 10, 1 << 30, order=m.LOGICAL))
-    app.answer(request_id)
-    player.manager.rest()
-    frames = [x for x in app.hear() if type(x) is m.Deliver]
-    assert [len(frame.items) for frame in frames] == [1, 1, 1]
-
-
 def test_group_of_which_nothing_could_be_had_is_new_to_its_reader() -> None:
     """D13: it is told of a group that somebody else had the first of."""
     play = GroupPlayer()
@@ -197,34 +183,6 @@ def test_what_does_not_fit_a_frame_is_the_first_of_the_next(order: int, where: s
     frames = [x for x in app.hear() if type(x) is m.Deliver]
     states = [[x.state & m.STATE_TAKEN_OVER for x in items(frame)] for frame in frames]
     assert states == [[0], [m.STATE_TAKEN_OVER], [0]]
-
-
-def test_damaged_member_is_a_gap() -> None:
-    player = GroupPlayer()
-    player("put A1 A2 A3!")
-    store = player.manager.store
-    for key, value in player.manager.scan(b"\x10"):
-        if b"A2" in value:
-            store.rows[key] = value.replace(b"A2", b"AX")
-    assert player("get count=3") == "has +A1"
-    assert "A gap: 2 there, 1 leased" in player("groups")
-    assert player.manager.queue("Q").counters.damaged == 1
-    player("ack A1")
-    player("alter A skip")
-    assert player("get") == "has A3"
-
-
-def test_credit_of_bytes_bounds_what_is_handed_out() -> None:
-    player = GroupPlayer()
-    app = player.app("app")
-    player("put A1 A2 A3 A4")
-    request_id = app.next_id()
-    app.send(m.Consume(request_id, "Q", 10, 1, order=m.PINNED))
-    app.answer(request_id)
-    assert [x.body for x in app.delivered()] == [b"A1"]
-    app.send(m.Credit(request_id, 0, 200))
-    player.manager.rest()
-    assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
 
 
 def test_consumer_that_selects_looks_at_a_slice_a_turn() -> None:
@@ -389,24 +347,3 @@ def test_groups_that_are_not_whole_do_not_let_others_pass() -> None:
     app.send(m.Get(99, "Q", 3, 0, bytes_max=1 << 30, order=m.LOGICAL, all_available=True, reader=1))
     player.manager.rest()
     assert [x.body for x in app.delivered()] == [b"Z1", b"Z2", b"m1"]
-
-
-def test_so_many_of_a_group_are_in_hand_at_once() -> None:
-    """However they are settled, nothing that left is forgotten: the rest comes, each once."""
-    player = GroupPlayer()
-    app, count = player.app("app"), 3 * OUT_MAX
-    batch = [record(b"%d" % n, group=(group_id("A"), n, n == count)) for n in range(1, count + 1)]
-    app.put_records("Q", *batch)
-    request_id = app.next_id()
-    app.send(m.Consume(request_id, "Q", count, 1 << 30, order=m.PINNED))
-    app.answer(request_id)
-    got: list[bytes] = []
-    player.manager.rest()
-    while found := app.delivered():
-        assert len(found) <= OUT_MAX
-        got += [x.body for x in found]
-        app.ack(*reversed(found[::2]))
-        app.ack(*reversed(found[1::2]))
-        player.manager.rest()
-    assert got == [b"%d" % n for n in range(1, count + 1)]
-    assert player("groups") == "no groups"
