@@ -300,9 +300,8 @@ class Durable:
         there_is = {(name, held.trailer) for name in (held.target, DEAD_LETTERS)} & there
         over = self._is_over(node, held)
         if forgotten or there_is:
-            held.put.strayed = (
-                held.put.strayed or over
-            )  # What is there may be another one's of its UID.
+            # What is there may be another one's of its UID.
+            held.put.strayed = held.put.strayed or over
             return
         is_rotten = (node.name, held.put.serial) in self.ledger.rotten
         require(is_rotten or over, "deleted_is_held_by_the_receiver", fact)

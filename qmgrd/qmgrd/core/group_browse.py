@@ -1,10 +1,12 @@
 """Browsing in logical order: messages of no group and groups by their places, members by number.
 
-A cursor says where it is in that order: place, number in the group that has its turn there, and 1
-for the order. What is completed behind it, it does not notice; a group that left its place
-meanwhile is over for it.
+A cursor says where it is in that order: place, number in the group that has its turn there, 1 for
+the order, and the group. So the group goes on behind that number, wherever it has its turn by now.
+What is completed behind the cursor it does not notice; a group that was passed and is consumed from
+meanwhile has its turn further on, and is met again there.
 """
 
+import struct
 from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
 _START = [keys.PRIORITY_TOP, 0, 0, LOGICAL]
+_NONE = [0, 0, 0]  # the group of what is in none
+_GROUP = struct.Struct(">QQQ")
 
 
 def check_cursor(after: Cursor | None, order: int) -> None:
@@ -36,8 +40,12 @@ def check_cursor(after: Cursor | None, order: int) -> None:
 
 
 def _is_sound(after: Cursor) -> bool:
-    number = after[2]
-    return after[0] <= keys.PRIORITY_TOP and type(number) is int and 0 <= number <= GROUP_NUMBER_MAX
+    number, group = after[2], after[4:7]
+    if after[0] > keys.PRIORITY_TOP or type(number) is not int or len(group) != len(_NONE):
+        return False
+    return 0 <= number <= GROUP_NUMBER_MAX and all(
+        type(part) is int and 0 <= part < 1 << 64 for part in group
+    )
 
 
 def in_logical_order(
@@ -47,7 +55,9 @@ def in_logical_order(
 
     A group that is passed, as it is not whole, is yielded without an entry.
     """
-    priority, arrival, number, *_ = after or _START
+    priority, arrival, number, _, *group = (after or [*_START, *_NONE])[:7]
+    begun = _GROUP.pack(*group)
+    yield from _members(queue, tx, [priority, arrival], begun, number)
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
     ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")
     turns = merge(
@@ -57,14 +67,16 @@ def in_logical_order(
     for key, value in turns:
         is_same = after is not None and _place((key, value)) == place
         if key.startswith(keys.SPACE_CHAIN):
-            if is_same or not all_available or queue.groups.is_all_there(tx, value):
-                yield from _members(queue, tx, key, value, number if is_same else 0)
+            if value == begun:
+                continue
+            rank, at = keys.PLACE.unpack(_place((key, value)))
+            where = [keys.PRIORITY_TOP - rank, at]
+            if not all_available or queue.groups.is_all_there(tx, value):
+                yield from _members(queue, tx, where, value, 0)
             else:
-                rank, at = keys.PLACE.unpack(_place((key, value)))
-                yield key, b"", [keys.PRIORITY_TOP - rank, at, GROUP_NUMBER_MAX, LOGICAL]
+                yield key, b"", [*where, GROUP_NUMBER_MAX, LOGICAL, *_GROUP.unpack(value)]
         elif not is_same:
-            top, at = keys.place(key)
-            yield key, value, [top, at, 0, LOGICAL]
+            yield key, value, [*keys.place(key), 0, LOGICAL, *_NONE]
 
 
 def _place(row: tuple[bytes, bytes]) -> bytes:
@@ -82,13 +94,12 @@ def all_there(queue: "Queue", tx: Transaction, found: Iterator[Found]) -> Iterat
 
 
 def _members(
-    queue: "Queue", tx: Transaction, turn: bytes, group_id: bytes, number: int
+    queue: "Queue", tx: Transaction, where: Cursor, group_id: bytes, number: int
 ) -> Iterator[Found]:
-    """Yield the members behind *number* up to the first gap."""
+    """Yield the members behind *number* up to the first gap, with cursors of that place."""
     row = queue.groups.peek(tx, group_id)
-    if row is None:
+    if row is None or not row.place:
         return
-    rank, arrival = keys.PLACE.unpack(turn[-keys.PLACE.size :])
     wanted = row.after(max(row.due, number + 1))
     prefix = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
     start = keys.group(queue.id, group_id, wanted)
@@ -99,5 +110,6 @@ def _members(
             return
         value = tx.get(prefix + position)
         if value is not None:
-            yield prefix + position, value, [keys.PRIORITY_TOP - rank, arrival, found, LOGICAL]
+            cursor = [*where, found, LOGICAL, *_GROUP.unpack(group_id)]
+            yield prefix + position, value, cursor
         wanted = row.after(found + 1)

@@ -58,8 +58,8 @@ class Following:
     def _follow(self, group_id: bytes, hold: Hold) -> None:
         """Lease the members of a group that is held, from its position on.
 
-        In logical order all that are there; in pinned order those that lie side by side, as
-        something else may come before the others.
+        In logical order all that are there; in pinned order those that lie side by side, and the
+        group stands in line with the others, as something else may come before them.
         """
         row = self._groups.row(self._tx, group_id)
         self._reader.calling.pop(group_id, None)
@@ -80,8 +80,7 @@ class Following:
         if is_pinned:
             if len(self._items) > before or self._is_full:
                 self._line_up(group_id, hold)
-            else:
-                self._end_if_idle(group_id, hold)
+            self._end_if_idle(group_id, hold)
             return
         if not self._has_room:
             self._reader.calling[group_id] = None  # There may be more of it.
@@ -106,7 +105,7 @@ class Following:
 
     def _take_next(self, group_id: bytes, hold: Hold, row: GroupRow) -> None:
         """Lease the next members one by one, whatever they are."""
-        number, beside = row.after(hold.next), b""
+        number, beside = row.after(hold.next), b""  # in pinned order, where the next is to lie
         start = keys.group(self._queue.id, group_id, number)
         prefix = group_index.prefix_of(self._queue.id, group_id)
         for key, position in group_index.under(self._tx, prefix, start):
@@ -115,7 +114,7 @@ class Following:
                 return
             if not self._has_room or hold.is_full:
                 return
-            if self._reader.order != LOGICAL and position != (beside or position):
+            if self._reader.order != LOGICAL and beside and position != beside:
                 return
             if not self._take_member(Member(group_id, number), hold, position):
                 return

@@ -49,7 +49,7 @@ def is_sound(key: bytes, value: bytes) -> bool:
     if len(key) != _KEY_BYTES or len(value) < _POSITION_BYTES:
         return False
     run = decode(key, value)
-    return run.first > 0 and (key, value) == row(key[:-_NUMBER_BYTES], run)
+    return 0 < run.first <= run.last and (key, value) == row(key[:-_NUMBER_BYTES], run)
 
 
 def row(prefix: bytes, run: Run) -> tuple[bytes, bytes]:

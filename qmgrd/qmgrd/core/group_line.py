@@ -4,7 +4,9 @@ A pinned consumer has many at once. What comes next is the first of them all, by
 arrival: a group of which much is there keeps none of the others waiting.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+
+_STALE_MAX = 64  # what groups left that may lie in the heap, beside as much as stands there
 
 
 class Line:
@@ -18,9 +20,13 @@ class Line:
 
     def stand(self, group_id: bytes, place: bytes) -> None:
         """Have a group stand at *place*, and nowhere else."""
-        if self._places.get(group_id) != place:
-            self._places[group_id] = place
-            heappush(self._heap, (place, group_id))
+        if self._places.get(group_id) == place:
+            return
+        self._places[group_id] = place
+        heappush(self._heap, (place, group_id))
+        if len(self._heap) > 2 * len(self._places) + _STALE_MAX:
+            self._heap = [(at, one) for one, at in self._places.items()]
+            heapify(self._heap)
 
     def leave(self, group_id: bytes) -> None:
         """Have a group stand nowhere."""

@@ -76,6 +76,11 @@ class GroupRow:
         return 0 < self.last == self.count
 
     @property
+    def is_rest_ready(self) -> bool:
+        """Whether what has not left yet is all there and can be got, up to the last."""
+        return 0 < self.last == self.count + self.gone
+
+    @property
     def is_rest_here(self) -> bool:
         """Whether what has not left yet is all there, up to the last."""
         return 0 < self.last == self.count + self.waiting + self.gone

@@ -90,7 +90,7 @@ def put_run(
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
-    return count, lane.ROWS_OF_A_PUT * count + 1
+    return count, lane.ROWS_OF_A_PUT * count + (count > 0)
 
 
 def _count(queue: "Queue", tx: Transaction, stamper: Stamper, count: int, size: int) -> None:
@@ -131,7 +131,7 @@ def take_run(
     there = -1
     for key, value in _beside(queue, tx, group_id, number):
         rank, arrival = place(key)
-        if arrival in leases or number == stop or size >= credit or len(value) <= least:
+        if arrival in leases or number >= stop or size >= credit or len(value) <= least:
             break
         (flags, target, delivered, failed, put_us, expires_ms, due_ms, checksum, origin, in_group,
          envelope, body, found, at) = unpack(value)  # fmt: skip

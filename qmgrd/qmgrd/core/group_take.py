@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from qmgr_protocol.messages import LOGICAL
 from qmgrd.core import index, keys
 from qmgrd.core.group_follow import Following
-from qmgrd.core.group_row import GroupRow
+from qmgrd.core.group_row import NO_PLACE, GroupRow
 from qmgrd.core.group_select import check_selection
 from qmgrd.core.hold import Member, Reader
 from qmgrd.core.kv import Now, Transaction
@@ -91,7 +91,8 @@ class _Round(Following):
     def _take_first(self) -> None:
         """Lease messages of no group and of groups, old and new, in the order of their places."""
         while self._has_room:
-            found, own = self._first_group(), self._reader.line.first()
+            own = self._reader.line.first()
+            found = self._first_group(NO_PLACE if own is None else own[0])
             if found is None and not self._has_room:
                 return  # There may be one behind those that were looked at.
             if is_own := own is not None and (found is None or own < found):
@@ -112,10 +113,16 @@ class _Round(Following):
             if self._is_in_a_group():
                 return
 
-    def _first_group(self) -> tuple[bytes, bytes] | None:
-        """Return place and id of the first group in the chain that may be begun here."""
+    def _first_group(self, before: bytes) -> tuple[bytes, bytes] | None:
+        """Return place and id of the first group in the chain that may be begun here.
+
+        Args:
+            before: the place of what comes first, if nothing has its turn before it.
+        """
         mine = self._assigned()
         for place, group_id in self._turns():
+            if before and before < place:
+                break
             if mine is not None and mine[0] < place:
                 return mine
             if not self._groups.holds.is_assigned(group_id) and self._may_begin(group_id):
@@ -172,7 +179,7 @@ class _Round(Following):
             return False
         if not self._consumer.all_available:
             return True
-        return self._groups.is_all_there(self._tx, group_id)
+        return self._groups.is_all_there(self._tx, group_id, or_rest=True)
 
     def _begin(self, group_id: bytes) -> bool:
         """Begin a group, or go on with it; return whether there was something of it."""
@@ -194,7 +201,7 @@ class _Round(Following):
     def _take_free(self, found: tuple[bytes, bytes] | None) -> None:
         """Lease the messages of no group that have their turn before that of a group."""
         queue, before = self._queue, len(self._items)
-        if queue.counters.depth == queue.counters.grouped:
+        if queue.counters.depth == queue.counters.grouped and not self._groups.sweeps:
             return  # There are none.
         stop = queue.lane_end
         if found is not None:
@@ -219,9 +226,9 @@ class _Round(Following):
             if not self._has_room or self._is_in_a_group():
                 self._at_end = False
                 return
-            self._looked_at += weight(self._consumer.selector, self._tx, value)
             if keys.place(key)[1] not in self._queue.leases:
                 self._take_one_selected(key, value)
+            self._looked_at += weight(self._consumer.selector, self._tx, value)
             if self._is_full or self._reader.current is not None:
                 return  # It is the first of the next frame; or a group was begun with it.
             passed(self._queue, self._consumer, key, behind)

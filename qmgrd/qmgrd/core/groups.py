@@ -5,11 +5,10 @@
                            ▼
     refresh: is the due member there? ──▶ chain: place ──▶ group, for who begins one
 
-A group has its turn at the place of its first member that is due, and keeps it as long as there is
-a due one. So a getter in logical order goes through two lists that are in the order of places, the
-messages of no group and the chain, and steps over nothing but what others hold. Whether all of a
-group is there is told by its row. Nothing here walks a group, and nothing in memory grows with the
-groups at rest: ``_rows`` is a bounded cache.
+A group has its turn at the place of the member that is due. So a getter in logical order goes
+through two lists that are in the order of places, the messages of no group and the chain, and steps
+over nothing but what others hold. Whether all of a group is there is told by its row. Nothing here
+walks a group, and nothing in memory grows with the groups at rest: ``_rows`` is a bounded cache.
 
 What changed in a turn is looked at before messages are handed out, and written once, at its end.
 """
@@ -79,14 +78,18 @@ class Groups:
             found = None if stored is None else GroupRow.decode(stored)
         return found
 
-    def is_all_there(self, tx: Transaction, group_id: bytes) -> bool:
+    def is_all_there(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
         """Return whether all of a group can be had, the first to the last, and is leased to nobody.
 
         No group is while a job removes what is gone with a restart.
+
+        Args:
+            or_rest: it may have been begun before, and what has not left is to be there.
         """
         row = self.peek(tx, group_id)
-        is_whole = row is not None and row.is_whole and not self.sweeps
-        return is_whole and not self.holds.leased_of(group_id)
+        if row is None or self.sweeps or self.holds.leased_of(group_id):
+            return False
+        return row.is_rest_ready if or_rest else row.is_whole
 
     def position(self, tx: Transaction, member: Member) -> bytes | None:
         """Return lane, 9 - priority and arrival of a member that is there, or None."""
@@ -283,7 +286,7 @@ class Groups:
         rank, arrival = keys.PLACE.unpack(row.place)
         priority = keys.PRIORITY_TOP - rank
         self.heads[priority] = min(self.heads[priority], arrival)
-        if row.is_whole and not self.sweeps:
+        if row.is_rest_ready and not self.sweeps:
             self.whole_heads[priority] = min(self.whole_heads[priority], arrival)
         return True
 

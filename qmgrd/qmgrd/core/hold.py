@@ -144,7 +144,10 @@ class Holds:
         hold.out = dict(sorted({**hold.out, member.number: arrival}.items()))
 
     def take_in(self, group_id: bytes, number: int, arrival: int) -> Hold | None:
-        """Note that a member is leased no more; return the hold that it was part of."""
+        """Note that a member is out no more; return the hold that it was part of.
+
+        Who calls takes it off ``leased``.
+        """
         hold = self.by_group.get(group_id)
         if hold is not None:
             for out in (hold.out, hold.going):

@@ -145,5 +145,5 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
             f"group {group_id!r} at {arrival} lies before {head}, and nobody holds it"
         )
-        if row.is_whole and not groups.sweeps:
+        if row.is_rest_ready and not groups.sweeps:
             assert arrival >= groups.whole_heads[keys.PRIORITY_TOP - rank]

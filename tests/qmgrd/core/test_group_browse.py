@@ -75,7 +75,7 @@ def test_what_follows_in_a_cursor_is_not_looked_at(app: Client) -> None:
     fill(app)
     after = page_of(app, None, 1)["next"]
     assert len(page_of(app, [*after, "more"])["items"]) == 4
-    assert page_of(app, [*after[:2], 10**9 - 1, m.LOGICAL])["next"] is None
+    assert page_of(app, [*after[:2], 10**9 - 1, *after[3:]])["next"] is None
 
 
 def test_groups_that_are_not_whole_are_passed_in_slices(
@@ -96,3 +96,23 @@ def test_groups_that_are_not_whole_are_passed_in_slices(
         after = page["next"]
     assert pages == [0, 0, 1]
     assert app.manager.queue("Q").groups._rows == {}
+
+
+def test_group_goes_on_behind_what_was_shown_though_it_is_consumed_from(app: Client) -> None:
+    batch = [record(b"%02d" % n, group=(A, n, False)) for n in range(1, 11)]
+    app.put_records("Q", *batch)
+    reader = app.manager.connect("reader")
+    request_id = reader.next_id()
+    reader.send(m.Consume(request_id, "Q", 1, 1 << 20, order=m.LOGICAL))
+    app.manager.rest()
+    found: list[bytes] = []
+    after: list[int] | None = None
+    for _ in range(4):
+        page = page_of(app, after, 3)
+        found += [item[-2 - 11 :][:2] for item in page["items"]]
+        after = page["next"]
+        reader.ack(*reader.delivered())
+        reader.send(m.Credit(request_id, 1, 0))
+        app.manager.rest()
+    assert after is None
+    assert found == [b"%02d" % n for n in range(1, 11)]

@@ -1,15 +1,22 @@
 """The next members of the groups that a consumer has."""
 
+from typing import Any
+
+import pytest
+
 from qmgr_protocol import messages as m
 from qmgrd.core.hold import OUT_MAX
+from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.group_player import GroupPlayer, group_id
-from tests.qmgrd.core.harness import Client, record
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import Client, Delivery, record
 
 
-def pinned(player: GroupPlayer, credit: int) -> tuple[Client, int]:
+def pinned(player: GroupPlayer, credit: int, *, whole: bool = False) -> tuple[Client, int]:
     app = player.app("app")
     request_id = app.next_id()
-    app.send(m.Consume(request_id, "Q", credit, 1 << 30, order=m.PINNED))
+    consume = m.Consume(request_id, "Q", credit, 1 << 30, order=m.PINNED, all_available=whole)
+    app.send(consume)
     app.answer(request_id)
     return app, request_id
 
@@ -45,6 +52,54 @@ def test_group_that_is_stopped_while_it_stands_in_line_is_not_handed_out() -> No
     app.ack(a1)
     player.manager.rest()
     assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
+
+
+def test_group_that_does_not_fit_the_frame_is_nobodys() -> None:
+    player = GroupPlayer()
+    putter, large = player.app("putter"), bytes(DELIVER_MAX_BYTES * 2 // 3)
+    for letter in "AB":
+        putter.put_records("Q", record(large, group=(group_id(letter), 1, False)))
+    app, _ = pinned(player, 2)
+    audit(player.manager)
+    putter.put("Q", b"urgent", priority=9)
+    player.manager.rest()
+    assert [len(x.body) for x in app.delivered()] == [len(large), len(b"urgent")]
+    assert list(player.manager.queue("Q").groups.holds.by_group) == [group_id("A")]
+
+
+@pytest.mark.parametrize("credit", [1, 5])
+def test_rest_of_a_whole_group_is_handed_out_though_some_of_it_is_consumed(credit: int) -> None:
+    player = GroupPlayer()
+    player("put A1 m1 m2 m3 m4 m5 m6 A2!")
+    app, request_id = pinned(player, credit, whole=True)
+    found: list[bytes] = []
+    while got := app.delivered():
+        found += [x.body for x in got]
+        app.ack(*got)
+        app.send(m.Credit(request_id, len(got), 0))
+        player.manager.rest()
+    assert found == [b"A1", b"m1", b"m2", b"m3", b"m4", b"m5", b"m6", b"A2"]
+
+
+def test_reader_that_has_more_than_it_may_is_handed_nothing() -> None:
+    player = GroupPlayer()
+    app = player.app("app")
+    batch = [record(b"x", group=(group_id("A"), n, False)) for n in range(1, OUT_MAX + 301)]
+    app.put_records("Q", *batch)
+    assert len(_got(app, OUT_MAX, order=m.LOGICAL)) == OUT_MAX
+    assert len(_got(app, 1, group_id=group_id("A"), number=OUT_MAX + 100)) == 1
+    assert _got(app, 1, order=m.LOGICAL) == []
+
+
+def _got(app: Client, count: int, **wanted: Any) -> list[Delivery]:
+    found: list[Delivery] = []
+    for _ in range(4):
+        left = count - len(found)
+        if left:
+            app.send(m.Get(app.next_id(), "Q", left, 0, 0, 1 << 30, reader=1, **wanted))
+        app.manager.rest()
+        found += app.delivered()
+    return found
 
 
 def test_frame_is_not_longer_than_it_may_be() -> None:

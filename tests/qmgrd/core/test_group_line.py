@@ -108,3 +108,14 @@ def test_group_stands_at_one_place() -> None:
     assert line.first() == (b"5", b"A")
     line.leave(b"A")
     assert line.first() is None
+
+
+def test_what_groups_left_is_forgotten() -> None:
+    line = Line()
+    line.stand(b"first", b"0")
+    for number in range(10_000):
+        line.stand(b"A", b"%05d" % (number + 1))
+    assert len(line._heap) < 100
+    assert line.first() == (b"0", b"first")
+    line.leave(b"first")
+    assert line.first() == (b"10000", b"A")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.group_take import take_in_order
 from qmgrd.core.hold import Reader
@@ -347,3 +348,45 @@ def test_groups_that_are_not_whole_do_not_let_others_pass() -> None:
     app.send(m.Get(99, "Q", 3, 0, bytes_max=1 << 30, order=m.LOGICAL, all_available=True, reader=1))
     player.manager.rest()
     assert [x.body for x in app.delivered()] == [b"Z1", b"Z2", b"m1"]
+
+
+@pytest.mark.parametrize("order", [m.LOGICAL, m.PINNED])
+def test_group_at_the_end_of_a_slice_is_not_passed(order: int) -> None:
+    """What was looked at in one go is used up by the very message that it begins with."""
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    app.put("Q", *[b"x"] * (LOOKED_AT_MAX - 1))
+    app.put_records("Q", record(b"A1", group=(group_id("A"), 1, False), priority=3))
+    app.send(m.Consume(app.next_id(), "Q", 5, 1 << 20, order=order, where="priority = 3"))
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"A1"]
+
+
+def test_messages_of_no_group_are_had_while_a_start_still_sweeps() -> None:
+    """What is gone with a restart is off the depth, and among the grouped until it is swept."""
+    free = 0
+    for _ in range(2):  # As many as there are of those in the turn of the get.
+        app = _sweeping(free).connect("app")
+        app.send(m.Get(app.next_id(), "Q", 1, 0, 0, 1 << 20, order=m.LOGICAL))
+        app.manager.turn()
+        free = app.manager.queue("Q").counters.grouped
+    assert free > 0
+    assert [x.body for x in app.delivered()] == [b"free"]
+
+
+def _sweeping(free: int) -> Manager:
+    """Return a manager that has begun to sweep, with so many messages of no group."""
+    manager, count = Manager(), 3_000
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    batch = [
+        record(b"x", group=(group_id("A"), n, False), flags=records.FLAG_NOT_PERSISTENT)
+        for n in range(1, count + 1)
+    ]
+    app.put_records("Q", *batch)
+    if free:
+        app.put("Q", *[b"free"] * free)
+    manager.crash()
+    manager.turn()
+    return manager

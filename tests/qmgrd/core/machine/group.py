@@ -198,12 +198,8 @@ class Groups:
                 self._take_turn(messages, (queue, group_id), group)
 
     def _take_turn(self, messages: list[Message], key: tuple[str, bytes], group: Group) -> None:
-        """Have a group keep its place as long as there is a due member, or have one."""
-        due = self.due(messages, *key)
-        if due is None:
-            group.turn = None
-        elif group.turn is None:
-            group.turn = due
+        """Have a group have its turn at its due member, if there is one."""
+        group.turn = self.due(messages, *key)
 
     def due(self, messages: list[Message], queue: str, group_id: bytes) -> Message | None:
         """Return the due member of a group, if it is there and may be handed out."""
