@@ -161,7 +161,10 @@ class _Round(Following):
 
     @property
     def _heads(self) -> list[int]:
-        return self._groups.whole_heads if self._consumer.all_available else self._groups.heads
+        groups = self._groups
+        if not self._consumer.all_available:
+            return groups.heads
+        return groups.whole_heads if self._reader.order == LOGICAL else groups.rest_heads
 
     def _step_over(self, place: bytes) -> None:
         """Have all look behind a group next."""
@@ -179,7 +182,8 @@ class _Round(Following):
             return False
         if not self._consumer.all_available:
             return True
-        return self._groups.is_all_there(self._tx, group_id, or_rest=True)
+        or_rest = self._reader.order != LOGICAL  # It may have been another one's, or its own.
+        return self._groups.is_all_there(self._tx, group_id, or_rest=or_rest)
 
     def _begin(self, group_id: bytes) -> bool:
         """Begin a group, or go on with it; return whether there was something of it."""

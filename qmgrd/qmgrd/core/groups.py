@@ -37,13 +37,14 @@ class Groups:
 
     Invariant, once refreshed: a group is in the chain, at the place in its row, if its due member
     can be got and it is not stopped. Groups in the chain that nobody holds lie behind ``heads``;
-    those that are whole, too, behind ``whole_heads``.
+    those that are whole, too, behind ``whole_heads``, and of which all that has not left is there,
+    behind ``rest_heads``.
     """
 
     def __init__(self, queue_id: int, name: str, schedule: Schedule) -> None:
         self.holds = Holds()
         self.heads = [0] * len(_PRIORITIES)
-        self.whole_heads = [0] * len(_PRIORITIES)
+        self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
         self.sweeps = 0  # jobs that remove what is gone with a restart, and is counted still
         self.wrote = False  # in this turn
@@ -79,12 +80,10 @@ class Groups:
         return found
 
     def is_all_there(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
-        """Return whether all of a group can be had, the first to the last, and is leased to nobody.
+        """Return whether all of a group, to the last, can be had, and is leased to nobody.
 
-        No group is while a job removes what is gone with a restart.
-
-        Args:
-            or_rest: it may have been begun before, and what has not left is to be there.
+        With *or_rest* that is all that has not left. No group is while a job removes what is gone
+        with a restart.
         """
         row = self.peek(tx, group_id)
         if row is None or self.sweeps or self.holds.leased_of(group_id):
@@ -256,22 +255,18 @@ class Groups:
 
     def _turn(self, tx: Transaction, group_id: bytes, row: GroupRow) -> list[bytes]:
         """Have a group be in the chain, or not; return its due place if there may be more of it."""
-        position = None
+        place, position = NO_PLACE, None
         if row.count and not row.is_stopped:
             position = self.position(tx, Member(group_id, row.due))
-        if position is None or position[0] != keys.LANE_GROUPED:
+        if position is not None and position[0] == keys.LANE_GROUPED:
+            place = position[1:]
+        if row.place != place:
             if row.place:
                 tx.delete(keys.chain(self._id, row.place))
-                row.place = NO_PLACE
-                self.wrote = True
-            return [NO_PLACE] if self._call(group_id, row) else []
-        if row.place != position[1:]:
-            if row.place:
-                tx.delete(keys.chain(self._id, row.place))
-            row.place = position[1:]
-            tx.put(keys.chain(self._id, row.place), group_id)
-            self.wrote = True
-        return [position[1:]] if self._call(group_id, row) else []
+            if place:
+                tx.put(keys.chain(self._id, place), group_id)
+            row.place, self.wrote = place, True
+        return [place] if self._call(group_id, row) else []
 
     def _call(self, group_id: bytes, row: GroupRow) -> bool:
         """Tell who may have more of a group."""
@@ -287,19 +282,21 @@ class Groups:
         priority = keys.PRIORITY_TOP - rank
         self.heads[priority] = min(self.heads[priority], arrival)
         if row.is_rest_ready and not self.sweeps:
+            self.rest_heads[priority] = min(self.rest_heads[priority], arrival)
+        if row.is_whole and not self.sweeps:
             self.whole_heads[priority] = min(self.whole_heads[priority], arrival)
         return True
 
     def begin_sweep(self) -> None:
         """Have no group count as whole until :meth:`end_sweep`."""
         self.sweeps += 1
-        self.whole_heads = [NEVER] * len(_PRIORITIES)
+        self.whole_heads, self.rest_heads = [NEVER] * len(_PRIORITIES), [NEVER] * len(_PRIORITIES)
 
     def end_sweep(self) -> None:
         """Have groups that are whole be found again."""
         self.sweeps -= 1
         if not self.sweeps:
-            self.whole_heads = [0] * len(_PRIORITIES)
+            self.whole_heads, self.rest_heads = [0] * len(_PRIORITIES), [0] * len(_PRIORITIES)
             self._is_freed = True
 
     # At rest

@@ -146,4 +146,6 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
             f"group {group_id!r} at {arrival} lies before {head}, and nobody holds it"
         )
         if row.is_rest_ready and not groups.sweeps:
+            assert arrival >= groups.rest_heads[keys.PRIORITY_TOP - rank]
+        if row.is_whole and not groups.sweeps:
             assert arrival >= groups.whole_heads[keys.PRIORITY_TOP - rank]
