@@ -40,7 +40,7 @@ def check_cursor(after: Cursor | None, order: int) -> None:
 
 
 def _is_sound(after: Cursor) -> bool:
-    number, group = after[2], after[4:7]
+    number, group = after[2], after[4:7] or _NONE
     if after[0] > keys.PRIORITY_TOP or type(number) is not int or len(group) != len(_NONE):
         return False
     return 0 <= number <= GROUP_NUMBER_MAX and all(
@@ -55,8 +55,8 @@ def in_logical_order(
 
     A group that is passed, as it is not whole, is yielded without an entry.
     """
-    priority, arrival, number, _, *group = (after or [*_START, *_NONE])[:7]
-    begun = _GROUP.pack(*group)
+    priority, arrival, number, _, *group = (after or _START)[:7]
+    begun = _GROUP.pack(*(group or _NONE))
     yield from _members(queue, tx, [priority, arrival], begun, number)
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
     ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import browse
 from tests.qmgrd.core.harness import Client, record
 
@@ -96,6 +96,14 @@ def test_groups_that_are_not_whole_are_passed_in_slices(
         after = page["next"]
     assert pages == [0, 0, 1]
     assert app.manager.queue("Q").groups._rows == {}
+
+
+def test_cursor_without_a_group_is_that_of_a_message_of_none(app: Client) -> None:
+    fill(app)
+    after = page_of(app, None, 1)["next"]
+    assert len(page_of(app, [*after[:2], 0, m.LOGICAL])["items"]) == 5
+    with pytest.raises(RequestError, match="INCONSISTENT_BROWSE"):
+        page_of(app, [*after[:4], 1, 2])
 
 
 def test_group_goes_on_behind_what_was_shown_though_it_is_consumed_from(app: Client) -> None:
