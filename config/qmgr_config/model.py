@@ -241,6 +241,9 @@ class Link(Section):
     commit_messages: Annotated[int, count(1, 1_000_000)] = 500
     """The most messages received before a commit id is sent."""
 
+    commit_bytes: Annotated[int, in_bytes("1 KiB", "1 GiB")] = MIB
+    """The same in bytes."""
+
     commit_interval_ms: Annotated[int, in_ms(0, "1 min")] = 50
     """The longest wait before a commit id is sent, in ms; 0 sends one every turn."""
 

@@ -54,6 +54,7 @@ _LONG = text(4096)
 _ATTRIBUTES = mapping(100, text(200), either(array(100, SCALAR), SCALAR))
 _REFUSED = array(LENGTH_MAX, row(_SEQ, U32, _LONG))
 _STAMPED = array(LENGTH_MAX, row(_SEQ, U64, _SEQ))
+_HELD = array(m.HELD_RUNS_MAX, row(_SEQ, _SEQ))
 _EXCEPTIONS = array(LENGTH_MAX, row(_ID, U32, U32))
 
 # operation: (number, class, checks in the order of the fields)
@@ -71,7 +72,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (9, m.Ended, (_ID, U32, _LONG)),
     (20, m.ProducerOpen, (_ID, exactly(16), flag, U64)),
     (21, m.Put, (_ID, _SEQ, U64, NAME, blobs, _EXTRAS)),
-    (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED)),
+    (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED, _HELD)),
     (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
                   integer(m.PHYSICAL, m.LOGICAL), flag, _NUMBER, _READER)),
     (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP,
@@ -105,6 +106,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (66, m.LinkStop, (_ID, NAME)),
     (67, m.Blocked, (_ID, _SEQ, U32, U64, _LONG)),
     (68, m.LinkAlter, (_ID, NAME, _ATTRIBUTES)),
+    (69, m.CommitAsk, (_ID,)),
     (80, m.Status, (_ID,)),
     (81, m.Snapshot, (_ID, _LONG)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),
@@ -202,6 +204,7 @@ _LEFT_OUT: dict[type[Any], tuple[Any, ...]] = {
     kind: tuple(kind._field_defaults[field] for field in fields)
     for kind, fields in (
         (m.Put, m.Put._fields[5:]),
+        (m.Committed, m.Committed._fields[4:]),
         (m.Settle, m.Settle._fields[4:]),
         (m.Get, m.Get._fields[10:]),
         (m.Consume, m.Consume._fields[8:]),

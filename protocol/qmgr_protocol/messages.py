@@ -166,16 +166,21 @@ class Put(NamedTuple):
     extras: list[list[Any]] = []
 
 
+HELD_RUNS_MAX = 1_000  # the lowest are told, of more
+
+
 class Committed(NamedTuple):
     """Everything up to commit_id is durable, or refused as listed.
 
-    refused: [id, code, text]; stamped: [first id, its timestamp, how many, both counting on].
+    refused: [id, code, text]; stamped: [first id, its timestamp, how many, both counting on];
+    held, over a link: [first id, how many] of what is durable above commit_id.
     """
 
     stream: int
     commit_id: int
     refused: list[list[Any]] = []
     stamped: list[list[int]] = []
+    held: list[list[int]] = []
 
 
 class Blocked(NamedTuple):
@@ -186,6 +191,12 @@ class Blocked(NamedTuple):
     code: int
     retry_after_ms: int = 0
     text: str = ""
+
+
+class CommitAsk(NamedTuple):
+    """A link's sender asks how far its stream is stored. Answered by Committed, new or not."""
+
+    stream: int
 
 
 class UnitBegin(NamedTuple):

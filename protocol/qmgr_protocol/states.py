@@ -41,7 +41,8 @@ EITHER = frozenset({m.Ping, m.Pong})
 FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.Cancel, m.ProducerOpen, m.Put, m.Get, m.Consume, m.Credit, m.Settle, m.Browse,
     m.QueueCreate, m.QueueAlter, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
-    m.LinkOpen, m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
+    m.LinkOpen, m.CommitAsk,
+    m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
     m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
     m.UnitBegin, m.UnitPut, m.UnitCommit, m.UnitBackout,
     m.GroupNew, m.ReaderClose, m.GroupList, m.GroupShow, m.GroupAlter,
@@ -51,7 +52,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,
 }  # fmt: skip
-QUEUE_MANAGER_ONLY = frozenset({m.LinkOpen})
+QUEUE_MANAGER_ONLY = frozenset({m.LinkOpen, m.CommitAsk})
 
 # (state, who sends, message) -> next state, the same for both ends
 TRANSITIONS: dict[tuple[State, Side, type[Any]], State] = {

@@ -33,13 +33,17 @@ def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
 class Outbox:
     """The sending end: holds ids between commit_id and next_id; those up to sent_id are in flight.
 
-    Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window.
+    Of what is ``held`` the receiver has said that it has it: it is not sent again.
+
+    Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. What is held lies
+    above commit_id.
     """
 
     window: int  # messages
     commit_id: int = 0  # stored
     next_id: int = 1  # stored; the next id to assign
     sent_id: int = 0  # starts at commit_id: what was in flight before a restart is sent again
+    held: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.sent_id = max(self.sent_id, self.commit_id)
@@ -67,7 +71,13 @@ class Outbox:
         done = range(self.commit_id + 1, commit_id + 1)  # Empty for a commit id that came late.
         self.commit_id = max(self.commit_id, commit_id)
         self.sent_id = max(self.sent_id, self.commit_id)
+        if done and self.held:
+            self.held = {seq_id for seq_id in self.held if seq_id > commit_id}
         return done
+
+    def hold(self, ids: Iterable[int]) -> None:
+        """Take note of *ids* that the receiver has; what was never assigned is none of them."""
+        self.held.update(x for x in ids if self.commit_id < x < self.next_id)
 
     def resume(self, commit_id: int) -> range:
         """Start again after a reconnect from the commit id in the peer's hello.
@@ -75,7 +85,7 @@ class Outbox:
         Returns and raises as :meth:`commit` does.
         """
         done = self.commit(commit_id)
-        self.sent_id = self.commit_id  # Whatever was in flight is sent again.
+        self.sent_id = self.commit_id  # Whatever was in flight is sent again, but what is held.
         return done
 
 

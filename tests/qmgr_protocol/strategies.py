@@ -64,6 +64,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "records": BINARIES,
     "commit_id": U64,
     "refused": st.lists(st.tuples(SEQS, U32, TEXTS).map(list), max_size=3),
+    "held": st.lists(st.tuples(SEQS, SEQS).map(list), max_size=3),
     "stamped": st.lists(st.tuples(SEQS, U64, SEQS).map(list), max_size=3),
     "seq_id": SEQS,
     "messages_max": st.integers(1, m.GET_MAX_MESSAGES),

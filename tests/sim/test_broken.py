@@ -56,6 +56,17 @@ def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
     assert_caught({"commit_id_grows", "no_link_is_refused"})
 
 
+def test_run_above_a_gap_is_told_too_long(monkeypatch: Patch) -> None:
+    tell = LinkInbox.tell
+
+    def longer(self: LinkInbox, stream: int) -> m.Committed:
+        told = tell(self, stream)
+        return told._replace(held=[[first, count + 1] for first, count in told.held])
+
+    monkeypatch.setattr(LinkInbox, "tell", longer)
+    assert_caught({"acked_is_durable"})
+
+
 def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
     end_turn = streams.Streams.end_turn
     waiting: dict[int, dict[bytes, Any]] = {}

@@ -110,17 +110,81 @@ def test_commit_deletes_at_the_source_in_one_turn_B9() -> None:
 
 
 def test_only_what_is_missing_is_sent_after_a_drop_B13() -> None:
-    pair = Pair(edge={"link": {"window_messages": 30}}, hub=SELDOM)
-    bodies = pair.put(100)
+    pair = Pair(hub=SELDOM)
+    bodies = pair.put(30)
     assert pair.sent() == list(range(1, 31))
+    assert len(stored(pair.edge, pair.link.queue)) == 30
     assert len(stored(pair.hub, pair.queue(pair.hub, "FLIGHTS"))) == 30
-    pair.hub.config = pair.hub.config.model_copy(update={"link": pair.edge.config.link})
     pair.hub.die()
+    bodies += pair.put(70)
     pair.hub.start()
     pair.advance(10_000)
     assert pair.sent() == list(range(31, 101))
     assert pair.link.resent == 0
     assert pair.reader.get("FLIGHTS") == bodies
+
+
+def _with_a_gap() -> tuple[Pair, list[bytes]]:
+    """Return a pair of which the hub holds all but what is bound for a queue that is full."""
+    pair = Pair()
+    pair.at_hub.ask(lambda i: m.QueueCreate(i, "SMALL", {"depth_max": 1}))
+    pair.at_edge.ask(lambda i: m.QueueCreate(i, f"SMALL@{HUB}"))
+    pair.hub.die()
+    small = pair.put(3, f"SMALL@{HUB}")
+    pair.put(20)
+    pair.hub.start()
+    pair.sent()
+    while pair.link.state is not LinkState.BLOCKED:
+        pair.advance(100)
+    pair.advance(100)
+    assert set(pair.sent()) == set(range(1, 24))
+    return pair, small
+
+
+def test_only_what_is_missing_is_sent_again_after_a_block() -> None:
+    pair, small = _with_a_gap()
+    for one in small:
+        assert pair.reader.get("SMALL") == [one]
+        pair.advance(20_000)
+    assert set(pair.sent()) == {2, 3}
+    (inbound,) = pair.at_hub.ask(lambda i: m.LinkList(i))["inbound"]
+    assert (inbound["commit_id"], inbound["duplicates"]) == (23, 0)
+    assert stored(pair.edge, pair.link.queue) == {}
+
+
+def test_what_is_held_above_a_gap_is_not_sent_again_after_a_drop_B13() -> None:
+    pair, small = _with_a_gap()
+    assert pair.reader.get("SMALL") == small[:1]
+    pair.hub.die()
+    pair.hub.start()
+    pair.advance(10_000)
+    assert set(pair.sent()) == {2, 3}
+    assert pair.reader.get("SMALL") == small[1:2]
+
+
+def test_sender_asks_for_a_commit_where_its_window_is_full_B10_B26() -> None:
+    """Without, it would wait for the interval, a hundred times."""
+    pair = Pair(edge={"link": {"window_messages": 10}}, hub=SELDOM)
+    pair.put(1_000)
+    assert len(stored(pair.hub, pair.queue(pair.hub, "FLIGHTS"))) == 1_000
+    assert len(stored(pair.edge, pair.link.queue)) <= 10
+
+
+def test_commit_comes_after_so_many_bytes_B10() -> None:
+    seldom = {"link": {**SELDOM["link"], "commit_bytes": "10 KiB"}}
+    pair = Pair(hub=seldom)
+    for _ in range(20):
+        pair.put(1, size_bytes=2_000)
+    assert pair.commits() == [6, 12, 18]
+
+
+def test_commit_comes_with_the_goodbye_B10() -> None:
+    pair = Pair(hub=SELDOM)
+    pair.put(5)
+    assert pair.commits() == []
+    pair.hub.stop()
+    pair.settle()
+    assert pair.commits() == [5]
 
 
 def test_message_consumed_before_its_commit_does_not_come_twice_B14() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgr_protocol.window import ids_of
 from qmgrd.core.context import Outcome
 from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.peer import Peer
@@ -62,6 +63,7 @@ class Watch(Durable):
                 self.happened["blocked"] += 1
             elif kind is m.Committed:
                 self._commit(node, view, connection, message.stream, message.commit_id)
+                self._holds(node, view, connection, message)
             elif kind is m.Ok and type(message.value) is list and len(message.value) >= 4:
                 self._commit(node, view, connection, message.value[0], message.value[1])
 
@@ -81,6 +83,19 @@ class Watch(Durable):
         view.told[stream.identity] = commit_id
         self.happened["commits"] += isinstance(stream, LinkInbox)
         for seq_id in range(told + 1, commit_id + 1):
+            self._is_held(node, view, stream, seq_id, fact)
+
+    def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
+        """Judge what a link's receiver says that it has above its commit id."""
+        session = node.turns.broker.sessions.get(connection)
+        stream: Any = session and session.streams.get(message.stream)
+        if stream is None or not message.held:
+            return
+        stored = ids_of(unpack(view.rows[stream.key])[2])
+        fact = f"{message.held} leaves {node.name} on {stream.identity.hex()}, {stored} are stored"
+        require(ids_of(message.held) <= stored, "acked_is_durable", fact)
+        self.happened["gaps told"] += 1
+        for seq_id in ids_of(message.held):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _is_held(

@@ -130,7 +130,6 @@ class Broker:
             m.Get: delivery.get,
             m.Cancel: delivery.cancel,
             m.ProducerOpen: streams.open_producer,
-            m.LinkOpen: streams.open_link,
             m.Browse: admin.browse,
             m.QueueCreate: admin.queue_create,
             m.QueueAlter: admin.queue_alter,
@@ -147,13 +146,6 @@ class Broker:
             m.JobList: jobs.job_list,
             m.JobShow: jobs.job_show,
             m.JobCancel: jobs.job_cancel,
-            m.LinkCreate: admin.link_create,
-            m.LinkAlter: admin.link_alter,
-            m.LinkDelete: admin.link_delete,
-            m.LinkList: admin.link_list,
-            m.LinkShow: admin.link_show,
-            m.LinkStart: admin.link_start,
-            m.LinkStop: admin.link_stop,
             m.TemplateSet: templates.template_set,
             m.TemplateDelete: templates.template_delete,
             m.TemplateList: templates.template_list,
@@ -161,6 +153,21 @@ class Broker:
             m.Snapshot: admin.snapshot,
             m.ConnectionList: self.connections.connection_list,
             m.ConnectionClose: self.connections.connection_close,
+            **self._table_of_links(),
+        }
+
+    def _table_of_links(self) -> dict[type[Any], Callable[[Session, Any], None]]:
+        admin, streams = self.admin, self.streams
+        return {
+            m.LinkOpen: streams.open_link,
+            m.CommitAsk: streams.ask_commit,
+            m.LinkCreate: admin.link_create,
+            m.LinkAlter: admin.link_alter,
+            m.LinkDelete: admin.link_delete,
+            m.LinkList: admin.link_list,
+            m.LinkShow: admin.link_show,
+            m.LinkStart: admin.link_start,
+            m.LinkStop: admin.link_stop,
         }
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
@@ -356,6 +363,7 @@ class Broker:
         """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""
         for connection, session in list(self.sessions.items()):
             self.units.close(session, CONNECTION_LOST)  # It is not their failure.
+            self.streams.tell(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )

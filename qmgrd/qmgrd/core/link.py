@@ -10,7 +10,6 @@ What it sends stays in the outbox until the peer's commit id covers it. After a 
 says where to go on, so nothing is ever in doubt.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -26,10 +25,12 @@ from qmgr_protocol.errors import (
     name_of,
 )
 from qmgr_protocol.layout import check_reply
+from qmgr_protocol.window import ids_of
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.context import Context, Dial
+from qmgrd.core.link_flight import Flight
 from qmgrd.core.link_inbox import forget_peer, pin_peer
-from qmgrd.core.link_outbox import LinkOutbox
+from qmgrd.core.link_outbox import HELD, LinkOutbox
 from qmgrd.core.queue import Queue
 
 OPEN_REQUEST = 1  # the id of the one request that a link makes
@@ -70,10 +71,7 @@ class Link:
         self._blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._stream = 0
-        # First id, messages and bytes of each put that the peer may not have taken yet.
-        self._in_flight: deque[tuple[int, int, int]] = deque()
-        self._in_flight_messages = 0
-        self._in_flight_bytes = 0
+        self._flight = Flight()
         self._frame_bytes = PUMP_BYTES  # what one put may hold
         self._window_messages = self._window_bytes = 0
         self._peer: m.Welcome
@@ -153,7 +151,7 @@ class Link:
             return
         kind = type(message)
         if kind is m.Committed and message.stream == self._stream:
-            self._committed(message.commit_id)
+            self._committed(message)
         elif kind is m.Blocked and message.stream == self._stream:
             there = f"qmctl -c {self._address} "  # What it says to do is to be done at its end.
             why = message.text.replace("qmctl ", there)
@@ -176,7 +174,7 @@ class Link:
         except RequestError as error:
             self.refuse(error)
             return
-        self._stream = stream
+        self._stream, self.outbox.asked_at = stream, -1
         self.attempts, self.error = 0, ""
         limits = self._context.config.link
         # Half of what the peer takes: a commit id also covers what was sent again, and the peer
@@ -184,8 +182,10 @@ class Link:
         self._window_messages = max(1, self._peer.put_window_messages // 2)
         self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes // 2)
         self.outbox.window = min(window, limits.window_messages, self._window_messages)
-        self._land(len(self._in_flight))
+        self._flight.land_all()
+        self.outbox.held.clear()
         self.outbox.resume(commit_id)
+        self.outbox.hold(ahead)
         self._highest_sent = max(self._highest_sent, held_to)
         self._enter(LinkState.UP)
         self._context.note("info", "link up", link=self.name, commit_id=commit_id)
@@ -214,26 +214,18 @@ class Link:
                 "one of the two was restored from an older state",
             )
 
-    def _committed(self, commit_id: int) -> None:
-        if commit_id > self._highest_sent:
-            raise CommitOutOfRange(commit_id, self._highest_sent + 1)
+    def _committed(self, message: m.Committed) -> None:
+        commit_id = message.commit_id
+        highest = max([commit_id, *(first + count - 1 for first, count in message.held)])
+        if highest > self._highest_sent:
+            raise CommitOutOfRange(highest, self._highest_sent + 1)
+        self.outbox.hold(ids_of(message.held))
         if self.outbox.commit(commit_id) and self.state is LinkState.UP:
             self.error = ""
-        while self._in_flight and sum(self._in_flight[0][:2]) <= commit_id + 1:
-            self._land(1)
-
-    def _land(self, puts: int) -> None:
-        """Count the oldest *puts* in flight as taken by the peer."""
-        for _ in range(puts):
-            _, count, size = self._in_flight.popleft()
-            self._in_flight_messages -= count
-            self._in_flight_bytes -= size
+        self._flight.land_to(commit_id)
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
-        for index, (first_id, count, _) in enumerate(self._in_flight):
-            if first_id <= message.seq_id < first_id + count:
-                self._land(index + 1)  # Puts are taken in their order, this one and all before.
-                break
+        self._flight.land_with(message.seq_id)
         if self.state is LinkState.BLOCKED:
             return
         self.error = f"{name_of(message.code)}: {why}"
@@ -243,7 +235,7 @@ class Link:
         self._try_in(max(message.retry_after_ms, 1), self._unblock)
 
     def _unblock(self) -> None:
-        """Send again from the commit id on; what the peer holds it discards."""
+        """Send again from the commit id on, but what the peer holds."""
         self.outbox.resume(self.outbox.commit_id)
         self._enter(LinkState.UP)
         self._context.awake_queues[self.queue.id] = self.queue
@@ -254,7 +246,7 @@ class Link:
             return
         assert self.connection is not None
         sent_before = self.outbox.sent_id
-        room = self._window_bytes - self._in_flight_bytes
+        room = self._window_bytes - self._flight.bytes
         if sent_before == self.outbox.commit_id:
             room = max(room, 1)  # What is taken above a gap is not answered: the first one tells.
         if room <= 0:
@@ -262,24 +254,32 @@ class Link:
         for put in self._puts(min(room, PUMP_BYTES)):
             self._context.send(self.connection, put)
             count, size = len(put.records), sum(map(len, put.records))
-            self._in_flight.append((put.first_id, count, size))
-            self._in_flight_messages += count
-            self._in_flight_bytes += size
+            self.resent += min(max(self._highest_sent - put.first_id + 1, 0), count)
+            self._flight.add(put.first_id, count, size)
             self._context.count_read(count, size)
         self.outbox.set_aside()
         self.queue.sent_id = max(self.queue.sent_id, self.outbox.sent_id)
         sent = self.outbox.sent_id - sent_before
-        self.resent += max(0, min(self.outbox.sent_id, self._highest_sent) - sent_before)
         self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
-        if sent and self.outbox.sent_id + 1 < self.outbox.next_id:
-            self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
+        if self.outbox.sent_id + 1 < self.outbox.next_id:
+            if sent:
+                self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
+            if self.outbox.wants_commit():
+                self._context.send(self.connection, m.CommitAsk(self._stream))
 
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:
         """Yield what to send: runs of consecutive ids that are bound for one queue."""
         first_id, target, batch, batch_bytes = self.outbox.sent_id + 1, "", list[bytes](), 0
         extras: list[list[Any]] = []
-        room = min(PUMP_MESSAGES, self._window_messages - self._in_flight_messages)
-        for found_target, record, extra in self.outbox.records(room):
+        room = min(PUMP_MESSAGES, self._window_messages - self._flight.messages)
+        for found in self.outbox.records(room):
+            if found is HELD:
+                if batch:
+                    yield m.Put(self._stream, first_id, 0, target, batch, extras)
+                self.outbox.take(1)
+                first_id, batch, batch_bytes, extras = self.outbox.sent_id + 1, [], 0, []
+                continue
+            found_target, record, extra = found
             size = len(record)
             if size > self._peer.message_max_bytes:
                 if self.outbox.sent_id < first_id:

@@ -1,8 +1,9 @@
 """The receiving end of a link (US 6,401,136 B1, claim 1; triggers, checks and refusals are ours).
 
 A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
-consecutive run, is told occasionally: after ``commit_messages`` of them or ``commit_interval_ms``
-after the first. The window row is written in the turn of the messages that it speaks of, and
+consecutive run, is told occasionally, and with it what is held above: after ``commit_messages`` of
+them, ``commit_bytes`` or ``commit_interval_ms`` after the first, when it is asked for, and as the
+connection is closed. The window row is written in the turn of the messages that it speaks of, and
 outlives them: a message may be consumed before its commit id is told. The ids that a restored
 sender gives to other messages are those from some id on. So the UID at the highest id held is
 enough to tell that the two ends do not belong together.
@@ -39,8 +40,10 @@ class LinkInbox:
     highest_id: int = 0  # ever held
     highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
     duplicates: int = 0  # discarded since the stream was opened
-    told_id: int = 0  # the last commit id that was sent
+    told: int = 0  # how many ids were held when the last commit was sent
+    fresh_bytes: int = 0  # of what came since
     timer_set: bool = False
+    is_asked: bool = False  # in this turn
 
     @property
     def identity(self) -> bytes:
@@ -52,6 +55,11 @@ class LinkInbox:
         """The key of the stored row."""
         return keys.SPACE_LINK_INBOX + self.stream_id
 
+    @property
+    def count(self) -> int:
+        """How many ids are held, up to the commit id and above it."""
+        return self.inbox.commit_id + len(self.inbox.ahead)
+
     def encode(self) -> bytes:
         """Return the stored row."""
         inbox = self.inbox
@@ -60,7 +68,7 @@ class LinkInbox:
 
     def opened(self, stream: int, window: int) -> list[object]:
         """Return the value that answers a LinkOpen."""
-        self.told_id = self.inbox.commit_id
+        self.told = self.count
         ahead = sorted(self.inbox.ahead)
         return [stream, self.inbox.commit_id, ahead, self.highest_uid, window]
 
@@ -79,6 +87,7 @@ class LinkInbox:
             if not self.inbox.holds(seq_id)
         ]
         self.duplicates += len(put.records) - len(numbered)
+        self.fresh_bytes += sum(len(record) for _, record in numbered)
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
@@ -116,23 +125,25 @@ class LinkInbox:
 
     def due(self, context: Context, connection: int, stream: int) -> m.Committed | None:
         """Return the commit to send now, or None; where it can wait, set the timer for it."""
-        fresh = self.inbox.commit_id - self.told_id
-        if fresh >= context.config.link.commit_messages:
+        fresh, limits = self.count - self.told, context.config.link
+        is_much = fresh >= limits.commit_messages or self.fresh_bytes >= limits.commit_bytes
+        if self.is_asked or (fresh and is_much):
             return self.tell(stream)
         if fresh and not self.timer_set:
             self.timer_set = True
-            due_ms = context.now.ms + context.config.link.commit_interval_ms
+            due_ms = context.now.ms + limits.commit_interval_ms
             context.timers.at(due_ms, lambda: self._ring(context, connection, stream))
         return None
 
     def tell(self, stream: int) -> m.Committed:
         """Return the commit message, whatever was told before."""
-        self.told_id = self.inbox.commit_id
-        return m.Committed(stream, self.inbox.commit_id)
+        self.told, self.fresh_bytes, self.is_asked = self.count, 0, False
+        runs = runs_of(self.inbox.ahead)[: m.HELD_RUNS_MAX]
+        return m.Committed(stream, self.inbox.commit_id, held=runs)
 
     def _ring(self, context: Context, connection: int, stream: int) -> None:
         self.timer_set = False
-        if self.inbox.commit_id > self.told_id:
+        if self.count > self.told:
             context.send(connection, self.tell(stream))
 
 

@@ -49,6 +49,7 @@ RIGHTS: dict[type[Any], Right] = {
     m.JobShow: Right.SHOW,
     m.JobCancel: Right.ADMIN,
     m.LinkOpen: Right.LINK,
+    m.CommitAsk: Right.LINK,
     m.LinkCreate: Right.ADMIN,
     m.LinkAlter: Right.ADMIN,
     m.LinkDelete: Right.ADMIN,

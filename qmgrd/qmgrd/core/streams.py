@@ -125,6 +125,20 @@ class Streams:
         value = found.opened(stream, window)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
+    def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
+        """Have a link's sender be told what is held at the end of this turn."""
+        stream = session.streams.get(message.stream)
+        if not isinstance(stream, LinkInbox):
+            raise StreamUnknown(message.stream)
+        stream.is_asked = True
+        self._moved[session.connection, message.stream] = stream
+
+    def tell(self, session: Session) -> None:
+        """Tell the senders of links on a connection what is held of theirs, as it is closed."""
+        for number, stream in session.streams.items():
+            if isinstance(stream, LinkInbox) and stream.count > stream.told:
+                self._context.send(session.connection, stream.tell(number))
+
     def _fence(self, identity: bytes, session: Session, code: ErrorCode) -> None:
         """Give a stream to *session*, and close the connection that had it.
 

@@ -85,7 +85,8 @@ class Nyc:
 
 
 def ids(sent: list[m.Message]) -> list[int]:
-    return [x.first_id + i for x in sent for i in range(len(x.records))]
+    puts = [x for x in sent if type(x) is m.Put]
+    return [x.first_id + i for x in puts for i in range(len(x.records))]
 
 
 def trailer_of(sent: list[m.Message], seq_id: int) -> bytes:
@@ -198,10 +199,15 @@ def test_reconnect_deletes_what_the_peer_holds_without_sending_it_B13(
 
 def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", *[b"x"] * 25)
-    assert ids(nyc.up(window=10)) == list(range(1, 11))
+    sent = nyc.up(window=10)
+    assert ids(sent) == list(range(1, 11))
+    assert sent[-1] == m.CommitAsk(nyc.stream)
     assert nyc.turn() == []
     sent = nyc.say(m.Committed(nyc.stream, 4))
     assert ids(sent) == [11, 12, 13, 14]
+    assert sent[-1] == m.CommitAsk(nyc.stream)
+    assert nyc.say(m.Committed(nyc.stream, 4)) == []  # It is asked once.
+    assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
 def test_bytes_in_flight_are_bounded_too() -> None:

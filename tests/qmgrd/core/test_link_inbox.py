@@ -42,7 +42,33 @@ def test_commit_is_the_end_of_the_consecutive_run_B4(app: Client, far: Far) -> N
 def test_gap_hides_nothing_B7(app: Client, far: Far) -> None:
     far.send(3, message(3))
     assert app.bodies("Q") == [b"3"]
+
+
+def test_what_is_held_above_a_gap_is_told_with_the_commit_id(app: Client, far: Far) -> None:
+    far.send(1, message(1))
+    far.send(3, message(3), message(4))
+    far.send(6, message(6))
+    app.manager.turn(app.manager.config.link.commit_interval_ms)
+    assert far.client.hear() == [m.Committed(1, 1, held=[[3, 2], [6, 1]])]
+    far.send(2, message(2))
+    app.manager.turn(app.manager.config.link.commit_interval_ms)
+    assert far.client.hear() == [m.Committed(1, 4, held=[[6, 1]])]
     assert far.committed() == []
+
+
+def test_commit_that_is_asked_for_comes_new_or_not_B10(app: Client, far: Far) -> None:
+    far.client.send(m.CommitAsk(1))
+    assert [x for x in far.client.say() if type(x) is m.Committed] == [m.Committed(1, 0)]
+    far.send(1, message(1))
+    assert far.client.say(m.CommitAsk(1)) == [m.Committed(1, 1)]
+    assert far.client.say(m.CommitAsk(1), m.CommitAsk(1)) == [m.Committed(1, 1)]
+    assert far.committed() == []
+
+
+def test_commit_of_a_stream_that_is_not_open_cannot_be_asked_for(app: Client, far: Far) -> None:
+    far.client.say(m.CommitAsk(2))
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.STREAM_UNKNOWN
 
 
 def test_commits_are_occasional_B8() -> None:
