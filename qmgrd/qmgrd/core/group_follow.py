@@ -40,9 +40,11 @@ class Following:
 
     def settle(self) -> Found:
         """Count what was taken."""
-        consumer, queue = self._consumer, self._queue
+        consumer, queue, reader = self._consumer, self._queue, self._reader
         consumer.credit_messages -= len(self._items)
         consumer.credit_bytes -= self._size
+        reader.has_credit = consumer.credit_messages > 0 and consumer.credit_bytes > 0
+        self._groups.holds.end_stalled(reader)
         queue.counters.delivered += len(self._items)
         for key, value in dict(self._damaged).items():  # Who looks again may find one twice.
             lane.set_aside(queue, self._tx, key, value)
@@ -80,7 +82,8 @@ class Following:
         if is_pinned:
             if len(self._items) > before or self._is_full:
                 self._line_up(group_id, hold)
-            self._end_if_idle(group_id, hold)
+            else:
+                self._end_if_idle(group_id, hold)
             return
         if not self._has_room:
             self._reader.calling[group_id] = None  # There may be more of it.

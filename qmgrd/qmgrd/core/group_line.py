@@ -4,6 +4,7 @@ A pinned consumer has many at once. What comes next is the first of them all, by
 arrival: a group of which much is there keeps none of the others waiting.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 _STALE_MAX = 64  # what groups left that may lie in the heap, beside as much as stands there
@@ -31,6 +32,15 @@ class Line:
     def leave(self, group_id: bytes) -> None:
         """Have a group stand nowhere."""
         self._places.pop(group_id, None)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, group_id: bytes) -> bool:
+        return group_id in self._places
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._places)
 
     def first(self) -> tuple[bytes, bytes] | None:
         """Return the lowest place and its group, or None."""

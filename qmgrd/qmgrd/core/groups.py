@@ -98,7 +98,8 @@ class Groups:
     @property
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
-        return not (self._touched or self.ripe or self._is_freed or self.is_held_anew)
+        waiting = self._touched or self.ripe or self._is_freed or self.is_held_anew
+        return not (waiting or self.holds.freed)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -233,6 +234,8 @@ class Groups:
             be all there now, else NEVER.
         """
         touched, self._touched = self._touched, {}
+        touched |= self.holds.freed
+        self.holds.freed.clear()
         whole_from = NEVER
         called: list[bytes] = []
         for group_id in touched:

@@ -7,7 +7,9 @@
 
 1. What is held, nobody else is handed in logical or pinned order.
 2. In logical order a reader is in one group at a time, and holds it until it was handed its last
-   member, even while it waits for the next. In pinned order it has as many as it is handed.
+   member, even while it waits for the next. In pinned order it has as many as it is handed, each
+   until nothing of it is out, and nothing more of it stands in line: but nothing is left to one
+   that has nothing in its hands and asks for nothing.
 3. One that ends lets go of its groups; what is out is settled before another has them.
 """
 
@@ -47,7 +49,8 @@ class Reader:
     """
 
     __slots__ = (
-        "calling", "client", "connection", "current", "holds", "line", "order", "queue_id",
+        "calling", "client", "connection", "current", "has_credit", "holds", "line", "order",
+        "queue_id",
     )  # fmt: skip
 
     def __init__(self, connection: int, client: str, queue_id: int, order: int) -> None:
@@ -59,6 +62,7 @@ class Reader:
         self.holds: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
         self.line = Line()  # in pinned order, what has
+        self.has_credit = True  # after its last look
 
     @property
     def is_ordered(self) -> bool:
@@ -107,6 +111,7 @@ class Holds:
         self.strays: dict[bytes, int] = {}  # how many of a group are leased outside of any order
         # Arrivals of what was behind one that came back: to be had again, and not acknowledged now.
         self.taken_back: dict[int, None] = {}
+        self.freed: dict[bytes, None] = {}  # of late, whose turn is to be looked at
         self._readers: dict[Reader, None] = {}
         self._begun = 0
         self._last: OrderedDict[bytes, Reader] = OrderedDict()  # who held it, of some
@@ -247,8 +252,23 @@ class Holds:
         is_current = reader is not None and reader.current == group_id
         if is_current or not hold.is_settled:
             return False
+        if reader is not None and group_id in reader.line and not self._is_stalled(reader):
+            return False  # It has more of it soon.
         self.end(group_id)
+        if reader is not None:
+            self.end_stalled(reader)
         return True
+
+    def _is_stalled(self, reader: Reader) -> bool:
+        """Return whether a reader has nothing in its hands, and asks for nothing."""
+        return not reader.has_credit and all(self.by_group[x].is_settled for x in reader.holds)
+
+    def end_stalled(self, reader: Reader) -> None:
+        """Have what stands in line for a reader that is stalled be nobody's, and ``freed``."""
+        if reader.line and self._is_stalled(reader):
+            for group_id in list(reader.line):
+                self.end(group_id)
+                self.freed[group_id] = None
 
     def end(self, group_id: bytes) -> None:
         """Have a group be nobody's."""
@@ -352,6 +372,7 @@ class Holds:
             self._leave(group_id, hold.reader)
             if hold.is_told:
                 self._remember(group_id, hold.reader)
+            self.end_stalled(hold.reader)
             hold.reader = None
         return self.end_if_over(group_id)
 

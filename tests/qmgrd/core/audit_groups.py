@@ -113,7 +113,8 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
         if reader is not None:
             assert group_id in reader.holds
             assert reader in holds._readers, "held by a reader that is gone"
-        assert not hold.is_settled or (reader is not None and reader.current == group_id)
+        is_next = reader is not None and (reader.current == group_id or group_id in reader.line)
+        assert is_next or not hold.is_settled, f"{group_id!r} is held for nothing"
         assert not set(hold.out) & set(hold.going)
         for number, arrival in (hold.out | hold.going).items():
             assert holds.leased[arrival] == Member(group_id, number)
@@ -123,6 +124,8 @@ def _audit_holds(queue: Queue, members: dict[Member, bytes]) -> None:
         assert reader.current is None or reader.current in reader.holds
         for group_id in reader.holds:
             assert holds.by_group[group_id].reader is reader
+        assert set(reader.line) <= set(reader.holds)
+        assert not (reader.line and holds._is_stalled(reader)), "left to one that asks for nothing"
     strays = Counter(group_id for at, (group_id, _) in holds.leased.items() if at not in arrivals)
     assert dict(strays) == holds.strays
     leased = {int.from_bytes(at[2:], "big") for at in members.values()} & set(queue.leases)

@@ -12,8 +12,10 @@ from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, record
 
 
-def pinned(player: GroupPlayer, credit: int, *, whole: bool = False) -> tuple[Client, int]:
-    app = player.app("app")
+def pinned(
+    player: GroupPlayer, credit: int, *, whole: bool = False, name: str = "app"
+) -> tuple[Client, int]:
+    app = player.app(name)
     request_id = app.next_id()
     consume = m.Consume(request_id, "Q", credit, 1 << 30, order=m.PINNED, all_available=whole)
     app.send(consume)
@@ -54,7 +56,8 @@ def test_group_that_is_stopped_while_it_stands_in_line_is_not_handed_out() -> No
     assert [x.body for x in app.delivered()] == [b"A2", b"A3"]
 
 
-def test_group_that_does_not_fit_the_frame_is_nobodys() -> None:
+def test_group_is_not_left_to_one_that_has_nothing_and_asks_for_nothing() -> None:
+    """What did not fit its frame is its own for so long only."""
     player = GroupPlayer()
     putter, large = player.app("putter"), bytes(DELIVER_MAX_BYTES * 2 // 3)
     for letter in "AB":
@@ -63,8 +66,46 @@ def test_group_that_does_not_fit_the_frame_is_nobodys() -> None:
     audit(player.manager)
     putter.put("Q", b"urgent", priority=9)
     player.manager.rest()
-    assert [len(x.body) for x in app.delivered()] == [len(large), len(b"urgent")]
-    assert list(player.manager.queue("Q").groups.holds.by_group) == [group_id("A")]
+    a1, urgent = app.delivered()
+    assert [len(a1.body), urgent.body] == [len(large), b"urgent"]
+    other, _ = pinned(player, 9, name="other")
+    assert other.delivered() == []
+    app.ack(a1)
+    player.manager.rest()
+    assert [len(x.body) for x in other.delivered()] == [len(large)]
+
+
+def test_group_stays_with_whom_it_stands_in_line_for() -> None:
+    player = GroupPlayer()
+    player("put A1 m1 m2 m3 A2 B1 B2")
+    app, request_id = pinned(player, 2)
+    a1, m1 = app.delivered()
+    other, _ = pinned(player, 2, name="other")
+    assert [x.body for x in other.delivered()] == [b"m2", b"m3"]
+    app.send(m.Credit(request_id, 1, 0))
+    app.ack(a1)
+    player.manager.rest()
+    (a2,) = app.delivered()
+    assert (a2.body, a2.state & m.STATE_TAKEN_OVER) == (b"A2", 0)
+    audit(player.manager)
+    app.ack(m1, a2)
+    player.manager.rest()
+    audit(player.manager)
+
+
+def test_lease_that_ends_frees_what_stands_in_line_behind_it() -> None:
+    player = GroupPlayer()
+    player("put A1 m1 A2")
+    app = player.app("app")
+    request_id = app.next_id()
+    app.send(m.Consume(request_id, "Q", 1, 1 << 30, 5_000, order=m.PINNED))
+    app.answer(request_id)
+    assert [x.body for x in app.delivered()] == [b"A1"]
+    other, _ = pinned(player, 9, name="other")
+    assert [x.body for x in other.delivered()] == [b"m1"]
+    player.manager.turn(6_000)
+    player.manager.rest()
+    assert [x.body for x in other.delivered()] == [b"A1", b"A2"]
 
 
 @pytest.mark.parametrize("credit", [1, 5])
@@ -163,3 +204,20 @@ def test_so_many_of_a_group_are_in_hand_at_once() -> None:
         player.manager.rest()
     assert got == [b"%d" % n for n in range(1, count + 1)]
     assert player("groups") == "no groups"
+
+
+def test_group_that_is_taken_from_a_reader_leaves_it_nothing_that_it_does_not_ask_for() -> None:
+    """Seed 12358 of the simulator."""
+    player = GroupPlayer()
+    player("put A1 B1 m1 m2 B2")
+    app, _ = pinned(player, 2)
+    a1, b1 = app.delivered()
+    app.ack(b1)
+    player.manager.rest()
+    other, _ = pinned(player, 2, name="other")
+    assert [x.body for x in other.delivered()] == [b"m1", b"m2"]
+    player("alter A pause")
+    audit(player.manager)
+    last, _ = pinned(player, 2, name="last")
+    assert [x.body for x in last.delivered()] == [b"B2"]
+    app.ack(a1)

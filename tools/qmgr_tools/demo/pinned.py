@@ -130,12 +130,13 @@ class PinnedDay:
             await asyncio.sleep(POLL_S)
 
     def _is_kill_due(self) -> bool:
-        """Whether another part is done, and the one to kill is between two of its legs."""
+        """Whether another part is done, and the one to kill is between two legs, if it ever is."""
         part = (self.kills + 1) * KILL_EACH
         if self.kills == KILLS or len(self.flown) < part * len(self.day.legs):
             return False
         done = [one for one in self.flown if one.by == KILLED]
-        return len(done) > self._done_before and not done[-1].last
+        is_late = len(self.flown) >= (part + KILL_EACH / 2) * len(self.day.legs)
+        return len(done) > self._done_before and (is_late or not done[-1].last)
 
     def _done_by(self, name: str) -> int:
         return sum(one.by == name for one in self.flown)
