@@ -225,7 +225,8 @@ class Durable:
         moved = view.held[target]
         if held.is_member:
             alone = how in groups.OWN and not view.group_of(source[0], held.put).is_parked
-            skipped = fate.is_skipped(self.ledger, held.put)
+            queue = view.queues[source[0]][0]
+            skipped = fate.is_skipped(self.ledger, held.put, node.name, queue)
             require(skipped or not alone, "members_wait_for_their_group", f"{fact}: {how}")
             groups.went(view, source, held, how)
         if how == "moved":

@@ -49,10 +49,12 @@ def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> boo
     return handed.deadline_ms <= now_ms or (node.name, *handle, handed.lease) in ledger.releases
 
 
-def is_skipped(ledger: Ledger, put: Put) -> bool:
-    """Return whether an operator may have skipped a member."""
+def is_skipped(ledger: Ledger, put: Put, where: str, queue: str) -> bool:
+    """Return whether an operator may have skipped a member, at home or on that *queue*."""
     assert put.member is not None
-    return put.member.number < ledger.skipped.get(put.group, 0)
+    group_id, number = put.member.group_id, put.member.number
+    keys = (put.group, (where, queue, group_id))
+    return any(number < ledger.skipped.get(key, 0) for key in keys)
 
 
 def has_expired(view: View, queue_id: int, group: Group) -> bool:
@@ -180,7 +182,8 @@ def _has_cause(
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
         return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
     if code == ErrorCode.MESSAGE_REJECTED:
-        skipped = group is not None and is_skipped(ledger, held.put)
+        queue = view.queues[handle[0]][0]
+        skipped = group is not None and is_skipped(ledger, held.put, node.name, queue)
         return skipped or (node.name, *handle, lease) in ledger.rejects
     if code == ErrorCode.GROUP_FAILED:
         return group is not None and bool(group.is_parked or group.failed)
