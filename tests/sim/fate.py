@@ -40,7 +40,7 @@ def _unit_is_over(node: Node, handed: Handed) -> bool:
     unit = handed.unit or handed.offered
     if unit is not None and node.now().ms >= unit.begun_ms + node.config.unit.age_max_ms:
         return True
-    return handed.unit is not None and handed.unit.ending
+    return unit is not None and unit.ending
 
 
 def has_ended(ledger: Ledger, node: Node, handle: Handle, handed: Handed) -> bool:
