@@ -195,6 +195,8 @@ class Delivery:
         messages, bytes_ = consumer.credit_messages, consumer.credit_bytes
         consumer.credit_messages = min(messages + message.messages, CREDIT_MAX_MESSAGES)
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
+        if consumer.reader is not None:
+            consumer.reader.has_credit = consumer.wants
         if consumer.seeks:
             consumer.queue.sought[consumer.prefix] = None
         self._context.awake(consumer.queue)

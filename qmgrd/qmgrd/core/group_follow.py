@@ -73,6 +73,7 @@ class Following:
             self._end_if_idle(group_id, hold)
             return
         if row.is_stopped:
+            self._end_if_idle(group_id, hold)
             return
         is_pinned, before = self._reader.order != LOGICAL, len(self._items)
         while self._take_run(group_id, hold, row) and not is_pinned:
@@ -98,6 +99,7 @@ class Following:
         reader.calling.pop(group_id, None)
         if row is not None and (row.is_stopped or hold.is_full):
             reader.line.leave(group_id)
+            self._end_if_idle(group_id, hold)
             return
         position = row and self._groups.position(self._tx, Member(group_id, row.after(hold.next)))
         if position and position[0] == keys.LANE_GROUPED:

@@ -99,7 +99,7 @@ class Groups:
     def is_fresh(self) -> bool:
         """Whether :meth:`refresh` has nothing to do."""
         waiting = self._touched or self.ripe or self._is_freed or self.is_held_anew
-        return not (waiting or self.holds.freed)
+        return not (waiting or self.holds.freed or self.holds.idle)
 
     @property
     def rows_to_refresh(self) -> int:
@@ -234,8 +234,7 @@ class Groups:
             be all there now, else NEVER.
         """
         touched, self._touched = self._touched, {}
-        touched |= self.holds.freed
-        self.holds.freed.clear()
+        touched |= self.holds.end_idle()
         whole_from = NEVER
         called: list[bytes] = []
         for group_id in touched:

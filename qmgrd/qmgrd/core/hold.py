@@ -112,6 +112,7 @@ class Holds:
         # Arrivals of what was behind one that came back: to be had again, and not acknowledged now.
         self.taken_back: dict[int, None] = {}
         self.freed: dict[bytes, None] = {}  # of late, whose turn is to be looked at
+        self.idle: dict[Reader, None] = {}  # readers that may be stalled by the end of the turn
         self._readers: dict[Reader, None] = {}
         self._begun = 0
         self._last: OrderedDict[bytes, Reader] = OrderedDict()  # who held it, of some
@@ -252,12 +253,20 @@ class Holds:
         is_current = reader is not None and reader.current == group_id
         if is_current or not hold.is_settled:
             return False
-        if reader is not None and group_id in reader.line and not self._is_stalled(reader):
-            return False  # It has more of it soon.
-        self.end(group_id)
         if reader is not None:
-            self.end_stalled(reader)
+            self.idle[reader] = None
+            if group_id in reader.line:
+                return False  # It has more of it soon, unless it is stalled.
+        self.end(group_id)
         return True
+
+    def end_idle(self) -> dict[bytes, None]:
+        """Have what is left to readers that are stalled be nobody's; return all ``freed``."""
+        idle, self.idle = self.idle, {}
+        for reader in idle:
+            self.end_stalled(reader)
+        freed, self.freed = self.freed, {}
+        return freed
 
     def _is_stalled(self, reader: Reader) -> bool:
         """Return whether a reader has nothing in its hands, and asks for nothing."""
@@ -372,7 +381,7 @@ class Holds:
             self._leave(group_id, hold.reader)
             if hold.is_told:
                 self._remember(group_id, hold.reader)
-            self.end_stalled(hold.reader)
+            self.idle[hold.reader] = None
             hold.reader = None
         return self.end_if_over(group_id)
 

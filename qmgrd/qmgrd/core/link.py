@@ -158,7 +158,7 @@ class Link:
             self._blocked(message, f"{self.name} says: {why}")
         elif kind is m.Ok and self.state is LinkState.OPENING:
             self._opened(message.value)
-        elif kind is m.Error and message.request_id == OPEN_REQUEST:
+        elif kind is m.Error and self.state is LinkState.OPENING:
             self.refuse(RequestError(message.code, message.text), message.error_class)
 
     def _opened(self, value: Any) -> None:
@@ -237,6 +237,7 @@ class Link:
     def _unblock(self) -> None:
         """Send again from the commit id on, but what the peer holds."""
         self.outbox.resume(self.outbox.commit_id)
+        self.outbox.asked_at = -1
         self._enter(LinkState.UP)
         self._context.awake_queues[self.queue.id] = self.queue
 
@@ -264,7 +265,7 @@ class Link:
         if self.outbox.sent_id + 1 < self.outbox.next_id:
             if sent:
                 self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
-            if self.outbox.wants_commit():
+            if self.outbox.wants_commit(is_full=self._flight.bytes >= self._window_bytes):
                 self._context.send(self.connection, m.CommitAsk(self._stream))
 
     def _puts(self, bytes_max: int) -> Iterator[m.Put]:

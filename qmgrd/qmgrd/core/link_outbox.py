@@ -139,9 +139,10 @@ class LinkOutbox(Outbox):
             extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
         return extra
 
-    def wants_commit(self) -> bool:
-        """Return, once for each commit id, whether the window behind it is full."""
-        if self.sent_id < self.commit_id + self.window or self.asked_at == self.commit_id:
+    def wants_commit(self, *, is_full: bool) -> bool:
+        """Return, once for each commit id, whether the window behind it is full, or *is_full*."""
+        is_full = is_full or self.sent_id >= self.commit_id + self.window
+        if not is_full or self.asked_at == self.commit_id:
             return False
         self.asked_at = self.commit_id
         return True

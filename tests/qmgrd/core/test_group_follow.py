@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgrd.core.hold import OUT_MAX
 from qmgrd.core.take import DELIVER_MAX_BYTES
-from tests.group_player import GroupPlayer, group_id
+from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, record
 
@@ -91,6 +91,49 @@ def test_group_stays_with_whom_it_stands_in_line_for() -> None:
     app.ack(m1, a2)
     player.manager.rest()
     audit(player.manager)
+
+
+@pytest.mark.parametrize("credit_first", [True, False])
+def test_credit_that_comes_with_the_ack_keeps_the_group(*, credit_first: bool) -> None:
+    player = GroupPlayer()
+    other, others = pinned(player, 0, name="other")
+    app, request_id = pinned(player, 1)
+    player.app("putter").put_records("Q", member("A1"), member("A2"))
+    player.manager.rest()
+    (a1,) = app.delivered()
+    other.send(m.Credit(others, 9, 0))
+    player.manager.rest()
+    assert other.delivered() == []
+    ack = m.Settle(app.next_id(), m.ACK, a1.queue_id, a1.handle)
+    both = [ack, m.Credit(request_id, 1, 0)]
+    app.send(*(reversed(both) if credit_first else both))
+    player.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"A2"]
+    assert other.delivered() == []
+
+
+def test_group_that_is_parked_while_it_stands_in_line_is_not_held_for_nothing() -> None:
+    player = GroupPlayer()
+    admin = player.app("admin")
+    admin.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 10_000, "expiry_action": "dead-letter"})
+    admin.ask(m.QueueAlter, "SYSTEM.DEAD.LETTERS", {"put_inhibit": True})
+    admin.put_records("Q", *map(member, ("A1", "B1!", "A2")))
+    app, request_id = pinned(player, 2)
+    a1, b1 = app.delivered()
+    app.ack(a1)
+    player.manager.turn(16_000)
+    player.manager.rest()
+    app.send(m.Credit(request_id, 1, 0))
+    admin.put_records("Q", member("m1"))
+    player.manager.rest()
+    assert [x.body for x in app.delivered()] == [b"m1"]
+    audit(player.manager)
+    app.ack(b1)
+    player.manager.rest()
+    other, _ = pinned(player, 9, name="other")
+    admin.ask(m.GroupAlter, "Q", group_id("A"), "resume")
+    player.manager.rest()
+    assert [x.body for x in other.delivered()] == [b"A2"]
 
 
 def test_lease_that_ends_frees_what_stands_in_line_behind_it() -> None:

@@ -210,6 +210,36 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     assert ids(nyc.say(m.Committed(nyc.stream, 14))) == list(range(15, 25))
 
 
+def test_commit_is_asked_for_again_after_a_block(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", *[b"x"] * 25)
+    nyc.up(window=10)
+    nyc.say(m.Blocked(nyc.stream, 1, ErrorCode.QUEUE_FULL, 500))
+    nyc.say(m.Committed(nyc.stream, 0, held=[[2, 9]]))
+    sent = nyc.turn(500)
+    assert ids(sent) == [1]
+    assert sent[-1] == m.CommitAsk(nyc.stream)
+
+
+def test_peer_that_knows_no_commit_ask_is_waited_for(app: Client, nyc: Nyc) -> None:
+    app.put("F@NYC", *[b"x"] * 25)
+    assert nyc.up(window=10)[-1] == m.CommitAsk(nyc.stream)
+    assert nyc.say(m.Error(nyc.stream, ErrorCode.OPERATION_UNKNOWN, 3)) == []
+    assert app.ask(m.LinkShow, "NYC")["state"] == "up"
+    assert ids(nyc.say(m.Committed(nyc.stream, 10))) == list(range(11, 21))
+
+
+def test_commit_is_asked_for_where_the_window_of_bytes_is_full() -> None:
+    manager = Manager(link={"window_bytes": "4 KiB"})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    nyc = Nyc(manager)
+    app.send(m.LinkCreate(1_000, "NYC", {"addresses": ["h:1"]}))
+    nyc.turn()
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", *[bytes(1_500)] * 10)
+    assert nyc.up()[-1] == m.CommitAsk(nyc.stream)
+
+
 def test_bytes_in_flight_are_bounded_too() -> None:
     manager = Manager(link={"window_bytes": "4 KiB"})
     app = manager.connect()
