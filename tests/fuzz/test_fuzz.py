@@ -60,8 +60,8 @@ def test_program_names_the_seed_of_a_finding(
     assert "repeat with: python -m tests.fuzz --count 1 --seed 3" in capsys.readouterr().out
 
 
-# Planted bugs: each is found within so many rounds; the rarest shows in one of twenty-five.
-PLANTED_SEEDS = range(150)
+# Planted bugs: each is found within so many rounds; the rarest shows in one of seventy.
+PLANTED_SEEDS = range(600)
 
 
 def found(fuzz: Any) -> bool:
