@@ -109,9 +109,7 @@ def take_run(
     queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, group_id: bytes, hold: Hold,
     number: int, count: int, items: list[bytes], size: int, frame_bytes: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Lease the next members of a group to *consumer*, from *number* on.
-
-    Those that lie side by side are leased, while they are plain.
+    """Lease members of a group, from *number* on, while they lie side by side and are plain.
 
     Args:
         size: the bytes of all records in *items*, which have *frame_bytes* in all.
