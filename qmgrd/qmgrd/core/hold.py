@@ -62,7 +62,7 @@ class Reader:
         self.holds: dict[bytes, None] = {}
         self.calling: dict[bytes, None] = {}  # of these, what may have a member for it
         self.line = Line()  # in pinned order, what has
-        self.has_credit = True  # after its last look
+        self.has_credit = True  # after its last look, or what it gave since
 
     @property
     def is_ordered(self) -> bool:
