@@ -253,6 +253,9 @@ class Link(Section):
     redial_max_ms: Annotated[int, in_ms("1 ms", "1 d")] = 30 * SECOND_MS
     """The longest such wait, in ms; not below redial_min_ms."""
 
+    stall_ms: Annotated[int, in_ms("100 ms", "1 h")] = 10 * SECOND_MS
+    """How long what was sent may take to land before its connection is hung up, in ms."""
+
     deliver_retries: Annotated[int, count(0, 1_000_000)] = 0
     """How often the receiver has what it cannot store come again; 0: until it can."""
 

@@ -121,20 +121,35 @@ class Admin:
         return await self._row(m.JobCancel, job)
 
     async def link_create(
-        self, link: str, addresses: list[str], *, stopped: bool = False
-    ) -> dict[str, Any]:
-        """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        attributes: dict[str, Any] = {"addresses": _listed(addresses)}
-        return await self._row(
-            m.LinkCreate, link, attributes | ({"stopped": True} if stopped else {})
-        )
+        self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
+        ordered: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Define a link to the queue manager of that name, and start it unless *stopped*.
 
-    async def link_alter(self, link: str, addresses: list[str]) -> dict[str, Any]:
-        """Give a link other addresses for good; what waits on it stays, and goes there.
-
-        One that is not stopped dials them at once. Return the row, with "changed" as of a queue.
+        Args:
+            link: the name of the queue manager there.
+            addresses: at most 16 of host:port or unix:/path; each dial tries the next.
+            stopped: whether it is not to be started yet.
+            connections: over how many its messages go at a time, 1 to 16.
+            ordered: whether a message that overtook another is stored behind it only.
         """
-        return await self._row(m.LinkAlter, link, {"addresses": _listed(addresses)})
+        given = {"stopped": stopped, "connections": connections, "ordered": ordered}
+        default = {"stopped": False, "connections": 1, "ordered": False}
+        attributes = {key: value for key, value in given.items() if value != default[key]}
+        return await self._row(m.LinkCreate, link, {"addresses": _listed(addresses)} | attributes)
+
+    async def link_alter(
+        self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
+        ordered: bool | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Give a link other attributes for good; what waits on it stays, and goes on so.
+
+        One that is not stopped dials anew at once. Return the row, with "changed" as of a queue.
+        """
+        listed = None if addresses is None else _listed(addresses)
+        given = {"addresses": listed, "connections": connections, "ordered": ordered}
+        changes = {key: value for key, value in given.items() if value is not None}
+        return await self._row(m.LinkAlter, link, changes)
 
     async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many.

@@ -65,14 +65,24 @@ class Admin:
         return self._call(self._manager.job_cancel(job))
 
     def link_create(
-        self, link: str, addresses: list[str], *, stopped: bool = False
-    ) -> dict[str, Any]:
+        self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
+        ordered: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
-        return self._call(self._manager.link_create(link, addresses, stopped=stopped))
+        return self._call(
+            self._manager.link_create(
+                link, addresses, stopped=stopped, connections=connections, ordered=ordered
+            )
+        )
 
-    def link_alter(self, link: str, addresses: list[str]) -> dict[str, Any]:
-        """Give a link other addresses for good; what waits on it stays, and goes there."""
-        return self._call(self._manager.link_alter(link, addresses))
+    def link_alter(
+        self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
+        ordered: bool | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Give a link other attributes for good; what waits on it stays, and goes on so."""
+        return self._call(
+            self._manager.link_alter(link, addresses, connections=connections, ordered=ordered)
+        )
 
     def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many."""

@@ -266,6 +266,12 @@ class ErrorCode(IntEnum):
     LINK_FENCED = (
         708, _NEVER, "", "A newer connection has this link.",
         "Look whether two queue managers run on copies of one store. Else it mends itself.")
+    LINK_STALLED = (
+        709, _LATER, "", "What was sent over a path of a link did not land in time.",
+        "It goes over another connection. See qmctl link doctor; link.stall_ms is the time.")
+    LINK_LINE_FULL = (
+        710, _LATER, "", "Too much of an ordered link waits behind a message that has not come.",
+        "It comes again by itself. A receiver keeps link.window_bytes of it.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",

@@ -139,15 +139,19 @@ class ProducerOpen(NamedTuple):
 
 
 class LinkOpen(NamedTuple):
-    """Opens a link's stream.
+    """Opens a path of a link's stream.
 
-    OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window].
+    OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
+    incarnation]. Another incarnation than of the other paths: what they had brought may be gone.
     """
 
     request_id: int
     stream_id: bytes
     base_id: int  # the first of the stream
     next_id: int
+    life: bytes = b""  # of the sender: another one at each start of it; closes paths of others
+    path: int = 0  # closes the one that has this number
+    ordered: bool = False  # what comes behind a gap is not stored before it is closed
 
 
 class Put(NamedTuple):
@@ -173,7 +177,8 @@ class Committed(NamedTuple):
     """Everything up to commit_id is durable, or refused as listed.
 
     refused: [id, code, text]; stamped: [first id, its timestamp, how many, both counting on];
-    held, over a link: [first id, how many] of what is durable above commit_id.
+    held, over a link: [first id, how many] of what is durable above commit_id; taken: how many
+    records came over this connection, whatever became of them.
     """
 
     stream: int
@@ -181,16 +186,21 @@ class Committed(NamedTuple):
     refused: list[list[Any]] = []
     stamped: list[list[int]] = []
     held: list[list[int]] = []
+    taken: int = 0
 
 
 class Blocked(NamedTuple):
-    """A link's receiver cannot store an id now; the sender sends again after a while."""
+    """A link's receiver cannot store an id now; the sender sends again after a while.
+
+    taken: as of Committed, with the put that has the id.
+    """
 
     stream: int
     seq_id: int
     code: int
     retry_after_ms: int = 0
     text: str = ""
+    taken: int = 0
 
 
 class CommitAsk(NamedTuple):

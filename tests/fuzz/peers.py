@@ -127,6 +127,7 @@ class FarEnd(Hostile):
         super().__init__(manager, number, maker, dial=dial)
         self.store = store
         self.was_asked = False
+        self.taken = 0
         self.read(self.peer.hello())
         store_id = STORE_IDS[1] if maker.rng.random() < 0.9 else maker.rng.choice(STORE_IDS)
         if maker.rng.random() < 0.9:
@@ -136,11 +137,16 @@ class FarEnd(Hostile):
         if type(message) is m.LinkOpen:
             self.was_asked = True
         elif type(message) is m.Put:
+            self.taken += len(message.records)
             for seq_id, record in enumerate(message.records, message.first_id):
                 self.store.trailers[seq_id] = record[-8 - record[4] :] if record else None
 
     def sound_frame(self) -> bytes:
         return encode(layout.to_array(self._answer()))
+
+    def _taken(self) -> int:
+        rng = self.maker.rng
+        return self.taken if rng.random() < 0.95 else rng.choice((0, rng.randint(0, 99)))
 
     def _answer(self) -> m.Message:
         maker, rng, commit_id = self.maker, self.maker.rng, self.store.commit_id
@@ -148,15 +154,21 @@ class FarEnd(Hostile):
             self.was_asked = False
             ahead = sorted(seq_id for seq_id in self.store.trailers if seq_id > commit_id)
             trailer = self.store.trailers.get(max(ahead, default=commit_id))
-            value = [1, commit_id, ahead, trailer, rng.choice((4, 64, 64, 64))]
+            value = [1, commit_id, ahead, trailer, rng.choice((4, 64, 64, 64)), rng.choice((1, 2))]
             if rng.random() < 0.2:
-                value[rng.randrange(5)] = maker.odd()
+                value[rng.randrange(6)] = maker.odd()
             return m.Ok(1, value)
         pick = rng.random()
         if pick < 0.6:
             held = list(self.store.trailers) or [0]
             commit_id = rng.choice((commit_id, commit_id, rng.choice(held)))
-            return m.Committed(1, commit_id if rng.random() < 0.98 else rng.choice(EDGES[:11]))
+            said = commit_id if rng.random() < 0.98 else rng.choice(EDGES[:11])
+            return m.Committed(1, said, taken=self._taken())
         if pick < 0.8:
-            return m.Blocked(1, rng.randint(1, 9), rng.choice((303, 400)), rng.choice((0, 1, 100)))
+            seq_id, code, wait_ms = (
+                rng.randint(1, 9),
+                rng.choice((303, 400)),
+                rng.choice((0, 1, 100)),
+            )
+            return m.Blocked(1, seq_id, code, wait_ms, taken=self._taken())
         return maker.message(rng.choice((m.Ok, m.Committed, m.Blocked, m.Ping, m.Ended, m.Deliver)))

@@ -137,7 +137,9 @@ def test_commit_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> No
         return done
 
     monkeypatch.setattr(LinkOutbox, "commit", planted)
-    monkeypatch.setattr(Link, "_committed", lambda self, commit_id: self.outbox.commit(commit_id))
+    monkeypatch.setattr(
+        Link, "_committed", lambda self, path, message: self.outbox.commit(message.commit_id)
+    )
     assert found(fuzz_core)
 
 

@@ -93,7 +93,7 @@ MESSAGES: dict[str, m.Message] = {
     "Committed with a refusal": m.Committed(
         1, 3, [[2, ErrorCode.QUEUE_FULL, "queue ORDERS holds 10 messages, at most 10"]], []
     ),
-    "Committed with gaps": m.Committed(1, 3, held=[[5, 2], [9, 1]]),
+    "Committed with gaps": m.Committed(1, 3, held=[[5, 2], [9, 1]], taken=7),
     "Get": m.Get(2, "ORDERS"),
     "Get that waits": m.Get(2, "ORDERS", 100, 5_000, 60_000, 65_536),
     "Get by its UID": m.Get(2, "ORDERS", uid=record.encode_uid(UID)),
@@ -135,6 +135,7 @@ MESSAGES: dict[str, m.Message] = {
     "QueueMove": m.QueueMove(5, "ORDERS", "OLD_ORDERS", "priority < 3", 1_000, 50, True),
     "QueueMove back to the origins": m.QueueMove(5, "SYSTEM.DEAD.LETTERS", ""),
     "LinkOpen": m.LinkOpen(1, STREAM_ID, 501, 600),
+    "LinkOpen of a path": m.LinkOpen(1, STREAM_ID, 501, 600, bytes(range(16)), 3, True),
     "CommitAsk": m.CommitAsk(7),
     "LinkCreate": m.LinkCreate(6, "NYC", {"addresses": ["nyc.example:7470"]}),
     "LinkDelete": m.LinkDelete(6, "NYC", False),
@@ -175,7 +176,7 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a ping without its number": ([4], m.Ping(0)),
     "a commit without its lists": ([22, 1, 5], m.Committed(1, 5)),
     "a commit whose rows are longer": (
-        [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], [], []],
+        [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], [], 0, []],
         m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]]),
     ),
     "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),

@@ -28,11 +28,18 @@ def values(name: str) -> st.SearchStrategy[Any]:
     return whole | st.just(1.5) if known.quantity == "factor" else whole
 
 
+LINKS = st.fixed_dictionaries(
+    {
+        "addresses": st.just(["nyc:7470", "unix:/x"]),
+        "connections": st.integers(1, 16),
+        "ordered": st.booleans(),
+    }
+)
 GIVEN = st.fixed_dictionaries({}, optional={name: values(name) for name in QUEUE_ATTRIBUTES})
 
 
 @given(
-    st.dictionaries(NAMES, st.just(["nyc:7470", "unix:/x"]), max_size=2),
+    st.dictionaries(NAMES, LINKS, max_size=2),
     st.dictionaries(st.builds("{}*".format, NAMES), GIVEN, max_size=2),
     st.dictionaries(NAMES, GIVEN, max_size=3),
     st.dictionaries(st.builds("alias-{}".format, NAMES), NAMES.map(str.upper), max_size=2),

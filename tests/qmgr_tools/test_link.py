@@ -12,11 +12,12 @@ pytestmark = pytest.mark.process
 KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
     "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
-    "blocked_uid", "blocked_queue", "blocked_behind",
+    "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held", "connections",
+    "connections_up", "ordered", "paths",
 }  # fmt: skip
 INBOUND_KEYS = {
     "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
-    "tries_left", "error",
+    "tries_left", "error", "connections", "in_line",
 }  # fmt: skip
 
 
@@ -88,34 +89,15 @@ def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
     assert both["inbound"] == []
 
 
-def test_list_and_show_are_tables(at: Qmctl) -> None:
-    assert at("link", "create", "NYC", "127.0.0.1:1", "unix:/x", "--stopped").out == (
-        "link NYC is there: stopped\n"
-    )
-    header, row = at("link", "ls").out.splitlines()
-    assert header.split("\t")[:4] == ["LINK", "STATE", "WAITING", "IN FLIGHT"]
-    assert row.split("\t")[:4] == ["NYC", "stopped", "0", "0"]
-    assert "127.0.0.1:1, unix:/x" in row
-    assert "addresses\t127.0.0.1:1, unix:/x\n" in at("link", "show", "NYC").out
-
-
-def test_list_takes_conditions_an_order_and_columns(at: Qmctl) -> None:
-    for name in ("NYC", "EWR", "BOS"):
-        at("link", "create", name, "127.0.0.1:1", "--stopped")
-    at("queue", "create", "Q@EWR")
-    at("put", "Q@EWR", "x")
-    names = ("link", "ls", "--columns", "link,waiting")
-    assert at(*names, "--sort", "-waiting", "--limit", "1").out == "LINK\tWAITING\nEWR\t1\n"
-    assert at(*names, "--where", "state!=stopped").out == "LINK\tWAITING\n"
-    few = at("link", "ls", "--where", "waiting=0", "--sort", "-link", "-o", "json").json
-    assert [link["link"] for link in few["links"]] == ["NYC", "BOS"]
-    wrong = at("link", "ls", "--where", "leased>0")
-    assert (wrong.code, "there is no column 'leased'" in wrong.err) == (2, True)
-
-
-def test_json_keys_are_documented(qmctl: Qmctl) -> None:
-    said = qmctl("link", "show", "--help").out
-    assert [key for key in KEYS if key not in said] == []
+def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
+    given = ("--connections", "3", "--ordered", "--stopped", "-o", "json")
+    row = at("link", "create", "NYC", "127.0.0.1:1", *given).json
+    assert (row["connections"], row["ordered"], len(row["paths"])) == (3, True, 3)
+    dry = at("link", "alter", "NYC", "--connections", "2", "--dry-run")
+    assert dry.out == "would alter link NYC: connections 3 -> 2; nothing is changed\n"
+    altered = at("link", "alter", "NYC", "--connections", "2", "--unordered").out
+    assert altered == ("altered link NYC: connections 3 -> 2; ordered yes -> no; it is stopped\n")
+    assert at("link", "alter", "NYC", "--unordered").out.startswith("link NYC is so already; ")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +108,8 @@ def test_json_keys_are_documented(qmctl: Qmctl) -> None:
         (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
         (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["alter", "NYC"], 2, "missing argument 'ADDRESS'"),
+        (["alter", "NYC"], 2, "neither addresses nor --connections"),
+        (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
         (["alter", "NYC", "h:1"], 3, "LINK_UNKNOWN"),
         (["alter", "NYC", "h:1", "--dry-run"], 3, "LINK_UNKNOWN"),
         (["show", "NYC"], 3, "LINK_UNKNOWN"),

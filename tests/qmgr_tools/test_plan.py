@@ -1,8 +1,15 @@
+from typing import Any
+
 from qmgr_tools.definitions import Definitions
 from qmgr_tools.plan import conflicts, prunings, steps
 
+
+def nyc(address: str, connections: int = 1) -> dict[str, Any]:
+    return {"addresses": [address], "connections": connections, "ordered": False}
+
+
 THERE = Definitions(
-    {"NYC": ["h:1"]}, {"A*": {"lease_ms": 100}}, {"Q": {"depth_max": 5}, "F@NYC": {}}, {"S": "Q"}
+    {"NYC": nyc("h:1")}, {"A*": {"lease_ms": 100}}, {"Q": {"depth_max": 5}, "F@NYC": {}}, {"S": "Q"}
 )
 
 
@@ -27,9 +34,11 @@ def test_all_is_made_in_an_order_that_works() -> None:
 
 
 def test_what_is_other_is_altered() -> None:
-    wanted = Definitions({"NYC": ["h:2"]}, {"A*": {}}, {"Q": {"exclusive": True}}, {"S": "R"})
+    wanted = Definitions(
+        {"NYC": nyc("h:2", connections=4)}, {"A*": {}}, {"Q": {"exclusive": True}}, {"S": "R"}
+    )
     assert said(wanted) == [
-        "alter link NYC: addresses h:1 -> h:2",
+        "alter link NYC: addresses h:1 -> h:2; connections 1 -> 4",
         "alter template A*: lease 100 ms -> default",
         "alter queue Q: depth max 5 -> default; exclusive default -> yes",
         "alter alias S: alias of Q -> R",

@@ -11,6 +11,7 @@ from qmgrd.core import index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.counters import Counters
 from qmgrd.core.link import Link
+from qmgrd.core.link_inbox import Inflow
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import audit_groups
@@ -182,9 +183,10 @@ def within_budget(node: Node) -> None:
     for link in broker.catalogue.links.values():
         _link_within_budget(node, link)
     for session in broker.sessions.values():
-        for stream in session.streams.values():
+        for found in session.streams.values():
+            stream = found.stream if isinstance(found, Inflow) else found
             inbox = stream.inbox
-            fact = f"{stream.identity.hex()} at {node.name}: {inbox}"
+            fact = f"{stream.key.hex()} at {node.name}: {inbox}"
             ahead = inbox.ahead or {inbox.commit_id + 2}
             require(min(ahead) > inbox.commit_id + 1, "within_budget", fact)
             require(max(ahead) <= inbox.commit_id + inbox.window + 1, "within_budget", fact)
@@ -200,6 +202,12 @@ def nothing_leaks(node: Node) -> None:
     require(set(broker.sessions) <= known | waiting, "nothing_leaks", f"sessions, {fact}")
     holders = {session.connection for session in broker.streams._holders.values()}
     require(holders <= set(broker.sessions), "nothing_leaks", f"streams, {fact}")
+    for stream in broker.streams.links.open_streams.values():
+        inflows = stream.paths.values()
+        known_here = all(inflow.session.streams.get(inflow.number) is inflow for inflow in inflows)
+        connections = {inflow.session.connection for inflow in inflows}
+        are_open = inflows and known_here and connections <= set(broker.sessions)
+        require(bool(are_open), "nothing_leaks", f"paths of {stream.peer}, {fact}")
     held = Counter(
         put.queue.id
         for session in broker.sessions.values()

@@ -122,6 +122,7 @@ def is_all_there(
     group = view.group_of(handle[0], held.put)
     row = group.row
     is_there = row is not None and 0 < row.last == row.count
+    is_there = is_there or bool(group.strangers)  # Nothing is said of what wandered.
     require(is_there, "only_of_whole_groups", f"{fact}: {group}")
     for number, at in group.there.items():
         out = view.handed.get(at)

@@ -102,6 +102,7 @@ class Node:
         self.store = WatchedStore(lambda changes: lab.watch.durable(self, changes))
         self.store_id = hashlib.sha256(self.name.encode()).digest()[:16]
         self.turns_type = turns_type
+        self.starts = 0
         self.up = False
         self.ports: dict[int, PeerPort] = {}
         self.is_stopping = False  # it ends what its peers hold
@@ -114,8 +115,12 @@ class Node:
     def start(self, crash: str = "") -> None:
         """Boot from the store, or crash before or after the boot is durable."""
         self.store.crash = crash
+        self.starts += 1
+        # What is random: the id of a new store, the salt of any other start.
+        salt = hashlib.sha256(self.store_id + bytes([self.starts % 256, self.starts // 256]))
+        chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
-            self.turns = self.turns_type(self.config, self.store, self._set_clock, self.store_id)
+            self.turns = self.turns_type(self.config, self.store, self._set_clock, chance)
         except Crash:
             self.store.abort()
             self.lab.watch.stopped(self, clean=False)

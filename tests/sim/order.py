@@ -28,7 +28,7 @@ def leave(view: View, handle: Handle, held: Held) -> int:
 
 def judge(
     ledger: Ledger, view: View, where: str, handle: Handle, now_ms: int, outcome: int,
-    unordered: set[tuple[str, str]],
+    unordered: set[tuple[str, str]], in_order: set[tuple[str, str]],
 ) -> None:  # fmt: skip
     """Judge a first delivery to one who takes what comes."""
     queue_id, arrival = handle
@@ -46,7 +46,10 @@ def judge(
         fact = f"{handle} of {where} before {earlier}, message {passed.put.serial}"
         require(excused, "order_of_arrival", fact)
     put = held.put
-    if put.home in unordered or put.wandered or put.traits.delay_ms:
+    way = (put.where, put.home[0])
+    if way not in in_order and (way in unordered or put.home in unordered):
+        return
+    if put.wandered or put.traits.delay_ms:
         return
     if held.is_member and view.group_of(queue_id, put).was_stopped:
         return

@@ -59,6 +59,11 @@ def define(world: "World") -> None:
                 world.ledger.caps_ms[name, queue] = attributes["expiry_max_ms"]
             _create(world, name, queue, attributes)
         _create(world, name, BACKOUT, {})
+        attributes = world.link_attributes[name] = scenario.link_attributes(world.random)
+        if attributes["ordered"]:
+            world.watch.in_order.add((name, peer_of(name)))
+        elif attributes["connections"] > 1:
+            world.watch.unordered.add((name, peer_of(name)))
         make_link(world, name)
     world.settle()
     require(not any(asker.todo for asker in world.askers.values()), "setup", "is not done")
@@ -67,8 +72,8 @@ def define(world: "World") -> None:
 def make_link(world: "World", name: str) -> None:
     """Create the link of *name* and the remote queues behind it."""
     peer = peer_of(name)
-    address = {"addresses": [f"{peer}:{PORT}"]}
-    world.askers[name].want(lambda i: m.LinkCreate(i, peer, address))
+    attributes = {"addresses": [f"{peer}:{PORT}"], **world.link_attributes[name]}
+    world.askers[name].want(lambda i: m.LinkCreate(i, peer, attributes))
     for queue in remotes(name):
         _create(world, name, queue, {})
 

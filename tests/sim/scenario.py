@@ -93,6 +93,7 @@ def config(random: Random, name: str) -> Config:
             "commit_interval_ms": random.choice([0, 5, 50, 3_000]),
             "redial_min_ms": random.choice([1, 100, 5_000]),
             "redial_max_ms": random.choice([5_000, 30_000]),
+            "stall_ms": random.choice([200, 3_000, 10_000]),
         },
     })  # fmt: skip
 
@@ -135,6 +136,14 @@ def attributes(random: Random) -> dict[str, Any]:
     if random.random() < 0.4:
         found |= {"breaker_percent": 50, "breaker_messages_min": 5, "breaker_pause_ms": 1_000}
     return found
+
+
+def link_attributes(random: Random) -> dict[str, Any]:
+    """Return over how many paths a link goes, and in what order."""
+    return {
+        "connections": random.choice([1, 1, 1, 2, 3]),
+        "ordered": random.random() < 0.2,
+    }
 
 
 def group_attributes(random: Random) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.dedup import OriginTable
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
-from qmgrd.core.link import Link, LinkState
-from qmgrd.core.link_inbox import LinkInbox
+from qmgrd.core.link import Link
+from qmgrd.core.link_inbox import Inflow, LinkInbox
+from qmgrd.core.link_path import Path
+from qmgrd.core.link_streams import LinkStreams
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
@@ -50,33 +52,33 @@ def test_reply_before_durable() -> None:
 
 def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
     def opened(self: LinkInbox, stream: int, window: int) -> list[object]:
-        return [stream, 0, [], None, window]
+        return [stream, 0, [], None, window, self.incarnation]
 
     monkeypatch.setattr(LinkInbox, "opened", opened)
     assert_caught({"commit_id_grows", "no_link_is_refused"})
 
 
 def test_run_above_a_gap_is_told_too_long(monkeypatch: Patch) -> None:
-    tell = LinkInbox.tell
+    tell = Inflow.tell
 
-    def longer(self: LinkInbox, stream: int) -> m.Committed:
-        told = tell(self, stream)
+    def longer(self: Inflow) -> m.Committed:
+        told = tell(self)
         return told._replace(held=[[first, count + 1] for first, count in told.held])
 
-    monkeypatch.setattr(LinkInbox, "tell", longer)
+    monkeypatch.setattr(Inflow, "tell", longer)
     assert_caught({"acked_is_durable"})
 
 
 def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
-    end_turn = streams.Streams.end_turn
+    end_turn = LinkStreams.end_turn
     waiting: dict[int, dict[bytes, Any]] = {}
 
-    def later(self: streams.Streams, sessions: dict[int, Session]) -> None:
+    def later(self: LinkStreams) -> None:
         before = waiting.get(id(self), {})
         waiting[id(self)], self._dirty = self._dirty, before
-        end_turn(self, sessions)
+        end_turn(self)
 
-    monkeypatch.setattr(streams.Streams, "end_turn", later)
+    monkeypatch.setattr(LinkStreams, "end_turn", later)
     assert_caught({"acked_is_durable"})
 
 
@@ -236,12 +238,12 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
 
 def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(streams.Streams, "_fence", lambda self, identity, session, code: None)
+    monkeypatch.setattr(streams.Streams, "_fence", lambda self, producer_id, session: None)
     assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=43)
 
 
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Link, "_redial", lambda self: self._enter(LinkState.WAITING))
+    monkeypatch.setattr(Path, "_try_in", lambda self, wait_ms, call: None)
     assert_caught({"drains_in_time"}, first=17)
 
 

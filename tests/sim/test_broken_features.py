@@ -71,7 +71,7 @@ def test_dead_letter_expires_still(monkeypatch: Patch) -> None:
 
 
 def test_dead_letter_is_dropped(monkeypatch: Patch) -> None:
-    def drop(self: Any, queue: Queue, key: bytes, value: bytes, cause: Any) -> bool:
+    def drop(self: Any, queue: Queue, key: bytes, value: bytes, *rest: Any) -> bool:
         lane.remove(queue, self._context.tx, key, value)
         queue.counters.dead += 1
         return True

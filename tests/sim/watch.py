@@ -10,14 +10,13 @@ section 8, and our own.
 """
 
 import re
-from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgr_protocol.window import ids_of
 from qmgrd.core.context import Outcome
-from qmgrd.core.link_inbox import LinkInbox
+from qmgrd.core.link_inbox import Inflow, LinkInbox
 from qmgrd.core.peer import Peer
 from qmgrd.core.producer import Producer
 from tests.sim import fate, groups, order
@@ -33,11 +32,16 @@ ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED)
 
 
 class Watch(Durable):
-    """All laws. ``unordered`` are the queues that keep no order of producers."""
+    """All laws.
+
+    ``unordered`` are the queues and links that keep no order of producers, ``in_order`` the links
+    that keep it whatever is refused at their ends.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)
-        self.unordered: set[tuple[str, str]] = set()
+        self.unordered: set[tuple[str, str]] = set()  # queue manager, and queue or peer
+        self.in_order: set[tuple[str, str]] = set()  # queue manager and peer
         self.refusals: dict[str, int] = {}
 
     def released(self, node: Node, outcome: Outcome) -> None:
@@ -68,31 +72,30 @@ class Watch(Durable):
                 self._commit(node, view, connection, message.value[0], message.value[1])
 
     def _commit(self, node: Node, view: View, connection: int, number: int, commit_id: int) -> None:
-        session = node.turns.broker.sessions.get(connection)
-        stream: Any = session and session.streams.get(number)
+        stream = _stream(node, connection, number)
         if stream is None:
             return
+        identity = stream.key[1:]
         row = view.rows.get(stream.key)
         stored = 0
         if row is not None:
             stored = unpack(row)[1 if isinstance(stream, LinkInbox) else 0]
-        fact = f"{commit_id} leaves {node.name} on {stream.identity.hex()}, {stored} is stored"
+        fact = f"{commit_id} leaves {node.name} on {identity.hex()}, {stored} is stored"
         require(commit_id <= stored, "acked_is_durable", fact)
-        told = view.told.get(stream.identity, 0)
+        told = view.told.get(identity, 0)
         require(commit_id >= told, "commit_id_grows", f"{fact}, {told} was told")
-        view.told[stream.identity] = commit_id
+        view.told[identity] = commit_id
         self.happened["commits"] += isinstance(stream, LinkInbox)
         for seq_id in range(told + 1, commit_id + 1):
             self._is_held(node, view, stream, seq_id, fact)
 
     def _holds(self, node: Node, view: View, connection: int, message: m.Committed) -> None:
         """Judge what a link's receiver says that it has above its commit id."""
-        session = node.turns.broker.sessions.get(connection)
-        stream: Any = session and session.streams.get(message.stream)
+        stream = _stream(node, connection, message.stream)
         if stream is None or not message.held:
             return
         stored = ids_of(unpack(view.rows[stream.key])[2])
-        fact = f"{message.held} leaves {node.name} on {stream.identity.hex()}, {stored} are stored"
+        fact = f"{message.held} leaves {node.name} on {stream.key.hex()}, {stored} are stored"
         require(ids_of(message.held) <= stored, "acked_is_durable", fact)
         self.happened["gaps told"] += 1
         for seq_id in ids_of(message.held):
@@ -102,17 +105,17 @@ class Watch(Durable):
         self, node: Node, view: View, stream: Producer | LinkInbox, seq_id: int, fact: str
     ) -> None:
         if isinstance(stream, LinkInbox):
-            if (stream.identity, seq_id) not in self.sent:
+            if (stream.stream_id, seq_id) not in self.sent:
                 hidden = self.ledger.may_hide_ids(stream.peer)
                 require(hidden, "committed_is_held", f"id {seq_id} was never there: {fact}")
                 return
-            target, trailer, source, sent = self.sent[stream.identity, seq_id]
+            target, trailer, source, sent = self.sent[stream.stream_id, seq_id]
             held = (target, trailer) in view.ever or self.ledger.forgets((node.name, target))
             held = held or (DEAD_LETTERS, trailer) in view.ever
-            held = held or (stream.identity, seq_id) in self.gone
+            held = held or (stream.stream_id, seq_id) in self.gone
             held = held or bool(self._is_over(source, sent)) or self.ledger.has_lapsed(sent.put)
         else:
-            put = self.ledger.by_stream[stream.identity, seq_id]
+            put = self.ledger.by_stream[stream.producer_id, seq_id]
             held = self.ledger.entered(put) or seq_id in stream.refused
             held = held or put.answer not in ("", "acked")
         require(held, "committed_is_held", f"id {seq_id}: {fact}")
@@ -150,7 +153,7 @@ class Watch(Durable):
                 if not (selects or whole or holder):
                     order.judge(
                         self.ledger, view, node.name, handle, node.now().ms, node.outcomes - 1,
-                        self.unordered,
+                        self.unordered, self.in_order,
                     )  # fmt: skip
                 self._first_time(view, held, delivered, state, fact)
             else:
@@ -211,3 +214,10 @@ class Watch(Durable):
         """Nobody in the simulator breaks the protocol on purpose."""
         fact = f"{peer.peer_name} to {node.name}: {error}"
         require(False, "peers_keep_the_protocol", fact)
+
+
+def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | None:
+    """Return what is open under that number, whatever path of it that is."""
+    session = node.turns.broker.sessions.get(connection)
+    found = session.streams.get(number) if session is not None else None
+    return found.stream if isinstance(found, Inflow) else found

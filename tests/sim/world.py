@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from qmgr_protocol import messages as m
 from qmgrd.core.link import LinkState
@@ -49,6 +49,7 @@ class World(Lab):
         self.scenario = scenario.choose(self.random, steps)
         for name in (HUB, *EDGES):
             self.add(scenario.config(self.random, name), turns_type)
+        self.link_attributes: dict[str, dict[str, Any]] = {}
         self.askers = {name: Asker(self, f"operator-{name}", name) for name in self.nodes}
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []

@@ -49,6 +49,8 @@ _BREAKS = re.compile("[@:=]+")
 # A name may begin with @ behind these; behind anything else @ stands within a name.
 _VERBS = {"show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy"}
 
+_LISTS = {"link": "link_show"}  # where a group's columns are, if not in a module of its name
+
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of all queues, of which @NAME are those of links."""
@@ -146,7 +148,7 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the columns of the list that the command shows, behind those that are there."""
     before, comma, _ = incomplete.rpartition(",")
     group = ctx.parent.info_name if ctx.parent else ""
-    known = import_module(f"qmgr_tools.{group}").COLUMNS
+    known = import_module(f"qmgr_tools.{_LISTS.get(group, group)}").COLUMNS
     return [f"{before}{comma}{column.key}" for column in known]
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DOTS_MAX = 32  # in a name that is told to be in want of quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "templates", "queues", "aliases")
+LINK_DEFAULTS: dict[str, Any] = {"connections": 1, "ordered": False}
 _PARSED = {"ms": parse_ms, "bytes": parse_bytes}
 _OF_TRANSMISSION = ("depth_max", "bytes_max")
 
@@ -44,7 +45,7 @@ _OF_TRANSMISSION = ("depth_max", "bytes_max")
 class Definitions:
     """What is defined, by name; attributes are in base units."""
 
-    links: dict[str, list[str]] = field(default_factory=dict)
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)  # all attributes
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -135,13 +136,14 @@ def _key(text: str) -> str:
     return text if bare.isascii() and bare.isalnum() else f'"{text[:80]}"'
 
 
-def _link(name: str, given: Any) -> list[str]:
-    from qmgrd.core import attributes  # takes 100 ms
+def _link(name: str, given: Any) -> dict[str, Any]:
+    from qmgrd.core import link_attributes  # takes 100 ms
 
     path = f"links.{_key(name)}"
     _checked(path, names.check, name)
     given = _map(path, given)
-    return list(_checked(path, attributes.link_addresses, name, given, ["addresses"]))
+    given = LINK_DEFAULTS | {"addresses": None} | given
+    return dict(_checked(path, link_attributes.altered, name, given))
 
 
 def _template(pattern: str, given: Any) -> dict[str, Any]:
@@ -222,7 +224,10 @@ def of_manager(client: "Client") -> Definitions:
     """Return what is defined at the queue manager of *client*."""
     found = Definitions()
     for link in client.link_list()["links"]:
-        found.links[link["link"]] = list(link["addresses"])
+        found.links[link["link"]] = {
+            key: link.get(key, default)
+            for key, default in ({"addresses": []} | LINK_DEFAULTS).items()
+        }
     for template in client.template_list():
         found.templates[template["pattern"]] = dict(template["attributes"])
     for row in client.queue_list():
@@ -239,7 +244,10 @@ def text(found: Definitions) -> str:
     import tomlkit  # takes 40 ms
 
     document: dict[str, Any] = {
-        "links": {name: {"addresses": addresses} for name, addresses in found.links.items()},
+        "links": {
+            name: {key: value for key, value in given.items() if LINK_DEFAULTS.get(key) != value}
+            for name, given in found.links.items()
+        },
         "templates": {name: _said(given) for name, given in found.templates.items()},
         "queues": {name: _said(given) for name, given in found.queues.items()},
         "aliases": found.aliases,

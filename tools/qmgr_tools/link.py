@@ -1,21 +1,19 @@
 """qmctl link: create, alter, ls, show, start, stop, delete."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, dry_run, inbound, output, watch
-from qmgr_tools import filter as filters
+from qmgr_tools import completion, dry_run, output
 from qmgr_tools.command import Call, command, confirm
-from qmgr_tools.failure import Exit, Failure
+from qmgr_tools.failure import Exit, Failure, usage
 from qmgr_tools.humane import duration, messages
+from qmgr_tools.link_show import Peer, row_of
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
 
 if TYPE_CHECKING:
-    from qmgr_client.blocking import Client
+    pass
 
 
 NewName = Annotated[
@@ -35,38 +33,9 @@ Name = Annotated[
         help="The queue manager there.",
     ),
 ]  # fmt: skip
-Peer = Annotated[
-    str,
-    typer.Argument(
-        metavar="MANAGER", show_default=False, autocompletion=completion.peers,
-        help="The queue manager there.",
-    ),
-]  # fmt: skip
-
-
+CONNECTIONS_MAX = 16
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
-COLUMNS = (
-    output.text("link"),
-    output.text("state"),
-    output.count("waiting"),
-    output.size("waiting_bytes", "WAITING SIZE"),
-    output.count("in_flight"),
-    output.count("commit_id"),
-    output.count("next_id"),
-    output.count("transferred"),
-    output.count("resent"),
-    output.count("attempts"),
-    output.duration("down_ms", "DOWN FOR"),
-    output.duration("redial_ms", "DIALS IN"),
-    output.duration("retry_ms", "TRIES IN"),
-    output.text("blocked_uid", "BLOCKED BY"),
-    output.text("blocked_queue", "BOUND FOR"),
-    output.count("blocked_behind", "BEHIND IT"),
-    output.Column("addresses", "ADDRESSES", output.listed),
-    output.long_text("error"),
-)
-LISTED = ("link", "state", "waiting", "in_flight", "commit_id", "resent", "addresses", "error")
 
 
 @command()
@@ -74,27 +43,51 @@ def create(
     call: Call,
     link: NewName,
     addresses: Addresses,
+    connections: Annotated[
+        int, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
+    ] = 1,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="Store what overtook another behind it only.")
+    ] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
 ) -> None:
     """Create a link to the queue manager MANAGER and start it.
 
-    What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once.
+    What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once. With
+    several connections messages may overtake each other, unless it is --ordered.
 
     JSON: the link, as "qmctl link show" gives it.
 
     Examples:
       qmctl link create NYC nyc.example:7470
-      qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --stopped
+      qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --connections 4
     """
     said = [checked(address, "ADDRESS") for address in addresses]
     with call.client(f"create link {link}") as client:
-        row = client.link_create(link, said, stopped=stopped)
+        row = client.link_create(
+            link, said, stopped=stopped, connections=connections, ordered=ordered
+        )
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
 
 @command()
-def alter(call: Call, link: Name, addresses: Addresses, dry: dry_run.DryRun = False) -> None:
-    """Give a link other addresses, in place of all it has; at once, and over restarts.
+def alter(
+    call: Call,
+    link: Name,
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ADDRESS", show_default=False, help="In place of all it has."),
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
+    ] = None,
+    ordered: Annotated[
+        bool | None,
+        typer.Option("--ordered/--unordered", help="Store what overtook another behind it only."),
+    ] = None,
+    dry: dry_run.DryRun = False,
+) -> None:
+    """Give a link other addresses, connections or order; at once, and over restarts.
 
     What waits on it stays, and goes to the new address once and only once, whatever was under way.
     The link hangs up and dials, refused or not; a stopped one stays so. If another queue manager
@@ -102,23 +95,33 @@ def alter(call: Call, link: Name, addresses: Addresses, dry: dry_run.DryRun = Fa
 
     \b
     JSON: the link, as "qmctl link show" gives it, and
-      changed   an object: addresses, [before, after], or nothing
+      changed   an object: attribute to [before, after], or nothing
     With --dry-run the link as it is, dry_run (true), and changed.
 
     Examples:
       qmctl link alter NYC nyc2.example:7470
+      qmctl link alter NYC --connections 4
       qmctl link alter NYC 10.0.0.5:7470 10.0.1.5:7470 --dry-run
     """
-    said = [checked(address, "ADDRESS") for address in addresses]
+    said = [checked(address, "ADDRESS") for address in addresses or []]
+    given = {"addresses": said or None, "connections": connections, "ordered": ordered}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        why = "neither addresses nor --connections, --ordered or --unordered is given"
+        raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
-        row = _altered(client.link_show(link), said) if dry else client.link_alter(link, said)
-    changed = row.get("changed", {}).get("addresses")
-    state = f"it is {row.get('state')}"
+        row = (
+            _altered(client.link_show(link), changes) if dry else client.link_alter(link, **changes)
+        )
+    changed, state = row.get("changed", {}), f"it is {row.get('state')}"
     if not changed:
         words = f"link {link} is so already; {state}"
     else:
-        before, after = map(output.listed, changed)
-        words = f"link {link}: addresses {before} -> {after}"
+        told = "; ".join(
+            f"{attribute} {_listed(before)} -> {_listed(after)}"
+            for attribute, (before, after) in changed.items()
+        )
+        words = f"link {link}: {told}"
         if dry:
             dry_run.tell(call, row, f"alter {words}")
             return
@@ -126,108 +129,26 @@ def alter(call: Call, link: Name, addresses: Addresses, dry: dry_run.DryRun = Fa
     _tell(call, ({"dry_run": True} if dry else {}) | row, words)
 
 
-def _altered(row: dict[str, Any], addresses: list[str]) -> dict[str, Any]:
-    """Return the *row* of a link with what other *addresses* would change.
+def _listed(value: Any) -> str:
+    """Return the value of an attribute as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return output.listed(value) if isinstance(value, list) else str(value)
+
+
+def _altered(row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the *row* of a link with what *changes* would change.
 
     Raises:
         RequestError: VALUE_INVALID, as the daemon would say it.
     """
-    from qmgrd.core import attributes  # takes 100 ms
+    from qmgrd.core import link_attributes  # takes 100 ms
 
-    attributes.link_addresses(row["link"], {"addresses": addresses}, ["addresses"])
-    is_other = row["addresses"] != addresses
-    return row | {"changed": {"addresses": [row["addresses"], addresses]} if is_other else {}}
-
-
-@command(watched=True)
-def ls(
-    call: Call, columns: filters.Columns = None, where: filters.Where = None,
-    sort: filters.Sort = None, limit: filters.Limit = None,
-) -> None:  # fmt: skip
-    """List the links that lead from here, and those of others that lead here.
-
-    Conditions, order and columns are of those that lead from here; with a condition the others are
-    not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
-
-    \b
-    JSON: an object with
-      links     an array of links, as "qmctl link show" gives them
-      inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream; and of the first message that cannot be
-                stored: blocked_id, blocked_queue, tries_left (until it goes
-                to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
-      inbound_count   how many there are; inbound has at most 1,000
-
-    Examples:
-      qmctl link ls
-      qmctl link ls --where 'state!=up' --sort -waiting --watch 5s
-      qmctl link ls --columns link,state,down_ms,error
-    """
-    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
-
-    def ask(client: "Client") -> dict[str, Any]:
-        found = client.link_list()
-        leading_here = [] if where else found["inbound"]
-        return found | {"links": listing.rows(found["links"]), "inbound": leading_here}
-
-    watch.follow(call, "list the links", ask, partial(_list, listing))
-
-
-def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
-    if found["links"] or not found["inbound"]:
-        listing.show(found["links"])
-    count = found.get("inbound_count", 0)
-    inbound.show(found["inbound"], count=count, behind=found["links"])
-
-
-@command(watched=True)
-def show(call: Call, link: Peer) -> None:
-    """Show a link: how it is, why it is not up, and what waits for it.
-
-    Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
-    MANAGER, that alone.
-
-    \b
-    JSON: an object with
-      link, addresses
-      state                     stopped, waiting, dialling, opening, up, blocked,
-                                refused
-      error                     why it is not up, or ""
-      waiting, waiting_bytes    messages that the other end has not committed yet
-      in_flight                 those of them that are sent
-      commit_id, next_id        what the other end holds for good; what comes next
-      transferred, resent       messages that went over; that went again
-      attempts                  dials in a row that led nowhere
-      down_ms, redial_ms        for how long it is down; until it dials; or null
-      retry_ms                  until a blocked one sends again by itself; or null
-      blocked_uid,              the message that the other end cannot take, the
-        blocked_queue,          queue there that it is for, and how many messages
-        blocked_behind          come after it; or null
-      inbound                   what leads here from it, as in "qmctl link ls"
-
-    Examples:
-      qmctl link show NYC
-      qmctl link show NYC --watch
-    """
-
-    watch.follow(call, f"show link {link}", partial(_both_ways, link), _show)
-
-
-def _both_ways(link: str, client: "Client") -> dict[str, Any]:
-    """Return the row of *link* with those that lead here from there, or these alone.
-
-    Raises:
-        RequestError: LINK_UNKNOWN, there is neither.
-    """
-    leading_here = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
-    row = _row(client, link) if leading_here else client.link_show(link)
-    return row | {"inbound": leading_here}
-
-
-def _show(row: dict[str, Any]) -> None:
-    if "link" in row:
-        output.facts(COLUMNS, row)
-    inbound.show(row["inbound"], behind=row.get("link"))
+    link_attributes.altered(row["link"], changes)
+    changed = {
+        key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
+    }
+    return row | {"changed": changed}
 
 
 @command()
@@ -321,7 +242,7 @@ def delete(
       qmctl link delete NYC --purge --dry-run
     """
     with call.client(f"delete link {link}") as client:
-        row = _row(client, link)
+        row = row_of(client, link)
         waiting = int(row.get("waiting", 0))
         if waiting and not purge:
             raise _holding(link, row, waiting)
@@ -338,16 +259,6 @@ def delete(
         output.document({"link": link, "messages": count})
     else:
         output.say(f"deleted link {link} and {messages(count)}")
-
-
-def _row(client: "Client", link: str) -> dict[str, Any]:
-    """Return the row of *link*; an empty one where it only leads here."""
-    try:
-        return client.link_show(link)
-    except RequestError as error:
-        if error.code != ErrorCode.LINK_UNKNOWN:
-            raise
-        return {}
 
 
 def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:

@@ -20,6 +20,7 @@ from qmgr_tools import (
     help_text,
     job,
     link,
+    link_show,
     message,
     move,
     queue,
@@ -63,8 +64,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             set=template.set_, delete=template.delete,
         ),
         "link": group(
-            "Links to other queue managers", create=link.create, alter=link.alter, ls=link.ls,
-            show=link.show, start=link.start, stop=link.stop, delete=link.delete,
+            "Links to other queue managers", create=link.create, alter=link.alter, ls=link_show.ls,
+            show=link_show.show, start=link.start, stop=link.stop, delete=link.delete,
         ),
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close

@@ -5,17 +5,18 @@ goes in the opposite order. Nothing is touched that the file does not name, unle
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import backout, queue_attribute
-from qmgr_tools.definitions import Definitions
+from qmgr_tools.definitions import LINK_DEFAULTS, Definitions
 from qmgr_tools.humane import messages
 from qmgrd.core import system
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+_SAID_HERE = ("addresses", "connections", "ordered", "alias_of")
 _DELETED = {"alias": "queue"}  # as what else it is deleted
 
 
@@ -29,6 +30,7 @@ class Step:
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
     method: str  # of the client
     arguments: tuple[Any, ...]
+    named: dict[str, Any] = field(default_factory=dict)  # arguments, too
 
     def do(self, client: "Client") -> None:
         """Do it.
@@ -36,7 +38,7 @@ class Step:
         Raises:
             RequestError: the queue manager refuses it.
         """
-        getattr(client, self.method)(*self.arguments)
+        getattr(client, self.method)(*self.arguments, **self.named)
 
     def words(self) -> str:
         """Return what it does, in words."""
@@ -52,13 +54,16 @@ class Step:
 
 def _words(changed: dict[str, list[Any]]) -> Iterator[str]:
     yield from queue_attribute.changes(changed)
-    for key in changed.keys() & {"addresses", "alias_of"}:
-        before, after = (_listed(value) for value in changed[key])
-        yield f"{key.replace('_', ' ')} {before + ' -> ' if before else ''}{after}"
+    for key in _SAID_HERE:
+        if key in changed:
+            before, after = (_listed(value) for value in changed[key])
+            yield f"{key.replace('_', ' ')} {before + ' -> ' if before else ''}{after}"
 
 
 def _listed(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else value or ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
 def conflicts(wanted: Definitions, there: Definitions) -> Iterator[str]:
@@ -80,8 +85,8 @@ def conflicts(wanted: Definitions, there: Definitions) -> Iterator[str]:
 
 def steps(wanted: Definitions, there: Definitions) -> Iterator[Step]:
     """Yield what makes of what is *there* what is *wanted*, but for deletions."""
-    for name, addresses in wanted.links.items():
-        yield from _link(name, addresses, there.links.get(name))
+    for name, attributes in wanted.links.items():
+        yield from _link(name, attributes, there.links.get(name))
     for pattern, given in wanted.templates.items():
         yield from _template(pattern, given, there.templates.get(pattern))
     for name in sorted(wanted.queues, key=lambda name: ("@" in name, name)):
@@ -90,12 +95,13 @@ def steps(wanted: Definitions, there: Definitions) -> Iterator[Step]:
         yield from _alias(name, target, there.aliases.get(name))
 
 
-def _link(name: str, after: list[str], before: list[str] | None) -> Iterator[Step]:
-    changed = {"addresses": [before, after]}
+def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
+    changed = _changed(LINK_DEFAULTS if before is None else before, after)
     if before is None:
-        yield Step("create", "link", name, changed, "link_create", (name, after))
-    elif before != after:
-        yield Step("alter", "link", name, changed, "link_alter", (name, after))
+        yield Step("create", "link", name, changed, "link_create", (name,), after)
+    elif changed:
+        new = {key: after[key] for key in changed}
+        yield Step("alter", "link", name, changed, "link_alter", (name,), new)
 
 
 def _template(pattern: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:

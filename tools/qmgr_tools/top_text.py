@@ -12,7 +12,7 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from qmgr_tools import connection, humane, link, output, queue
+from qmgr_tools import connection, humane, link_show, output, queue
 from qmgr_tools.output import STYLES, Column, Row
 from qmgr_tools.top_model import Frame
 from qmgr_tools.top_view import (
@@ -52,7 +52,7 @@ A click chooses a view, a row, or the column to sort by.
 """
 NOUNS = {
     "queues": queue.COLUMNS,
-    "links": (*link.COLUMNS, output.text("stream")),
+    "links": (*link_show.COLUMNS, output.text("stream")),
     "connections": connection.COLUMNS,
 }
 IDS = ("connection", "queue_id")

@@ -122,7 +122,7 @@ class Admin:
         self._ok(session, message.request_id, link.describe())
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
-        """Give a link other addresses, in force from here on."""
+        """Give a link other attributes, in force from here on."""
         changed = self._links.alter(message.link, message.attributes)
         link = self._links.find(message.link)
         if changed:
@@ -161,7 +161,7 @@ class Admin:
     def link_list(self, session: Session, message: m.LinkList) -> None:
         """List the links of both directions."""
         links = [link.describe() for _, link in sorted(self._catalogue.links.items())]
-        inbound, count = self._streams.inbound(INBOUND_SHOWN)
+        inbound, count = self._streams.links.inbound(INBOUND_SHOWN)
         value = {"links": links, "inbound": inbound, "inbound_count": count}
         self._ok(session, message.request_id, value)
 

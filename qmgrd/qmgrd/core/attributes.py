@@ -4,7 +4,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from qmgr_config.model import Config
-from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES
 from qmgrd.core import attribute as attribute_
@@ -12,7 +11,6 @@ from qmgrd.core.attribute import ALIAS_OF, INHIBITS
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.templates import Template
 
-ADDRESSES_MAX = 16
 _KNOWN = {
     "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", *INHIBITS),
@@ -48,7 +46,7 @@ def template_attributes(pattern: str, given: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for attribute, value in given.items():
         if attribute not in known:
-            raise _unknown("templates", pattern, attribute, known)
+            raise unknown("templates", pattern, attribute, known)
         if value is not None:
             attribute_.check("template", pattern, attribute, value)
             kept[attribute] = value
@@ -144,58 +142,13 @@ def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
     )
 
 
-def link_attributes(link: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored attributes of a link.
-
-    Raises:
-        RequestError: NAME_INVALID or VALUE_INVALID.
-    """
-    names.check(link)
-    stopped = given.get("stopped", False)
-    if type(stopped) is not bool:
-        raise RequestError(ErrorCode.VALUE_INVALID, f"links.{link}.stopped: {stopped!r} is no flag")
-    return {"addresses": link_addresses(link, given, ["addresses", "stopped"]), "stopped": stopped}
-
-
-def link_addresses(link: str, given: dict[str, Any], known: list[str]) -> list[str]:
-    """Return the addresses that a link is *given*.
-
-    Raises:
-        RequestError: VALUE_INVALID, also where something is given that is not *known*.
-    """
-    for attribute in given:
-        if attribute not in known:
-            raise _unknown("links", link, attribute, known)
-    addresses = given.get("addresses")
-    if type(addresses) is not list or not 1 <= len(addresses) <= ADDRESSES_MAX:
-        raise RequestError(
-            ErrorCode.VALUE_INVALID,
-            f"links.{link}.addresses: give 1 to {ADDRESSES_MAX} of host:port or unix:/path",
-        )
-    for address in addresses:
-        _check_address(link, address)
-    return list(addresses)
-
-
-def _check_address(link: str, address: Any) -> None:
-    if type(address) is str and len(address) <= 300:
-        if address.startswith("unix:/"):
-            return
-        host, _, port = address.rpartition(":")
-        if host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535:
-            return
-    raise RequestError(
-        ErrorCode.VALUE_INVALID,
-        f"links.{link}.addresses: {str(address)[:80]!r} is not host:port or unix:/path",
-    )
-
-
 def _check_known(queue: str, attribute: str, kind: str) -> None:
     if attribute not in _KNOWN[kind]:
-        raise _unknown("queues", queue, attribute, list(_KNOWN[kind]))
+        raise unknown("queues", queue, attribute, list(_KNOWN[kind]))
 
 
-def _unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
+def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:
+    """Return that *attribute* is none, and what was meant, or which there are."""
     near = get_close_matches(attribute, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known) or 'none'}"
     return RequestError(

@@ -159,8 +159,8 @@ class Broker:
     def _table_of_links(self) -> dict[type[Any], Callable[[Session, Any], None]]:
         admin, streams = self.admin, self.streams
         return {
-            m.LinkOpen: streams.open_link,
-            m.CommitAsk: streams.ask_commit,
+            m.LinkOpen: streams.links.open,
+            m.CommitAsk: streams.links.ask_commit,
             m.LinkCreate: admin.link_create,
             m.LinkAlter: admin.link_alter,
             m.LinkDelete: admin.link_delete,
@@ -207,29 +207,31 @@ class Broker:
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Take in a connection that a link had dialled."""
         found = self.catalogue.links.get(dial.link)
-        if found is None or found.dial != dial:
+        path = found.path_of(dial) if found is not None else None
+        if found is None or path is None:
             self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
             return
         session = Session(
-            connection, welcome.name, welcome.store_id, found, welcome.software,
+            connection, welcome.name, welcome.store_id, path, welcome.software,
             self.context.now.ms,
         )  # fmt: skip
         self.sessions[connection] = session
-        found.dialled(connection, welcome)
+        found.dialled(path, connection, welcome)
 
     def dial_failed(self, dial: Dial, why: str) -> None:
         """Take note that a link's dial led to no connection."""
         found = self.catalogue.links.get(dial.link)
-        if found is not None and found.dial == dial:
-            found.lost(why)
+        path = found.path_of(dial) if found is not None else None
+        if found is not None and path is not None:
+            found.lost(path, why)
 
     def closed(self, connection: int, why: str) -> None:
         """Let go of all that hung on a connection."""
         session = self.sessions.pop(connection, None)
         if session is None:
             return
-        if session.link is not None and session.link.connection == connection:
-            session.link.lost(why)
+        if session.path is not None and session.path.connection == connection:
+            session.path.link.lost(session.path, why)
         self.delivery.close(session)
         self.streams.close(session)
 
@@ -239,8 +241,8 @@ class Broker:
         if session is None:
             return  # Closed earlier in this turn.
         try:
-            if session.link is not None:
-                session.link.answered(connection, message)
+            if session.path is not None:
+                session.path.answered(connection, message)
             else:
                 self._handle(session, message)
         except RequestError as error:
@@ -297,7 +299,7 @@ class Broker:
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
-        self.streams.end_turn(self.sessions)
+        self.streams.end_turn()
         self._refresh_groups()
         self._answer_all()
         tell(context, self.catalogue, self.dead_letters)
@@ -363,7 +365,7 @@ class Broker:
         """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""
         for connection, session in list(self.sessions.items()):
             self.units.close(session, CONNECTION_LOST)  # It is not their failure.
-            self.streams.tell(session)
+            self.streams.links.tell(session)
             self.context.close(
                 connection, ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000
             )

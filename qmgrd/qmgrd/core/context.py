@@ -128,6 +128,7 @@ class Context:
         self.name = name
         self.store_id = store_id
         self.boot = boot
+        self.life = salt  # another one at each start, also of a store that was put back
         self.ids = Ids(boot, salt)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()

@@ -1,21 +1,18 @@
 """The sending end of a link to another queue manager (US 6,401,136 B1; see link_inbox.py).
 
-                 start              dialled            Ok            Blocked
-    stopped ──────────▶ waiting ───▶ dialling ──▶ opening ──▶ up ◀──────────▶ blocked
-                           ▲  redial     │           │         │
-                           └─────────────┴───────────┴─────────┘  connection lost, try again later
-                                                     └──▶ refused: an operator must look
+    stopped ◀──▶ as the best of its paths: waiting, dialling, opening, up ◀── Blocked ──▶ blocked
+                                                └──▶ refused: an operator must look
 
-What it sends stays in the outbox until the peer's commit id covers it. After a reconnect that id
-says where to go on, so nothing is ever in doubt.
+Its paths (see link_path.py) carry one stream. What it sends stays in the outbox until the peer's
+commit id covers it. After a reconnect that id, and what is held above it, say where to go on, so
+nothing is ever in doubt. What a path has lost goes over the others; what it has had for long, and
+all wait for, over one that is idle.
 """
 
-from collections.abc import Iterator
-from enum import Enum
+from itertools import chain
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import (
     CommitOutOfRange,
     ErrorClass,
@@ -26,28 +23,20 @@ from qmgr_protocol.errors import (
 )
 from qmgr_protocol.layout import check_reply
 from qmgr_protocol.window import ids_of
+from qmgrd.core import link_continuation
 from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.context import Context, Dial
-from qmgrd.core.link_flight import Flight
 from qmgrd.core.link_inbox import forget_peer, pin_peer
-from qmgrd.core.link_outbox import HELD, LinkOutbox
+from qmgrd.core.link_outbox import LinkOutbox
+from qmgrd.core.link_path import LATE_MS, Path
+from qmgrd.core.link_path import LinkState as LinkState
+from qmgrd.core.link_puts import Room, TooLong, cut
 from qmgrd.core.queue import Queue
 
-OPEN_REQUEST = 1  # the id of the one request that a link makes
+OPEN_REQUEST = 1  # the id of the one request that a path makes
 PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
 PUMP_BYTES = 1024 * 1024
-
-
-class LinkState(Enum):
-    """Where a link stands."""
-
-    STOPPED = "stopped"
-    WAITING = "waiting"
-    DIALLING = "dialling"
-    OPENING = "opening"
-    UP = "up"
-    BLOCKED = "blocked"
-    REFUSED = "refused"
+_ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
 class Link:
@@ -55,30 +44,37 @@ class Link:
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
-        # As stored: addresses, stopped, queue_id; stream and base_id where it was begun anew; and
-        # what a newer version knows.
+        # As stored: addresses, stopped, queue_id; connections and ordered; stream and base_id
+        # where it was begun anew; and what a newer version knows.
         self.row = row
         self.queue = queue
-        self.state = LinkState.STOPPED if row["stopped"] else LinkState.WAITING
         self.error = ""
-        self.attempts = 0  # dials in a row that led nowhere
-        self.connection: int | None = None
-        self.dial: Dial | None = None  # the one under way
         self.refused_code = 0
         self.resent = 0
+        self.paths: list[Path] = []
+        # Stopped, refused or blocked; else it is as its paths are.
+        self._held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
         self._down_since_ms: int | None = context.now.ms  # of neither up nor blocked
-        self._next_try_at_ms: int | None = None  # when it dials, or, blocked, sends again
+        self._retry_at_ms: int | None = None  # when, blocked, it sends again
         self._blocked_id = 0  # of the message that the peer could not take
         self._context = context
-        self._stream = 0
-        self._flight = Flight()
-        self._frame_bytes = PUMP_BYTES  # what one put may hold
-        self._window_messages = self._window_bytes = 0
-        self._peer: m.Welcome
-        self._address = ""  # of the peer, as it was dialled
-        self._epoch = 0  # makes timers of an earlier state fall flat
+        self._epoch = 0  # makes the timer of an earlier block fall flat
+        self._is_watched = False  # whether the timer of the watch is set
         self.outbox = LinkOutbox(queue, context)
         self._highest_sent = self.outbox.commit_id
+        self._lay_paths()
+
+    def _lay_paths(self) -> None:
+        count = self.row.get("connections", 1)
+        self.paths = [Path(self, index, self._context) for index in range(count)]
+
+    @property
+    def state(self) -> LinkState:
+        """Where it stands."""
+        if self._held_by is not None:
+            return self._held_by
+        states = [path.state for path in self.paths]
+        return next((state for state in _ON_THE_WAY if state in states), LinkState.WAITING)
 
     @property
     def addresses(self) -> list[str]:
@@ -92,21 +88,30 @@ class Link:
         number: int = self.row.get("stream", self.queue.id)
         return self._context.store_id + number.to_bytes(8, "big")
 
+    @property
+    def _up(self) -> list[Path]:
+        return [path for path in self.paths if path.is_up]
+
+    def path_of(self, dial: Dial) -> Path | None:
+        """Return the path that waits for the answer of *dial*."""
+        return next((path for path in self.paths if path.dial == dial), None)
+
     def start(self) -> None:
-        """Dial, or send what was blocked, now; a link that is on its way is left alone."""
-        if self.state is LinkState.BLOCKED:
+        """Dial, or send what was blocked, now; what is on its way is left alone."""
+        if self._held_by is LinkState.BLOCKED:
             self._unblock()
-        if self.dial is not None or self.connection is not None:
-            return
-        self._enter(LinkState.WAITING)
-        self.attempts, self.error = 0, ""
-        self._dial()
+        if not any(path.dial or path.connection for path in self.paths):
+            self._hold(None)
+            self.error = ""
+        for path in self.paths:
+            path.start()
 
     def altered(self) -> None:
-        """Dial the addresses as they are now, refused or not, unless it is stopped."""
-        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} has other addresses now")
-        if self.state is not LinkState.STOPPED:
-            self._enter(LinkState.WAITING)
+        """Dial as the row says now, refused or not, unless it is stopped."""
+        self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
+        self._lay_paths()
+        if self._held_by is not LinkState.STOPPED:
+            self._hold(None)
             self.start()
 
     def accept(self, stream: int) -> None:
@@ -119,262 +124,256 @@ class Link:
     def stop(self) -> None:
         """Hang up and stay so."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
-        self._enter(LinkState.STOPPED)
-        self.attempts, self.error = 0, ""  # It is not up as somebody said so, for no other reason.
+        self._hold(LinkState.STOPPED)
+        self.error = ""  # It is not up as somebody said so, for no other reason.
 
-    def dialled(self, connection: int, welcome: m.Welcome) -> None:
+    def _hang_up(self, code: int, text: str) -> None:
+        for path in self.paths:
+            path.hang_up(code, text)
+
+    def _hold(self, by: LinkState | None) -> None:
+        self._held_by, self._retry_at_ms = by, None
+        self._epoch += 1
+        self._count_down_time()
+
+    def _count_down_time(self) -> None:
+        if self.state in (LinkState.UP, LinkState.BLOCKED):
+            self._down_since_ms = None
+        elif self._down_since_ms is None:
+            self._down_since_ms = self._context.now.ms
+
+    def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
-        assert self.dial is not None
-        self.connection, self._address = connection, self.dial.address
+        path.opening(connection, welcome, self.outbox.commit_id)
         try:
             if welcome.name != self.name:
                 raise RequestError(
                     ErrorCode.PEER_WRONG,
-                    f"the queue manager at {self.dial.address} is {welcome.name}, not {self.name}; "
+                    f"the queue manager at {path.address} is {welcome.name}, not {self.name}; "
                     f"correct the address with: qmctl link alter {self.name} HOST:PORT",
                 )
             remedy = f"qmctl link start {self.name} --accept"
             pin_peer(self._context, welcome.name, welcome.store_id, remedy)
         except RequestError as error:
-            self.refuse(error)
+            self.refuse(path, error)
             return
-        self._peer = welcome
-        self._stream = 0  # What the last connection's stream commits is not this one's.
-        self._frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
-        self._enter(LinkState.OPENING)
         base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
-        self._context.send(connection, m.LinkOpen(OPEN_REQUEST, self.stream_id, base_id, next_id))
+        ordered, life = self.row.get("ordered", False), self._context.life
+        opening = m.LinkOpen(
+            OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered
+        )
+        self._context.send(connection, opening)
+        self._watch()
 
-    def answered(self, connection: int, message: m.Message) -> None:
-        """Take what the peer sends on *connection*; on one that was given up it comes too late."""
-        if connection != self.connection:
-            return
+    def answered(self, path: Path, message: m.Message) -> None:
+        """Take what the peer sends over *path*."""
         kind = type(message)
-        if kind is m.Committed and message.stream == self._stream:
-            self._committed(message)
-        elif kind is m.Blocked and message.stream == self._stream:
-            there = f"qmctl -c {self._address} "  # What it says to do is to be done at its end.
+        if kind is m.Committed and message.stream == path.stream:
+            self._committed(path, message)
+        elif kind is m.Blocked and message.stream == path.stream:
+            there = f"qmctl -c {path.address} "  # What it says to do is to be done at its end.
             why = message.text.replace("qmctl ", there)
+            path.land(message.taken, has_others=len(self.paths) > 1)
             self._blocked(message, f"{self.name} says: {why}")
-        elif kind is m.Ok and self.state is LinkState.OPENING:
-            self._opened(message.value)
-        elif kind is m.Error and self.state is LinkState.OPENING:
-            self.refuse(RequestError(message.code, message.text), message.error_class)
+        elif kind is m.Ok and path.state is LinkState.OPENING:
+            self._opened(path, message.value)
+        elif kind is m.Error and path.state is LinkState.OPENING:
+            self.refuse(path, RequestError(message.code, message.text), message.error_class)
 
-    def _opened(self, value: Any) -> None:
+    def _opened(self, path: Path, value: Any) -> None:
         try:
             check_reply(m.LinkOpen, value)
+            stream, commit_id, ahead, highest_uid, window, incarnation = value[:6]
+            held_to = max([commit_id, *ahead])
+            link_continuation.check(
+                self.name, self.outbox, path.since_commit_id, commit_id, held_to, highest_uid
+            )
         except FieldInvalid as error:
-            self.refuse(RequestError(error.code, str(error)))
+            self.refuse(path, RequestError(error.code, str(error)))
             return
-        stream, commit_id, ahead, highest_uid, window = value[:5]
-        held_to = max([commit_id, *ahead])
-        try:
-            self._check_continuation(commit_id, held_to, highest_uid)
         except RequestError as error:
-            self.refuse(error)
+            self.refuse(path, error)
             return
-        self._stream, self.outbox.asked_at = stream, -1
-        self.attempts, self.error = 0, ""
-        limits = self._context.config.link
-        # Half of what the peer takes: a commit id also covers what was sent again, and the peer
-        # may not have taken that yet.
-        self._window_messages = max(1, self._peer.put_window_messages // 2)
-        self._window_bytes = min(limits.window_bytes, self._peer.put_window_bytes // 2)
-        self.outbox.window = min(window, limits.window_messages, self._window_messages)
-        self._flight.land_all()
-        self.outbox.held.clear()
-        self.outbox.resume(commit_id)
+        for other in self._up:
+            if other.incarnation != incarnation:  # What is in flight there is lost, and it, too.
+                text = f"{self.name} began anew, as path {path.index} tells"
+                other.close(ErrorCode.CANCELLED, text)
+                other.lost(text)
+        if self._up:
+            self.outbox.commit(commit_id)
+        else:
+            self.outbox.held.clear()
+            self.outbox.resume(commit_id)
+            self._context.note("info", "link up", link=self.name, commit_id=commit_id)
+            self.error = ""
         self.outbox.hold(ahead)
+        self.outbox.window = min(window, self._context.config.link.window_messages)
         self._highest_sent = max(self._highest_sent, held_to)
-        self._enter(LinkState.UP)
-        self._context.note("info", "link up", link=self.name, commit_id=commit_id)
+        path.opened(stream, incarnation)
+        self._count_down_time()
         self._context.awake_queues[self.queue.id] = self.queue
 
-    def _check_continuation(self, commit_id: int, held_to: int, uid: bytes | None) -> None:
-        """Raise RequestError where the peer's window does not belong to what is held here."""
-        next_id = self.queue.counters.next_arrival
-        if held_to >= next_id:
-            raise RequestError(
-                ErrorCode.RESTORED,
-                f"{self.name} holds up to id {held_to}, but the next id to assign here is "
-                f"{next_id}: this store was restored from an older state",
-            )
-        if commit_id < self.outbox.commit_id:
-            raise RequestError(
-                ErrorCode.PEER_RESTORED,
-                f"{self.name} holds up to id {commit_id}, but had committed "
-                f"{self.outbox.commit_id}: its store was restored, what lies between is lost there",
-            )
-        own = self.outbox.uid_at(held_to)
-        if own is not None and own != uid:
-            raise RequestError(
-                ErrorCode.RESTORED,
-                f"{self.name} holds another message than this store under id {held_to}: "
-                "one of the two was restored from an older state",
-            )
-
-    def _committed(self, message: m.Committed) -> None:
+    def _committed(self, path: Path, message: m.Committed) -> None:
         commit_id = message.commit_id
         highest = max([commit_id, *(first + count - 1 for first, count in message.held)])
         if highest > self._highest_sent:
             raise CommitOutOfRange(highest, self._highest_sent + 1)
+        path.land(message.taken, has_others=len(self.paths) > 1)
         self.outbox.hold(ids_of(message.held))
         if self.outbox.commit(commit_id) and self.state is LinkState.UP:
             self.error = ""
-        self._flight.land_to(commit_id)
+        self._context.awake_queues[self.queue.id] = self.queue
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
-        self._flight.land_with(message.seq_id)
-        if self.state is LinkState.BLOCKED:
+        if self._held_by is not None:
             return
         self.error = f"{name_of(message.code)}: {why}"
-        self._enter(LinkState.BLOCKED)
+        self._hold(LinkState.BLOCKED)
         self._blocked_id = message.seq_id
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
-        self._try_in(max(message.retry_after_ms, 1), self._unblock)
+        epoch = self._epoch
+        due_ms = self._retry_at_ms = self._context.now.ms + max(message.retry_after_ms, 1)
+        self._context.timers.at(due_ms, lambda: self._unblock() if self._epoch == epoch else None)
 
     def _unblock(self) -> None:
-        """Send again from the commit id on, but what the peer holds."""
-        self.outbox.resume(self.outbox.commit_id)
-        self.outbox.asked_at = -1
-        self._enter(LinkState.UP)
+        """Send again from the commit id on, but what the peer has or has still to look at."""
+        self._hold(None)
+        self._go_back(self.outbox.commit_id, None)
+
+    def _go_back(self, seq_id: int, lost: range | None) -> None:
+        """Send again what lies above *seq_id*, but what is in flight, and not *lost*."""
+        flying = set(chain.from_iterable(path.flight.ids() for path in self.paths))
+        self.outbox.go_back(seq_id, flying.difference(lost or ()))
         self._context.awake_queues[self.queue.id] = self.queue
 
     def pump(self) -> None:
-        """Send what the window allows."""
+        """Send what the window allows, each time over the path that has most room."""
         if self.state is not LinkState.UP or self.queue.bounds.get_inhibit:
             return
-        assert self.connection is not None
-        sent_before = self.outbox.sent_id
-        room = self._window_bytes - self._flight.bytes
-        if sent_before == self.outbox.commit_id:
-            room = max(room, 1)  # What is taken above a gap is not answered: the first one tells.
-        if room <= 0:
-            return
-        for put in self._puts(min(room, PUMP_BYTES)):
-            self._context.send(self.connection, put)
-            count, size = len(put.records), sum(map(len, put.records))
-            self.resent += min(max(self._highest_sent - put.first_id + 1, 0), count)
-            self._flight.add(put.first_id, count, size)
-            self._context.count_read(count, size)
-        self.outbox.set_aside()
-        self.queue.sent_id = max(self.queue.sent_id, self.outbox.sent_id)
-        sent = self.outbox.sent_id - sent_before
-        self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
-        if self.outbox.sent_id + 1 < self.outbox.next_id:
-            if sent:
+        up, outbox = self._up, self.outbox
+        messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
+        share = -(-PUMP_MESSAGES // len(up))
+        while messages_left > 0 and bytes_left > 0:
+            path = max(up, key=Path.room)
+            before, flying = outbox.sent_id, path.flight.bytes
+            room = min(bytes_left, path.room())
+            if room <= 0 or not self._send(path, min(share, messages_left), room):
+                break
+            messages_left -= outbox.sent_id - before
+            bytes_left -= path.flight.bytes - flying
+        outbox.set_aside()
+        self.queue.sent_id = max(self.queue.sent_id, outbox.sent_id)
+        if outbox.sent_id + 1 < self.queue.counters.next_arrival:
+            if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
                 self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
-            if self.outbox.wants_commit(is_full=self._flight.bytes >= self._window_bytes):
-                self._context.send(self.connection, m.CommitAsk(self._stream))
+            else:
+                for path in up:
+                    path.ask()
+        self._watch()
 
-    def _puts(self, bytes_max: int) -> Iterator[m.Put]:
-        """Yield what to send: runs of consecutive ids that are bound for one queue."""
-        first_id, target, batch, batch_bytes = self.outbox.sent_id + 1, "", list[bytes](), 0
-        extras: list[list[Any]] = []
-        room = min(PUMP_MESSAGES, self._window_messages - self._flight.messages)
-        for found in self.outbox.records(room):
-            if found is HELD:
-                if batch:
-                    yield m.Put(self._stream, first_id, 0, target, batch, extras)
-                self.outbox.take(1)
-                first_id, batch, batch_bytes, extras = self.outbox.sent_id + 1, [], 0, []
-                continue
-            found_target, record, extra = found
-            size = len(record)
-            if size > self._peer.message_max_bytes:
-                if self.outbox.sent_id < first_id:
-                    self._block_at(first_id, size)
-                break
-            if batch and (found_target != target or batch_bytes + size > self._frame_bytes):
-                yield m.Put(self._stream, first_id, 0, target, batch, extras)
-                first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []
-            target = found_target
-            if extra:
-                extras.append([len(batch), extra])
-            batch.append(record)
-            self.outbox.take(1)
-            batch_bytes += size
-            bytes_max -= size
-            if bytes_max <= 0:
-                break
-        if batch:
-            yield m.Put(self._stream, first_id, 0, target, batch, extras)
+    def _room(self) -> int:
+        """Return how many bytes more may be sent now; of a full window of messages none."""
+        if self.outbox.sent_id >= self.outbox.commit_id + self.outbox.window:
+            return 0
+        flying = sum(path.flight.bytes for path in self.paths)
+        return self._context.config.link.window_bytes - flying
 
-    def _block_at(self, seq_id: int, size: int) -> None:
+    def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
+        """Send over *path* what fits; return whether anything was taken from the outbox."""
+        welcome, before = path.welcome, self.outbox.sent_id
+        messages = min(messages, welcome.put_window_messages - path.flight.messages)
+        frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
+        room = Room(path.stream, messages, bytes_max, frame_bytes, welcome.message_max_bytes)
+        try:
+            for put in cut(self.outbox, room):
+                count = len(put.records)
+                self.resent += min(max(self._highest_sent - put.first_id + 1, 0), count)
+                path.send(put)
+                self._context.count_read(count, sum(map(len, put.records)))
+        except TooLong as found:
+            self._block_at(path, found.seq_id, found.size)
+        self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
+        return self.outbox.sent_id > before
+
+    def _block_at(self, path: Path, seq_id: int, size: int) -> None:
         """Wait: the peer may be given a higher limit, and says so when it comes back."""
-        limit = self._peer.message_max_bytes
+        limit = path.welcome.message_max_bytes
         text = (
             f"message {seq_id} has {size} bytes, {self.name} takes at most {limit}: raise its "
             "limits.message_max_bytes"
         )
-        blocked = m.Blocked(self._stream, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000)
-        self._blocked(blocked, text)
+        self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
-    def refuse(self, error: RequestError, error_class: int = 0) -> None:
-        """Give the connection up: for a while, or, where only people can help, until started."""
+    def _watch(self) -> None:
+        """See, as long as anything is on its way, whether it gets there."""
+        is_idle = all(p.oldest is None and p.state is not LinkState.OPENING for p in self.paths)
+        if self._is_watched or is_idle:
+            return
+        self._is_watched = True
+        wait_ms = self._context.config.link.stall_ms // 4
+        if len(self.paths) > 1:
+            wait_ms = min(wait_ms, LATE_MS // 2)
+        self._context.timers.at(self._context.now.ms + max(wait_ms, 1), self._look)
+
+    def _look(self) -> None:
+        self._is_watched = False
+        for path in self.paths:
+            if path.is_stalled():
+                path.stalled()
+                text = f"nothing moves on path {path.index} of link {self.name}"
+                self._context.event("link stalled", link=self.name, path=path.index)
+                path.close(ErrorCode.LINK_STALLED, text)
+                self.lost(path, f"{path.address}: nothing moved")
+        self._send_what_is_late()
+        self._watch()
+
+    def _send_what_is_late(self) -> None:
+        """Have a path that is idle carry what all wait for, and a slower one has had for long."""
+        idle = [path for path in self._up if path.oldest is None]
+        if not idle or self.state is not LinkState.UP:
+            return
+        gap = self.outbox.commit_id + 1
+        carried = [(path, path.flight.with_id(gap)) for path in self.paths]
+        late = [(put.at_ms, path, put) for path, put in carried if put is not None]
+        if not late:
+            return
+        at_ms, path, put = max(late, key=lambda found: found[0])
+        if self._context.now.ms - at_ms > path.due_ms + LATE_MS:
+            self._go_back(gap - 1, put.ids)
+
+    def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
+        """Give *path* up: for a while, or all, where only people can help, until started."""
+        if (error_class or error.error_class) != ErrorClass.NEVER:
+            path.close(error.code, error.text)
+            self.lost(path, str(error))
+            return
         self._hang_up(error.code, error.text)
-        self.error = str(error)
-        if (error_class or error.error_class) == ErrorClass.NEVER:
-            self._enter(LinkState.REFUSED)
-            self.refused_code = error.code
-            self._context.note("error", "link refused", link=self.name, why=self.error)
-        else:
-            self._redial()
+        self.error, self.refused_code = str(error), error.code
+        self._hold(LinkState.REFUSED)
+        self._context.note("error", "link refused", link=self.name, why=self.error)
 
-    def lost(self, why: str) -> None:
-        """Take note that the connection, or the attempt at one, is gone."""
-        self.connection = None
-        if self.state in (LinkState.STOPPED, LinkState.REFUSED):
+    def lost(self, path: Path, why: str) -> None:
+        """Take note that the connection of *path*, or the attempt at one, is gone."""
+        if self._held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
-        if self.state in (LinkState.UP, LinkState.BLOCKED):
-            self._context.note("warning", "link lost", link=self.name, why=why)
+        was_up, ids = path.is_up, list(path.flight.ids())
+        path.lost(why)
+        if self._up:
+            if ids:
+                self._go_back(min(ids) - 1, None)
+            return
         self.error = why
-        self._redial()
-
-    def _redial(self) -> None:
-        self._enter(LinkState.WAITING)
-        limits = self._context.config.link
-        ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
-        # Chance is not the core's: a hash spreads the dials of many links as well.
-        seed = self._context.store_id + f"{self.name}:{self.attempts}".encode()
-        jitter_ms = ceiling_ms * (crc32(seed) % 1000) // 2000
-        self._try_in(ceiling_ms - jitter_ms, self._dial)
-
-    def _dial(self) -> None:
-        if self.state is not LinkState.WAITING:
-            return
-        self._enter(LinkState.DIALLING)
-        address = self.addresses[self.attempts % len(self.addresses)]
-        self.attempts += 1
-        self._context.dials += 1
-        self.dial = Dial(self.name, address, self._context.dials)
-        self._context.outcome.effects.append(self.dial)
-
-    def _hang_up(self, code: int, text: str) -> None:
-        if self.connection is not None:
-            self._context.close(self.connection, code, text)
-            self.connection = None
-
-    def _enter(self, state: LinkState) -> None:
-        self.state, self.dial, self._next_try_at_ms = state, None, None
-        if state in (LinkState.UP, LinkState.BLOCKED):
-            self._down_since_ms = None
-        elif self._down_since_ms is None:
-            self._down_since_ms = self._context.now.ms
-        self._epoch += 1
-
-    def _try_in(self, wait_ms: int, call: Any) -> None:
-        epoch = self._epoch
-        due_ms = self._next_try_at_ms = self._context.now.ms + wait_ms
-        self._context.timers.at(due_ms, lambda: call() if self._epoch == epoch else None)
+        self._hold(None)
+        if was_up:
+            self._context.note("warning", "link lost", link=self.name, why=why)
 
     def describe(self) -> dict[str, Any]:
         """Return the link for people and scripts."""
-        outbox, now_ms, at_ms = self.outbox, self._context.now.ms, self._next_try_at_ms
-        down_ms, wait_ms = self._down_since_ms, None if at_ms is None else max(at_ms - now_ms, 0)
+        outbox, now_ms, at_ms = self.outbox, self._context.now.ms, self._retry_at_ms
+        down_ms = None if self._down_since_ms is None else now_ms - self._down_since_ms
         held = self.state is LinkState.UP and self.queue.bounds.get_inhibit
-        is_blocked = self.state is LinkState.BLOCKED
+        redials = [path.redial_ms for path in self.paths if path.redial_ms is not None]
+        ages = [now_ms - path.oldest.at_ms for path in self.paths if path.oldest is not None]
         return {
             "link": self.name,
             "state": self.state.value,
@@ -383,12 +382,18 @@ class Link:
             "waiting": self.queue.counters.depth,
             "waiting_bytes": self.queue.counters.bytes,
             "in_flight": outbox.sent_id - outbox.commit_id,
+            "oldest_ms": max(ages, default=None),
             "commit_id": outbox.commit_id,
+            "held": len(outbox.held),
             "next_id": self.queue.counters.next_arrival,
             "transferred": self.queue.counters.acked,
             "resent": self.resent,
-            "attempts": self.attempts,
-            "down_ms": None if down_ms is None else now_ms - down_ms,
-            "redial_ms": None if is_blocked else wait_ms,
-            "retry_ms": wait_ms if is_blocked else None,
-        } | outbox.describe(self._blocked_id if is_blocked else 0)
+            "attempts": min(path.attempts for path in self.paths),
+            "down_ms": down_ms,
+            "redial_ms": min(redials, default=None) if self.state is LinkState.WAITING else None,
+            "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
+            "connections": len(self.paths),
+            "connections_up": len(self._up),
+            "ordered": self.row.get("ordered", False),
+            "paths": [path.describe() for path in self.paths],
+        } | outbox.describe(self._blocked_id if self._held_by is LinkState.BLOCKED else 0)

@@ -8,7 +8,7 @@ from typing import Any
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
-from qmgrd.core import attributes, keys
+from qmgrd.core import keys, link_attributes
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
@@ -49,7 +49,7 @@ class LinkDefinitions:
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, LINK_EXISTS, LINKS_EXHAUSTED, PEER_WRONG.
         """
-        row = attributes.link_attributes(name, given)
+        row = link_attributes.created(name, given)
         known = self._catalogue.links.get(name)
         if known is not None:
             if known.addresses != row["addresses"]:
@@ -58,6 +58,14 @@ class LinkDefinitions:
                     f"link {name} exists, to {', '.join(known.addresses)}; have it lead there "
                     f"with: qmctl link alter {name} {' '.join(row['addresses'])}",
                 )
+            for attribute, default in link_attributes.DEFAULTS.items():
+                before, after = (x.get(attribute, default) for x in (known.row, row))
+                if before != after:
+                    raise RequestError(
+                        ErrorCode.LINK_EXISTS,
+                        f"link {name} exists, with {attribute} {before}, not {after}; give it that "
+                        "with: qmctl link alter",
+                    )
             return known
         if name == self._context.name:
             raise RequestError(
@@ -90,18 +98,25 @@ class LinkDefinitions:
         self._context.wrote = True
 
     def alter(self, name: str, changes: dict[str, Any]) -> dict[str, list[Any]]:
-        """Give a link other addresses for good; return those that are others now: [old, new].
+        """Give a link other attributes for good; return those that are others now: [old, new].
 
         Raises:
             RequestError: NAME_INVALID, LINK_UNKNOWN, VALUE_INVALID.
         """
         link = self.find(name)
-        before, after = link.addresses, attributes.link_addresses(name, changes, ["addresses"])
-        if after == before:
-            return {}
-        link.row["addresses"] = after
-        self.store(name, link.row)
-        return {"addresses": [before, after]}
+        if not changes:
+            known = ", ".join(link_attributes.ALTERABLE)
+            raise RequestError(ErrorCode.VALUE_INVALID, f"links.{name}: give some of {known}")
+        before = link_attributes.DEFAULTS | link.row
+        changed = {
+            attribute: [before[attribute], after]
+            for attribute, after in link_attributes.altered(name, changes).items()
+            if after != before[attribute]
+        }
+        if changed:
+            link.row |= {attribute: after for attribute, (_, after) in changed.items()}
+            self.store(name, link.row)
+        return changed
 
     def accept_peer(self, name: str) -> None:
         """Have a refused link go on with its peer as that is now, as a new stream.

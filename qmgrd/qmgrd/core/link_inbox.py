@@ -9,7 +9,7 @@ sender gives to other messages are those from some id on. So the UID at the high
 enough to tell that the two ends do not belong together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
@@ -26,13 +26,19 @@ from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
     from qmgrd.core.dead_letters import DeadLetters
+    from qmgrd.core.session import Session
 
 BLOCKED_RETRY_MS = 1_000
+LINE_RETRY_MS = 100
 
 
 @dataclass(slots=True)
 class LinkInbox:
-    """A link's stream, as stored here."""
+    """A link's stream, as stored here; beside that, what of it lies in memory.
+
+    Invariant: ``paths`` are the connections that are open; what is ``in_line`` is of an ordered
+    stream, lies behind a gap, and is neither stored nor told as held.
+    """
 
     stream_id: bytes
     peer: str
@@ -40,25 +46,17 @@ class LinkInbox:
     highest_id: int = 0  # ever held
     highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
     duplicates: int = 0  # discarded since the stream was opened
-    told: int = 0  # how many ids were held when the last commit was sent
-    fresh_bytes: int = 0  # of what came since
-    timer_set: bool = False
-    is_asked: bool = False  # in this turn
-
-    @property
-    def identity(self) -> bytes:
-        """What one connection at a time may hold."""
-        return self.stream_id
+    life: bytes = b""  # of the sender
+    incarnation: int = 0  # of this object, as the sender is told
+    is_ordered: bool = False
+    paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
+    in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
+    in_line_bytes: int = 0
 
     @property
     def key(self) -> bytes:
         """The key of the stored row."""
         return keys.SPACE_LINK_INBOX + self.stream_id
-
-    @property
-    def count(self) -> int:
-        """How many ids are held, up to the commit id and above it."""
-        return self.inbox.commit_id + len(self.inbox.ahead)
 
     def encode(self) -> bytes:
         """Return the stored row."""
@@ -68,9 +66,45 @@ class LinkInbox:
 
     def opened(self, stream: int, window: int) -> list[object]:
         """Return the value that answers a LinkOpen."""
-        self.told = self.count
-        ahead = sorted(self.inbox.ahead)
-        return [stream, self.inbox.commit_id, ahead, self.highest_uid, window]
+        inbox = self.inbox
+        ahead = sorted(inbox.ahead)
+        return [stream, inbox.commit_id, ahead, self.highest_uid, window, self.incarnation]
+
+    def line_up(self, put: m.Put, bytes_max: int) -> None:
+        """Keep what lies behind a gap until that is closed.
+
+        Raises:
+            WindowExceeded: before anything is kept.
+            RequestError: LINK_LINE_FULL, of *bytes_max*; what is kept already may be all there is.
+        """
+        self.inbox.check(put.first_id + len(put.records) - 1)
+        size = sum(map(len, put.records))
+        if self.in_line_bytes + size > bytes_max:
+            raise RequestError(
+                ErrorCode.LINK_LINE_FULL,
+                f"{self.in_line_bytes} bytes wait behind id {self.inbox.commit_id + 1}, "
+                f"{size} more are beyond link.window_bytes ({bytes_max})",
+                LINE_RETRY_MS,
+            )
+        known = self.in_line.get(put.first_id)
+        if known is None or len(known.records) < len(put.records):
+            self.in_line_bytes += size - sum(map(len, known.records if known else ()))
+            self.in_line[put.first_id] = put
+
+    def next_in_line(self) -> m.Put | None:
+        """Return what no gap lies in front of any more, and keep it no longer."""
+        for first_id in sorted(self.in_line):
+            if first_id > self.inbox.commit_id + 1:
+                return None
+            put = self.in_line.pop(first_id)
+            self.in_line_bytes -= sum(map(len, put.records))
+            return put
+        return None
+
+    def clear_line(self) -> None:
+        """Forget what waits behind a gap: it comes again."""
+        self.in_line.clear()
+        self.in_line_bytes = 0
 
     def receive(
         self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put
@@ -87,7 +121,6 @@ class LinkInbox:
             if not self.inbox.holds(seq_id)
         ]
         self.duplicates += len(put.records) - len(numbered)
-        self.fresh_bytes += sum(len(record) for _, record in numbered)
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
@@ -123,28 +156,50 @@ class LinkInbox:
             uid = None if record is None else record[-8 - record[4] :]
             self.highest_id, self.highest_uid = seq_id, uid
 
-    def due(self, context: Context, connection: int, stream: int) -> m.Committed | None:
+
+@dataclass(slots=True, eq=False)
+class Inflow:
+    """One path of a stream: what came over it, and what was told there."""
+
+    stream: LinkInbox
+    session: "Session"
+    path: int
+    number: int = 0  # of the stream, on this connection
+    taken: int = 0  # records, whatever became of them
+    news: int = 0  # of these, those of which the sender has not been told
+    news_bytes: int = 0
+    is_asked: bool = False  # in this turn
+    _timer_set: bool = False
+
+    def take(self, put: m.Put) -> None:
+        """Count what came."""
+        self.taken += len(put.records)
+        self.news += len(put.records)
+        self.news_bytes += sum(map(len, put.records))
+
+    def due(self, context: Context) -> m.Committed | None:
         """Return the commit to send now, or None; where it can wait, set the timer for it."""
-        fresh, limits = self.count - self.told, context.config.link
-        is_much = fresh >= limits.commit_messages or self.fresh_bytes >= limits.commit_bytes
-        if self.is_asked or (fresh and is_much):
-            return self.tell(stream)
-        if fresh and not self.timer_set:
-            self.timer_set = True
+        limits = context.config.link
+        is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
+        if self.is_asked or (self.news and is_much):
+            return self.tell()
+        if self.news and not self._timer_set:
+            self._timer_set = True
             due_ms = context.now.ms + limits.commit_interval_ms
-            context.timers.at(due_ms, lambda: self._ring(context, connection, stream))
+            context.timers.at(due_ms, lambda: self._ring(context))
         return None
 
-    def tell(self, stream: int) -> m.Committed:
+    def tell(self) -> m.Committed:
         """Return the commit message, whatever was told before."""
-        self.told, self.fresh_bytes, self.is_asked = self.count, 0, False
-        runs = runs_of(self.inbox.ahead)[: m.HELD_RUNS_MAX]
-        return m.Committed(stream, self.inbox.commit_id, held=runs)
+        self.news, self.news_bytes, self.is_asked = 0, 0, False
+        inbox = self.stream.inbox
+        runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
+        return m.Committed(self.number, inbox.commit_id, held=runs, taken=self.taken)
 
-    def _ring(self, context: Context, connection: int, stream: int) -> None:
-        self.timer_set = False
-        if self.count > self.told:
-            context.send(connection, self.tell(stream))
+    def _ring(self, context: Context) -> None:
+        self._timer_set = False
+        if self.news and self.stream.paths.get(self.path) is self:
+            context.send(self.session.connection, self.tell())
 
 
 def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
@@ -205,8 +260,15 @@ def check_stamped(put: m.Put) -> None:
             )
 
 
-def blocked(stream: int, seq_id: int, error: RequestError) -> m.Blocked:
-    """Return the message that tells the sender that an id cannot be stored now."""
+def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
+    """Return the message that tells the sender that *count* records cannot be stored now.
+
+    Args:
+        seq_id: the first of them.
+        error: why it is refused.
+    """
+    inflow.news -= count
     known_class = class_of(error.code)
     retry_ms = BLOCKED_RETRY_MS if known_class is ErrorClass.RETRY_LATER else 10_000
-    return m.Blocked(stream, seq_id, error.code, error.retry_after_ms or retry_ms, error.text)
+    wait_ms = error.retry_after_ms or retry_ms
+    return m.Blocked(inflow.number, seq_id, error.code, wait_ms, error.text, inflow.taken)

@@ -22,7 +22,7 @@ from qmgrd.core.take import is_there
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-HELD: tuple[str, bytes, Extra] = ("", b"", {})  # the same of an id that the peer has
+HELD: tuple[str, bytes, Extra] = ("", b"", {})  # the same of an id that the peer has, or gets
 _PLAIN: Extra = {}
 _EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
 
@@ -38,7 +38,6 @@ class LinkOutbox(Outbox):
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
         self._damaged: list[tuple[bytes, bytes]] = []  # keys and entries met in this turn
-        self.asked_at = -1  # the commit id behind which the window was full, and one was asked for
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
@@ -93,7 +92,8 @@ class LinkOutbox(Outbox):
         """Yield target, record and extra of up to *count* of the next ids, within the window.
 
         An id whose message is damaged has neither: the peer takes it as held, so that nothing waits
-        for it. One that the peer has is :data:`HELD`. Call :meth:`set_aside` afterwards.
+        for it. One that the peer has, or gets over another path, is :data:`HELD`. Call
+        :meth:`set_aside` afterwards.
         """
         self.next_id = self.queue.counters.next_arrival
         tx, next_id = self._context.tx, self.sent_id + 1
@@ -102,7 +102,7 @@ class LinkOutbox(Outbox):
             seq_id = keys.place(key)[1]
             yield from self._without(next_id, seq_id)
             next_id = seq_id + 1
-            if seq_id in self.held:
+            if seq_id in self.held or seq_id in self.flying:
                 yield HELD
                 continue
             entry = entries.decode(value)
@@ -119,7 +119,7 @@ class LinkOutbox(Outbox):
     def _without(self, first_id: int, stop_id: int) -> Iterator[tuple[str, bytes, Extra]]:
         """Yield what there is of ids without a message."""
         for seq_id in range(first_id, stop_id):
-            yield HELD if seq_id in self.held else GONE
+            yield HELD if seq_id in self.held or seq_id in self.flying else GONE
 
     def _extra(self, entry: entries.Entry, record: bytes, seq_id: int) -> Extra:
         """Return the time that is left of a message, the rest of its delay, and its note."""
@@ -138,14 +138,6 @@ class LinkOutbox(Outbox):
         if entry.noted:
             extra[EXTRA_NOTE] = notes.raw(self._context.tx, self.queue.id, seq_id)
         return extra
-
-    def wants_commit(self, *, is_full: bool) -> bool:
-        """Return, once for each commit id, whether the window behind it is full, or *is_full*."""
-        is_full = is_full or self.sent_id >= self.commit_id + self.window
-        if not is_full or self.asked_at == self.commit_id:
-            return False
-        self.asked_at = self.commit_id
-        return True
 
     def set_aside(self) -> None:
         """Keep for forensics what :meth:`records` found damaged."""

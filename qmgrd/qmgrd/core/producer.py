@@ -37,11 +37,6 @@ class Producer:
     instance: int = 0  # of the program that opened it last, resumptions apart
 
     @property
-    def identity(self) -> bytes:
-        """What one connection at a time may hold."""
-        return self.producer_id
-
-    @property
     def key(self) -> bytes:
         """The key of the stored row."""
         return keys.SPACE_PRODUCER + self.producer_id

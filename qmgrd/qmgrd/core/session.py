@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.producer import Producer
@@ -14,9 +14,26 @@ from qmgrd.core.unit import Unit
 STREAMS_MAX = 100
 
 if TYPE_CHECKING:
-    from qmgrd.core.link import Link
-    from qmgrd.core.link_inbox import LinkInbox
+    from qmgrd.core.link_inbox import Inflow
+    from qmgrd.core.link_path import Path
     from qmgrd.core.queue import Queue
+
+
+class StreamUnknown(RemoteProtocolError):
+    """A put on a stream that this connection did not open."""
+
+    code = ErrorCode.STREAM_UNKNOWN
+
+    def __init__(self, stream: int) -> None:
+        super().__init__(f"stream {stream} is not open on this connection")
+
+
+class StreamFenced(RemoteProtocolError):
+    """A stream that a newer connection has: the older one is closed."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__("a newer connection took over this stream")
+        self.code = code
 
 
 @dataclass(slots=True)
@@ -34,11 +51,11 @@ class Session:
     connection: int
     name: str  # of the peer, as it says
     store_id: bytes  # of a queue manager; empty for a client
-    link: "Link | None" = None  # the link that dialled it, if one of ours did
+    path: "Path | None" = None  # of the link that dialled it, if one of ours did
     software: str = ""
     opened_ms: int = 0  # store clock
     next_stream: int = 1
-    streams: dict[int, "Producer | LinkInbox"] = field(default_factory=dict)
+    streams: dict[int, "Producer | Inflow"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
     units: dict[int, Unit] = field(default_factory=dict)
@@ -57,7 +74,7 @@ class Session:
                 f"{len(self.streams)} streams are open on this connection, at most {STREAMS_MAX}",
             )
 
-    def add_stream(self, stream: "Producer | LinkInbox") -> int:
+    def add_stream(self, stream: "Producer | Inflow") -> int:
         """Return the number under which *stream* is known on this connection."""
         number, self.next_stream = self.next_stream, self.next_stream + 1
         self.streams[number] = stream

@@ -15,11 +15,14 @@ class Far:
         self.manager = manager
         self.stream = 0
 
-    def open(self, stream_id: bytes = STREAM) -> list[object]:
+    def open(
+        self, stream_id: bytes = STREAM, life: bytes = b"", path: int = 0, *, ordered: bool = False
+    ) -> list[object]:
         """Open the stream and return what the manager holds of it."""
-        value: list[object] = self.client.ask(m.LinkOpen, stream_id, 1, 100)
-        self.stream = int(str(value[0]))
-        return value[1:]
+        value = self.client.ask(m.LinkOpen, stream_id, 1, 100, life, path, ordered)
+        self.stream, self.incarnation = int(value[0]), int(value[5])
+        found: list[object] = value[1:5]
+        return found
 
     def send(self, first_id: int, *batch: bytes, queue: str = "Q") -> list[m.Message]:
         return self.client.say(m.Put(self.stream, first_id, 0, queue, list(batch)))

@@ -82,10 +82,15 @@ class Manager:
         self._connections = 0
         self.start()
 
+    starts = 0
+
     def start(self) -> None:
         """Come up from what is stored."""
         self.clients: dict[int, Client] = {}
-        self.turns = Turns(self.config, self.store, self._set_clock, STORE_ID)
+        self.starts += 1
+        # What is random: the id of a new store, the salt of any other start.
+        chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
+        self.turns = Turns(self.config, self.store, self._set_clock, chance)
 
     def _set_clock(self, boot: Boot) -> Now:
         self._clock = StoreClock(

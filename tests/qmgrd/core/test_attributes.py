@@ -14,8 +14,6 @@ from qmgrd.core.attributes import (
     bounds,
     in_force,
     is_same,
-    link_addresses,
-    link_attributes,
     queue_attributes,
     template_attributes,
 )
@@ -189,48 +187,3 @@ def test_alias_keeps_what_it_names() -> None:
 def test_bounds_fall_back_to_the_defaults() -> None:
     found = bounds(Config(), {"depth_max": 7})
     assert (found.depth_max, found.lease_ms, found.leases_max) == (7, 30_000, 10_000)
-
-
-@pytest.mark.parametrize(
-    "addresses", [["h:1"], ["[::1]:7470", "unix:/run/x.sock"], ["10.0.0.1:65535"]]
-)
-def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
-    row = {"addresses": addresses, "stopped": False}
-    assert link_attributes("B", {"addresses": addresses}) == row
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": []}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": ["h:1"] * 17}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": "h:1"}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": ["h"]}, "links.B.addresses: 'h' is not host:port"),
-        ({"addresses": ["h:0"]}, "'h:0' is not host:port"),
-        ({"addresses": ["h:65536"]}, "'h:65536' is not host:port"),
-        ({"addresses": [":1"]}, "':1' is not host:port"),
-        ({"addresses": ["h:٣"]}, "is not host:port"),
-        ({"addresses": [7]}, "'7' is not host:port"),
-        ({"addresses": ["unix:relative"]}, "is not host:port"),
-        ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is no flag"),
-        ({"adresses": ["h:1"]}, "links.B.adresses: not known; did you mean addresses?"),
-    ],
-)
-def test_link_attribute_out_of_range_is_named(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        link_attributes("B", given)
-    assert words in caught.value.text
-    assert caught.value.code == ErrorCode.VALUE_INVALID
-
-
-def test_link_needs_a_name() -> None:
-    with pytest.raises(RequestError) as caught:
-        link_attributes("a/b", {"addresses": ["h:1"]})
-    assert caught.value.code == ErrorCode.NAME_INVALID
-
-
-def test_addresses_stand_alone_where_nothing_else_is_known() -> None:
-    assert link_addresses("B", {"addresses": ["h:1"]}, ["addresses"]) == ["h:1"]
-    with pytest.raises(RequestError, match=r"links\.B\.stopped: not known; known are: addresses"):
-        link_addresses("B", {"addresses": ["h:1"], "stopped": True}, ["addresses"])

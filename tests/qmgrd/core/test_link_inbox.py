@@ -49,10 +49,10 @@ def test_what_is_held_above_a_gap_is_told_with_the_commit_id(app: Client, far: F
     far.send(3, message(3), message(4))
     far.send(6, message(6))
     app.manager.turn(app.manager.config.link.commit_interval_ms)
-    assert far.client.hear() == [m.Committed(1, 1, held=[[3, 2], [6, 1]])]
+    assert far.client.hear() == [m.Committed(1, 1, held=[[3, 2], [6, 1]], taken=4)]
     far.send(2, message(2))
     app.manager.turn(app.manager.config.link.commit_interval_ms)
-    assert far.client.hear() == [m.Committed(1, 4, held=[[6, 1]])]
+    assert far.client.hear() == [m.Committed(1, 4, held=[[6, 1]], taken=5)]
     assert far.committed() == []
 
 
@@ -60,8 +60,8 @@ def test_commit_that_is_asked_for_comes_new_or_not_B10(app: Client, far: Far) ->
     far.client.send(m.CommitAsk(1))
     assert [x for x in far.client.say() if type(x) is m.Committed] == [m.Committed(1, 0)]
     far.send(1, message(1))
-    assert far.client.say(m.CommitAsk(1)) == [m.Committed(1, 1)]
-    assert far.client.say(m.CommitAsk(1), m.CommitAsk(1)) == [m.Committed(1, 1)]
+    assert far.client.say(m.CommitAsk(1)) == [m.Committed(1, 1, taken=1)]
+    assert far.client.say(m.CommitAsk(1), m.CommitAsk(1)) == [m.Committed(1, 1, taken=1)]
     assert far.committed() == []
 
 
@@ -86,7 +86,7 @@ def test_commit_is_told_after_the_interval_and_not_again(app: Client, far: Far) 
     app.manager.turn(49)
     assert far.client.hear() == []
     app.manager.turn(1)
-    assert far.client.hear() == [m.Committed(far.stream, 1)]
+    assert far.client.hear() == [m.Committed(far.stream, 1, taken=1)]
     assert far.committed() == []
 
 

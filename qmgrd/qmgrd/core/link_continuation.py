@@ -1,0 +1,46 @@
+"""Whether what a link's peer holds belongs to what is held here, or one of the two was put back.
+
+Both ends outlive each other's crashes: an id, once durable at either end, stays what it is. Only a
+store that was put back to an older state breaks that, or one that was made anew (see pin_peer).
+"""
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.link_outbox import LinkOutbox
+
+
+def check(
+    peer: str, outbox: LinkOutbox, since_id: int, commit_id: int, held_to: int, uid: bytes | None
+) -> None:
+    """Raise RequestError where the peer's window is not of the stream of *outbox*.
+
+    Args:
+        peer: its name.
+        outbox: what is held here.
+        since_id: the commit id that was known as the peer was asked.
+        commit_id: what it says now.
+        held_to: the highest id that it holds.
+        uid: encoded, of the message under that one.
+
+    Raises:
+        RequestError: RESTORED, this store is an older one; PEER_RESTORED, the peer's is.
+    """
+    next_id = outbox.queue.counters.next_arrival
+    if held_to >= next_id:
+        raise RequestError(
+            ErrorCode.RESTORED,
+            f"{peer} holds up to id {held_to}, but the next id to assign here is "
+            f"{next_id}: this store was restored from an older state",
+        )
+    if commit_id < since_id:
+        raise RequestError(
+            ErrorCode.PEER_RESTORED,
+            f"{peer} holds up to id {commit_id}, but had committed "
+            f"{since_id}: its store was restored, what lies between is lost there",
+        )
+    own = outbox.uid_at(held_to)
+    if own is not None and own != uid:
+        raise RequestError(
+            ErrorCode.RESTORED,
+            f"{peer} holds another message than this store under id {held_to}: "
+            "one of the two was restored from an older state",
+        )

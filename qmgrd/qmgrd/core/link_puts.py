@@ -1,0 +1,64 @@
+"""Cuts what a link has to send into puts: runs of consecutive ids that are bound for one queue."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from qmgr_protocol import messages as m
+from qmgrd.core.link_outbox import HELD, LinkOutbox
+
+
+class Room(NamedTuple):
+    """What may be sent over a path now."""
+
+    stream: int
+    messages: int
+    bytes: int  # one message may pass it
+    frame_bytes: int  # in one put
+    message_max_bytes: int
+
+
+class TooLong(Exception):
+    """The next message is longer than the peer takes."""
+
+    def __init__(self, seq_id: int, size: int) -> None:
+        super().__init__(seq_id, size)
+        self.seq_id = seq_id
+        self.size = size
+
+
+def cut(outbox: LinkOutbox, room: Room) -> Iterator[m.Put]:
+    """Take from *outbox* what there is *room* for, passing over what the peer has.
+
+    Raises:
+        TooLong: once all before that message is taken.
+    """
+    first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
+    extras: list[list[Any]] = []
+    bytes_left = room.bytes
+    for found in outbox.records(room.messages):
+        if found is HELD:
+            if batch:
+                yield m.Put(room.stream, first_id, 0, target, batch, extras)
+            outbox.take(1)
+            first_id, batch, batch_bytes, extras = outbox.sent_id + 1, [], 0, []
+            continue
+        found_target, record, extra = found
+        size = len(record)
+        if size > room.message_max_bytes:
+            if batch:
+                break
+            raise TooLong(first_id, size)
+        if batch and (found_target != target or batch_bytes + size > room.frame_bytes):
+            yield m.Put(room.stream, first_id, 0, target, batch, extras)
+            first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []
+        target = found_target
+        if extra:
+            extras.append([len(batch), extra])
+        batch.append(record)
+        outbox.take(1)
+        batch_bytes += size
+        bytes_left -= size
+        if bytes_left <= 0:
+            break
+    if batch:
+        yield m.Put(room.stream, first_id, 0, target, batch, extras)

@@ -1,0 +1,215 @@
+"""The links that lead here: who may open which, and what their puts come to.
+
+A stream is open over several paths, all of one life of its sender: a newer life closes the paths of
+an older one, and a newer connection the one that had its path. So nothing comes late that another
+life of the sender has numbered.
+"""
+
+from collections.abc import Iterator
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.window import Inbox
+from qmgrd.core import link_inbox
+from qmgrd.core import row as rows
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.link_inbox import Inflow, LinkInbox
+from qmgrd.core.refused_puts import count_refused, tell_full
+from qmgrd.core.session import Session, StreamFenced, StreamUnknown
+from qmgrd.core.undeliverable import Undeliverable
+
+
+class LinkStreams:
+    """The receiving ends of links."""
+
+    def __init__(self, context: Context, catalogue: Catalogue, dead_letters: DeadLetters) -> None:
+        self._context = context
+        self._dead_letters = dead_letters
+        self._undeliverable = Undeliverable(context, dead_letters)
+        self._catalogue = catalogue
+        self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
+        self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
+        self._moved: dict[Inflow, None] = {}  # in this turn
+        self._incarnations = int.from_bytes(context.life[:4], "big") << 31
+
+    def open(self, session: Session, message: m.LinkOpen) -> None:
+        """Answer a link's sender with what is held of its stream; fence older connections."""
+        if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
+            raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
+        session.check_streams()
+        verb = "start {} --accept" if session.name in self._catalogue.links else "delete {}"
+        remedy = f"qmctl link {verb.format(session.name)}"
+        link_inbox.pin_peer(self._context, session.name, session.store_id, remedy)
+        stream = self._find(session, message)
+        if stream.paths and stream.life != message.life:
+            self._fence(list(stream.paths.values()), session)
+        elif message.path in stream.paths:
+            self._fence([stream.paths[message.path]], session)
+        if not stream.paths:
+            stream.clear_line()
+            self._incarnations += 1
+            stream.incarnation, stream.duplicates = self._incarnations, 0
+        self.open_streams[stream.stream_id] = stream
+        stream.life, stream.is_ordered = message.life, message.ordered
+        inflow = stream.paths[message.path] = Inflow(stream, session, message.path)
+        inflow.number = session.add_stream(inflow)
+        value = stream.opened(inflow.number, stream.inbox.window)
+        self._context.send(session.connection, m.Ok(message.request_id, value))
+
+    def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
+        """Return the stream, as it is open, was in this turn, is stored, or begins."""
+        stream_id, window = message.stream_id, self._context.config.link.window_messages
+        found = self.open_streams.get(stream_id) or self._dirty.get(stream_id)
+        found = found or link_inbox.load(self._context.tx, stream_id, window)
+        if found is not None:
+            return found
+        inbox = Inbox(window, message.base_id - 1)
+        return LinkInbox(stream_id, session.name, inbox, inbox.commit_id)
+
+    def _fence(self, inflows: list[Inflow], session: Session) -> None:
+        """Take a stream's paths from the connections that have them.
+
+        Raises:
+            StreamFenced: one of these is newer; what comes now was long under way.
+        """
+        fenced = StreamFenced(ErrorCode.LINK_FENCED)
+        if max(inflow.session.connection for inflow in inflows) > session.connection:
+            raise fenced
+        for inflow in inflows:
+            del inflow.session.streams[inflow.number]
+            self._let_go(inflow)
+            if inflow.session is not session:
+                self._context.close(inflow.session.connection, fenced.code, str(fenced))
+
+    def _let_go(self, inflow: Inflow) -> None:
+        stream = inflow.stream
+        del stream.paths[inflow.path]
+        if not stream.paths:
+            del self.open_streams[stream.stream_id]
+
+    def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
+        """Have a link's sender be told what is held at the end of this turn."""
+        inflow = session.streams.get(message.stream)
+        if not isinstance(inflow, Inflow):
+            raise StreamUnknown(message.stream)
+        inflow.is_asked = True
+        self._moved[inflow] = None
+
+    def tell(self, session: Session) -> None:
+        """Tell the senders of links on a connection what is held of theirs, as it is closed."""
+        for inflow in session.streams.values():
+            if isinstance(inflow, Inflow) and inflow.news:
+                self._context.send(session.connection, inflow.tell())
+
+    def close(self, session: Session) -> None:
+        """Let go of the paths of a connection that is gone."""
+        for inflow in session.streams.values():
+            if isinstance(inflow, Inflow):
+                self._let_go(inflow)
+
+    def put(self, inflow: Inflow, put: m.Put) -> None:
+        """Store what of *put* is new; where something cannot be, tell the sender."""
+        stream = inflow.stream
+        self._moved[inflow] = None
+        self._dirty[stream.stream_id] = stream
+        inflow.take(put)
+        if not stream.is_ordered:
+            self._take(inflow, put)
+        elif put.first_id > stream.inbox.commit_id + 1:
+            self._line_up(inflow, put)
+        else:
+            self._take_in_order(inflow, put)
+
+    def _line_up(self, inflow: Inflow, put: m.Put) -> None:
+        try:
+            inflow.stream.line_up(put, self._context.config.link.window_bytes)
+        except RequestError as error:
+            blocked = link_inbox.blocked(inflow, put.first_id, error, len(put.records))
+            self._context.send(inflow.session.connection, blocked)
+
+    def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
+        """Take *put* one by one, and what waited for it; nothing behind what is refused."""
+        stream, wanted = inflow.stream, put
+        while True:
+            if not all(self._take(inflow, single) for single in _singles(wanted)):
+                stream.clear_line()
+                return
+            following = stream.next_in_line()
+            if following is None:
+                return
+            wanted = following
+
+    def _take(self, inflow: Inflow, put: m.Put) -> bool:
+        """Store what of *put* is new; return whether all of it is held now."""
+        stream = inflow.stream
+        if not put.queue:
+            stream.skip(put)
+            self._undeliverable.forget_held(stream)
+            return True
+        refused = self._receive(stream, put)
+        held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
+        if held_back:
+            count = sum(not stream.inbox.holds(seq_id) for seq_id, _ in refused)
+            blocked = link_inbox.blocked(inflow, *held_back, count)
+            self._context.send(inflow.session.connection, blocked)
+        self._undeliverable.forget_held(stream)
+        return not held_back
+
+    def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
+        """Store what of a link's *put* is new; return which ids were refused, and why."""
+        context, count = self._context, len(put.records)
+        try:
+            link_inbox.check_stamped(put)
+            queue, target = self._catalogue.destination(put.queue)
+            if target:
+                raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
+            context.reserve(put.records)
+            done = stream.receive(context, self._dead_letters, queue, put)
+        except RequestError as error:
+            count_refused(context, self._catalogue, put.queue, error, count)
+            stream.inbox.check(put.first_id + count - 1)
+            return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
+        tell_full(context, queue, done.refused, count)
+        context.rows += done.rows
+        context.touch(queue)
+        return done.refused
+
+    def end_turn(self) -> None:
+        """Write the rows of all that moved, and tell the senders what is due."""
+        for stream in self._dirty.values():
+            rows.put(self._context.tx, stream.key, stream.encode())
+            self._context.wrote = True
+        self._dirty.clear()
+        for inflow in self._moved:
+            commit = inflow.due(self._context)
+            if commit is not None and inflow.stream.paths.get(inflow.path) is inflow:
+                self._context.send(inflow.session.connection, commit)
+        self._moved.clear()
+
+    def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
+        """Return up to *rows_max* links that lead here and are connected, and their number."""
+        found = list(self.open_streams.values())
+        rows: list[dict[str, object]] = [
+            {
+                "peer": stream.peer,
+                "stream": stream.stream_id.hex(),
+                "commit_id": stream.inbox.commit_id,
+                "ahead": len(stream.inbox.ahead),
+                "duplicates": stream.duplicates,
+                "connections": len(stream.paths),
+                "in_line": sum(len(put.records) for put in stream.in_line.values()),
+            }
+            | self._undeliverable.describe(stream.stream_id)
+            for stream in found[:rows_max]
+        ]
+        return rows, len(found)
+
+
+def _singles(put: m.Put) -> Iterator[m.Put]:
+    """Yield each record of *put* as a put of its own."""
+    extras = dict(put.extras)
+    for index, record in enumerate(put.records):
+        told = [[0, extras[index]]] if index in extras else []
+        yield put._replace(first_id=put.first_id + index, records=[record], extras=told)

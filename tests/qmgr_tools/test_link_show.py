@@ -1,0 +1,48 @@
+"""qmctl link ls and show, against a daemon."""
+
+import pytest
+
+from tests.qmgr_tools.conftest import Daemon, Qmctl
+from tests.qmgr_tools.test_link import KEYS
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
+    """Runs qmctl against a daemon of its own."""
+
+    def call(*words: str, stdin: bytes = b"") -> object:
+        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
+
+    return call  # type: ignore[return-value]
+
+
+def test_list_and_show_are_tables(at: Qmctl) -> None:
+    assert at("link", "create", "NYC", "127.0.0.1:1", "unix:/x", "--stopped").out == (
+        "link NYC is there: stopped\n"
+    )
+    header, row = at("link", "ls").out.splitlines()
+    assert header.split("\t")[:4] == ["LINK", "STATE", "PATHS", "WAITING"]
+    assert row.split("\t")[:4] == ["NYC", "stopped", "0/1", "0"]
+    assert "127.0.0.1:1, unix:/x" in row
+    assert "addresses\t127.0.0.1:1, unix:/x\n" in at("link", "show", "NYC").out
+
+
+def test_list_takes_conditions_an_order_and_columns(at: Qmctl) -> None:
+    for name in ("NYC", "EWR", "BOS"):
+        at("link", "create", name, "127.0.0.1:1", "--stopped")
+    at("queue", "create", "Q@EWR")
+    at("put", "Q@EWR", "x")
+    names = ("link", "ls", "--columns", "link,waiting")
+    assert at(*names, "--sort", "-waiting", "--limit", "1").out == "LINK\tWAITING\nEWR\t1\n"
+    assert at(*names, "--where", "state!=stopped").out == "LINK\tWAITING\n"
+    few = at("link", "ls", "--where", "waiting=0", "--sort", "-link", "-o", "json").json
+    assert [link["link"] for link in few["links"]] == ["NYC", "BOS"]
+    wrong = at("link", "ls", "--where", "leased>0")
+    assert (wrong.code, "there is no column 'leased'" in wrong.err) == (2, True)
+
+
+def test_json_keys_are_documented(qmctl: Qmctl) -> None:
+    said = qmctl("link", "show", "--help").out
+    assert [key for key in KEYS if key not in said] == []

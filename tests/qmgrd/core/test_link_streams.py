@@ -1,0 +1,211 @@
+"""A link's stream at its receiving end, over several paths, in order and not."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.far import STREAM, Far, message
+from tests.qmgrd.core.harness import AnyStore, Client, Manager
+
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+def opened(app: Client, path: int, life: bytes = ONE, *, ordered: bool = False) -> Far:
+    far = Far(app.manager)
+    far.open(life=life, path=path, ordered=ordered)
+    return far
+
+
+@pytest.fixture
+def paths(app: Client) -> tuple[Far, Far]:
+    app.ask(m.QueueCreate, "R")
+    return opened(app, 0), opened(app, 1)
+
+
+def tick(far: Far) -> list[m.Message]:
+    far.manager.turn(far.manager.config.link.commit_interval_ms)
+    return far.client.hear()
+
+
+def inbound(app: Client) -> dict[str, object]:
+    (row,) = app.ask(m.LinkList)["inbound"]
+    return dict(row)
+
+
+# -- paths
+
+
+def test_ids_come_over_any_path_and_each_is_told_what_came_over_it_B25(
+    app: Client, paths: tuple[Far, Far]
+) -> None:
+    one, two = paths
+    two.send(3, message(3), message(4))
+    assert tick(two) == [m.Committed(1, 0, held=[[3, 2]], taken=2)]
+    one.send(1, message(1), message(2))
+    assert tick(one) == [m.Committed(1, 4, taken=2)]
+    assert tick(two) == []
+    assert app.bodies("Q") == [b"3", b"4", b"1", b"2"]
+    assert (inbound(app)["connections"], inbound(app)["commit_id"]) == (2, 4)
+
+
+def test_copy_over_another_path_is_discarded_counted_and_told_as_taken_B29(
+    app: Client, paths: tuple[Far, Far]
+) -> None:
+    one, two = paths
+    one.send(1, message(1), message(2))
+    two.send(1, message(1), message(2))
+    assert tick(two)[-1] == m.Committed(1, 2, taken=2)
+    assert app.bodies("Q") == [b"1", b"2"]
+    assert inbound(app)["duplicates"] == 2
+
+
+def test_path_that_is_lost_leaves_the_others(app: Client, paths: tuple[Far, Far]) -> None:
+    one, two = paths
+    one.client.hang_up()
+    app.manager.turn()
+    two.send(1, message(1))
+    assert two.committed() == [1]
+    assert inbound(app)["connections"] == 1
+
+
+def test_newer_connection_has_the_path(app: Client, paths: tuple[Far, Far]) -> None:
+    one, two = paths
+    again = opened(app, 0)
+    assert (one.client.goaway is not None, two.client.goaway) == (True, None)
+    again.send(1, message(1))
+    assert again.committed() == [1]
+
+
+def test_newer_life_closes_all_paths_of_the_older(app: Client, paths: tuple[Far, Far]) -> None:
+    opened(app, 1, TWO)
+    for far in paths:
+        assert far.client.goaway is not None
+        assert far.client.goaway.code == ErrorCode.LINK_FENCED
+
+
+def test_opening_that_was_long_under_way_is_closed_itself(app: Client) -> None:
+    late = Far(app.manager)
+    opened(app, 0, TWO)
+    late.client.say(m.LinkOpen(1, STREAM, 1, 1, ONE, 1))
+    assert late.client.goaway is not None
+    assert late.client.goaway.code == ErrorCode.LINK_FENCED
+
+
+def test_incarnation_is_another_one_once_no_path_was_open(
+    store: AnyStore, app: Client, paths: tuple[Far, Far]
+) -> None:
+    one, two = paths
+    assert one.incarnation == two.incarnation
+    for far in paths:
+        far.client.hang_up()
+    app.manager.turn()
+    again = opened(app, 0)
+    assert again.incarnation != one.incarnation
+    app.manager.crash()
+    assert opened(app, 0).incarnation not in (one.incarnation, again.incarnation)
+
+
+def test_row_of_a_stream_that_both_paths_moved_has_what_both_brought(
+    store: AnyStore, app: Client, paths: tuple[Far, Far]
+) -> None:
+    one, two = paths
+    one.client.send(m.Put(1, 1, 0, "Q", [message(1)]))
+    two.client.send(m.Put(1, 3, 0, "Q", [message(3)]))
+    app.manager.turn()
+    app.manager.crash()
+    assert Far(app.manager).open()[:2] == [1, [3]]
+
+
+# -- in order (D6)
+
+
+@pytest.fixture
+def ordered(app: Client) -> Far:
+    return opened(app, 0, ordered=True)
+
+
+def test_what_lies_behind_a_gap_is_hidden_until_it_closes_B7(app: Client, ordered: Far) -> None:
+    ordered.send(1, message(1))
+    ordered.send(4, message(4), message(5))
+    assert app.bodies("Q") == [b"1"]
+    assert inbound(app)["in_line"] == 2
+    assert tick(ordered) == [m.Committed(1, 1, taken=3)], "taken, and not held"
+    ordered.send(2, message(2))
+    assert app.bodies("Q") == [b"1", b"2"]
+    ordered.send(3, message(3))
+    assert app.bodies("Q") == [b"1", b"2", b"3", b"4", b"5"]
+    assert tick(ordered) == [m.Committed(1, 5, taken=5)]
+    assert inbound(app)["in_line"] == 0
+
+
+def test_line_is_of_all_paths(app: Client, ordered: Far) -> None:
+    other = opened(app, 1, ordered=True)
+    other.send(3, message(3))
+    ordered.send(1, message(1), message(2))
+    assert app.bodies("Q") == [b"1", b"2", b"3"]
+
+
+def test_what_overlaps_is_taken_once(app: Client, ordered: Far) -> None:
+    ordered.send(3, message(3), message(4))
+    ordered.send(3, message(3))
+    ordered.send(2, message(2), message(3))
+    ordered.send(1, message(1), message(2))
+    assert app.bodies("Q") == [b"1", b"2", b"3", b"4"]
+
+
+def test_nothing_behind_a_refusal_is_stored_for_whatever_queue_B19(app: Client) -> None:
+    app.ask(m.QueueCreate, "SMALL", {"depth_max": 1})
+    ordered = opened(app, 0, ordered=True)
+    ordered.send(1, message(1), queue="SMALL")
+    ordered.send(4, message(4))
+    (blocked,) = ordered.send(2, message(2), message(3), queue="SMALL")
+    assert (blocked.seq_id, blocked.code, blocked.taken) == (2, ErrorCode.QUEUE_FULL, 4)
+    assert app.bodies("Q") == []
+    app.ack(*app.get("SMALL"))
+    ordered.send(2, message(2), queue="SMALL")
+    app.ack(*app.get("SMALL"))
+    ordered.send(3, message(3), queue="SMALL")
+    assert app.bodies("Q") == [], "what waited was forgotten with the refusal"
+    ordered.send(4, message(4))
+    assert app.bodies("Q") == [b"4"]
+
+
+def test_record_that_is_refused_keeps_back_the_rest_of_its_put(app: Client) -> None:
+    app.ask(m.QueueCreate, "SHORT", {"message_max_bytes": 100})
+    ordered = opened(app, 0, ordered=True)
+    long = message(2)[:-1] + bytes(200) + message(2)[-1:]
+    (blocked,) = ordered.send(1, message(1), long, message(3), queue="SHORT")
+    assert blocked.seq_id == 2
+    assert app.bodies("SHORT") == [b"1"]
+
+
+def test_line_has_a_limit_of_its_own() -> None:
+    manager = Manager(link={"window_bytes": "1 KiB"})
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    ordered = opened(app, 0, ordered=True)
+    sizes = [ordered.send(2 + i, message(2 + i)) for i in range(40)]
+    (blocked,) = next(heard for heard in sizes if heard)
+    assert blocked.code == ErrorCode.LINK_LINE_FULL
+    assert blocked.retry_after_ms == 100
+    assert int(str(inbound(app)["in_line"])) < 40
+    ordered.send(1, message(1))
+    assert len(app.bodies("Q")) > 1
+
+
+def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None:
+    ordered.send(2, message(2))
+    ordered.client.hang_up()
+    app.manager.turn()
+    again = opened(app, 0, ordered=True)
+    again.send(1, message(1))
+    assert app.bodies("Q") == [b"1"]
+
+
+def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
+    """The second of three has 1 ms left, and is gone when it is looked for."""
+    extras: list[list[object]] = [[1, {m.EXTRA_EXPIRY_MS: 1}]]
+    batch = [message(1), message(2), message(3)]
+    ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))
+    app.manager.turn(10)
+    assert [x.body for x in app.get("Q", 9)] == [b"1", b"3"]

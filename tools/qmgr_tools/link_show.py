@@ -1,0 +1,162 @@
+"""qmctl link ls, show: how links are, and how they get on."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tools import completion, inbound, output, watch
+from qmgr_tools import filter as filters
+from qmgr_tools.command import Call, command
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+Peer = Annotated[
+    str,
+    typer.Argument(
+        metavar="MANAGER", show_default=False, autocompletion=completion.peers,
+        help="The queue manager there.",
+    ),
+]  # fmt: skip
+
+
+def _up_of(paths: Any) -> str:
+    """Return how many paths of a link are up, of how many."""
+    found = paths or []
+    return f"{sum(path.get('state') == 'up' for path in found)}/{len(found)}"
+
+
+COLUMNS = (
+    output.text("link"),
+    output.text("state"),
+    output.Column("paths", "PATHS", _up_of),
+    output.count("waiting"),
+    output.size("waiting_bytes", "WAITING SIZE"),
+    output.count("in_flight"),
+    output.duration("oldest_ms", "OLDEST"),
+    output.count("commit_id"),
+    output.count("held"),
+    output.count("next_id"),
+    output.count("transferred"),
+    output.count("resent"),
+    output.count("attempts"),
+    output.duration("down_ms", "DOWN FOR"),
+    output.duration("redial_ms", "DIALS IN"),
+    output.duration("retry_ms", "TRIES IN"),
+    output.text("blocked_uid", "BLOCKED BY"),
+    output.text("blocked_queue", "BOUND FOR"),
+    output.count("blocked_behind", "BEHIND IT"),
+    output.Column("addresses", "ADDRESSES", output.listed),
+    output.long_text("error"),
+)
+LISTED = (
+    "link", "state", "paths", "waiting", "in_flight", "commit_id", "resent", "addresses", "error",
+)  # fmt: skip
+
+
+@command(watched=True)
+def ls(
+    call: Call, columns: filters.Columns = None, where: filters.Where = None,
+    sort: filters.Sort = None, limit: filters.Limit = None,
+) -> None:  # fmt: skip
+    """List the links that lead from here, and those of others that lead here.
+
+    Conditions, order and columns are of those that lead from here; with a condition the others are
+    not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
+
+    \b
+    JSON: an object with
+      links     an array of links, as "qmctl link show" gives them
+      inbound   an array of objects: peer (who sends), commit_id, ahead,
+                duplicates, stream, connections, in_line; and of the first message that cannot be
+                stored: blocked_id, blocked_queue, tries_left (until it goes
+                to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
+      inbound_count   how many there are; inbound has at most 1,000
+
+    Examples:
+      qmctl link ls
+      qmctl link ls --where 'state!=up' --sort -waiting --watch 5s
+      qmctl link ls --columns link,state,down_ms,error
+    """
+    listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
+
+    def ask(client: "Client") -> dict[str, Any]:
+        found = client.link_list()
+        leading_here = [] if where else found["inbound"]
+        return found | {"links": listing.rows(found["links"]), "inbound": leading_here}
+
+    watch.follow(call, "list the links", ask, partial(_list, listing))
+
+
+def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
+    if found["links"] or not found["inbound"]:
+        listing.show(found["links"])
+    count = found.get("inbound_count", 0)
+    inbound.show(found["inbound"], count=count, behind=found["links"])
+
+
+@command(watched=True)
+def show(call: Call, link: Peer) -> None:
+    """Show a link: how it is, why it is not up, and what waits for it.
+
+    Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
+    MANAGER, that alone.
+
+    \b
+    JSON: an object with
+      link, addresses
+      state                     stopped, waiting, dialling, opening, up, blocked,
+                                refused
+      error                     why it is not up, or ""
+      waiting, waiting_bytes    messages that the other end has not committed yet
+      in_flight, oldest_ms      those of them that are sent; the oldest of these
+      commit_id, held, next_id  up to where the other end has all for good; what it
+                                has above that; what comes next
+      transferred, resent       messages that went over; that went again
+      attempts                  dials in a row that led nowhere
+      connections, ordered      as it is defined
+      connections_up, paths     how many are; each: path, state, address, in_flight,
+                                in_flight_bytes, oldest_ms, landed, rtt_ms, stalls,
+                                attempts, redial_ms, error
+      down_ms, redial_ms        for how long it is down; until it dials; or null
+      retry_ms                  until a blocked one sends again by itself; or null
+      blocked_uid,              the message that the other end cannot take, the
+        blocked_queue,          queue there that it is for, and how many messages
+        blocked_behind          come after it; or null
+      inbound                   what leads here from it, as in "qmctl link ls"
+
+    Examples:
+      qmctl link show NYC
+      qmctl link show NYC --watch
+    """
+
+    watch.follow(call, f"show link {link}", partial(_both_ways, link), _show)
+
+
+def _both_ways(link: str, client: "Client") -> dict[str, Any]:
+    """Return the row of *link* with those that lead here from there, or these alone.
+
+    Raises:
+        RequestError: LINK_UNKNOWN, there is neither.
+    """
+    leading_here = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
+    row = row_of(client, link) if leading_here else client.link_show(link)
+    return row | {"inbound": leading_here}
+
+
+def _show(row: dict[str, Any]) -> None:
+    if "link" in row:
+        output.facts(COLUMNS, row)
+    inbound.show(row["inbound"], behind=row.get("link"))
+
+
+def row_of(client: "Client", link: str) -> dict[str, Any]:
+    """Return the row of *link*; an empty one where it only leads here."""
+    try:
+        return client.link_show(link)
+    except RequestError as error:
+        if error.code != ErrorCode.LINK_UNKNOWN:
+            raise
+        return {}
