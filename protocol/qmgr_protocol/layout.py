@@ -97,7 +97,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (44, m.QueuePurge, (_ID, NAME, _SELECTOR, U64)),
     (45, m.QueueAlter, (_ID, NAME, _ATTRIBUTES)),
     (46, m.QueueMove, (_ID, NAME, NAME, _SELECTOR, U64, U32, flag, U16)),
-    (60, m.LinkOpen, (_ID, exactly(24), _SEQ, _SEQ, binary(16), U8, flag)),
+    (60, m.LinkOpen, (_ID, exactly(24), _SEQ, _SEQ, binary(16), U8, flag, _SEQ)),
     (61, m.LinkCreate, (_ID, NAME, _ATTRIBUTES)),
     (62, m.LinkDelete, (_ID, NAME, flag)),
     (63, m.LinkList, (_ID,)),
@@ -125,7 +125,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
 _REPLIES: dict[type[Any], Check] = {
     m.ProducerOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), _REFUSED),
-    m.LinkOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ, U64),
+    m.LinkOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ, U64, U64),
     m.Consume: row(U32, _LEASE),
     m.UnitPut: row(array(LENGTH_MAX, row(U32, U32, _LONG)), array(LENGTH_MAX, row(U32, U64, U32))),
     m.GroupNew: exactly(24),

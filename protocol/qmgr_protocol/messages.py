@@ -142,7 +142,8 @@ class LinkOpen(NamedTuple):
     """Opens a path of a link's stream.
 
     OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
-    incarnation]. Another incarnation than of the other paths: what they had brought may be gone.
+    incarnation, lost]. Another incarnation than of the other paths: what they had brought may be
+    gone. Lost are ids below lowest_id that the receiver lacked, and now takes as held.
     """
 
     request_id: int
@@ -152,6 +153,7 @@ class LinkOpen(NamedTuple):
     life: bytes = b""  # of the sender: another one at each start of it; closes paths of others
     path: int = 0  # closes the one that has this number
     ordered: bool = False  # what comes behind a gap is not stored before it is closed
+    lowest_id: int = 1  # the sender has nothing below it: the receiver had committed that
 
 
 class Put(NamedTuple):

@@ -123,10 +123,22 @@ class Inbox:
             self.commit_id = seq_id
             return True
         self.ahead.add(seq_id)
+        self._close_gap()
+        return True
+
+    def begin_at(self, lowest_id: int) -> int:
+        """Take all ids below *lowest_id* as received; return how many were not."""
+        before, self.commit_id = self.commit_id, max(self.commit_id, lowest_id - 1)
+        passed = {seq_id for seq_id in self.ahead if seq_id <= self.commit_id}
+        self.ahead -= passed
+        lost = self.commit_id - before - len(passed)
+        self._close_gap()
+        return lost
+
+    def _close_gap(self) -> None:
         while self.commit_id + 1 in self.ahead:
             self.commit_id += 1
             self.ahead.remove(self.commit_id)
-        return True
 
     def missing(self, first_id: int, count: int) -> Sequence[int]:
         """Return which of *count* ids from *first_id* on were not received, in order."""

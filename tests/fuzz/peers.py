@@ -154,9 +154,17 @@ class FarEnd(Hostile):
             self.was_asked = False
             ahead = sorted(seq_id for seq_id in self.store.trailers if seq_id > commit_id)
             trailer = self.store.trailers.get(max(ahead, default=commit_id))
-            value = [1, commit_id, ahead, trailer, rng.choice((4, 64, 64, 64)), rng.choice((1, 2))]
+            value = [
+                1,
+                commit_id,
+                ahead,
+                trailer,
+                rng.choice((4, 64, 64, 64)),
+                rng.choice((1, 2)),
+                0,
+            ]
             if rng.random() < 0.2:
-                value[rng.randrange(6)] = maker.odd()
+                value[rng.randrange(7)] = maker.odd()
             return m.Ok(1, value)
         pick = rng.random()
         if pick < 0.6:

@@ -135,7 +135,7 @@ MESSAGES: dict[str, m.Message] = {
     "QueueMove": m.QueueMove(5, "ORDERS", "OLD_ORDERS", "priority < 3", 1_000, 50, True),
     "QueueMove back to the origins": m.QueueMove(5, "SYSTEM.DEAD.LETTERS", ""),
     "LinkOpen": m.LinkOpen(1, STREAM_ID, 501, 600),
-    "LinkOpen of a path": m.LinkOpen(1, STREAM_ID, 501, 600, bytes(range(16)), 3, True),
+    "LinkOpen of a path": m.LinkOpen(1, STREAM_ID, 501, 600, bytes(range(16)), 3, True, 540),
     "CommitAsk": m.CommitAsk(7),
     "LinkCreate": m.LinkCreate(6, "NYC", {"addresses": ["nyc.example:7470"]}),
     "LinkDelete": m.LinkDelete(6, "NYC", False),

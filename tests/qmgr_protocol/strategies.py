@@ -56,6 +56,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stream_id": st.binary(min_size=24, max_size=24),
     "base_id": SEQS,
     "next_id": SEQS,
+    "lowest_id": SEQS,
     "life": st.binary(max_size=16),
     "path": st.integers(0, 255),
     "ordered": st.booleans(),

@@ -269,7 +269,7 @@ def test_unknown_queue_at_the_hub_holds_the_link_until_it_is_created() -> None:
     pair = Pair()
     pair.at_edge.ask(lambda i: m.QueueCreate(i, f"LATE@{HUB}"))
     late = pair.put(3, f"LATE@{HUB}")
-    assert pair.link.describe()["state"] == "blocked"
+    assert pair.link.state is LinkState.BLOCKED
     assert "QUEUE_UNKNOWN" in pair.link.error
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "LATE"))
     pair.advance(30_000)

@@ -50,7 +50,7 @@ def test_source_put_back_that_gave_its_ids_to_other_messages_is_refused_restored
     assert len(stored(pair.edge, pair.link.queue)) == 8
 
 
-def test_destination_put_back_to_an_earlier_state_is_refused_peer_restored_B22() -> None:
+def test_destination_put_back_to_an_earlier_state_goes_on_and_tells_what_may_be_lost_B22() -> None:
     pair = Pair()
     pair.put(3)
     pair.advance(1_000)
@@ -58,9 +58,15 @@ def test_destination_put_back_to_an_earlier_state_is_refused_peer_restored_B22()
     pair.put(3)
     pair.advance(1_000)
     _put_back(pair, HUB, old)
-    assert pair.link.state is LinkState.REFUSED
-    assert "PEER_RESTORED" in pair.link.error
-    assert "holds up to id 3, but had committed 6" in pair.link.error
+    assert pair.link.state is LinkState.UP
+    pair.put(2)
+    pair.advance(1_000)
+    assert stored(pair.edge, pair.link.queue) == {}
+    assert len(pair.reader.get("FLIGHTS")) == 5, "of 8: three that were committed are lost"
+    for node, name in ((pair.hub, b"link messages lost"), (pair.edge, b"link peer restored")):
+        told = [value for value in node.store.rows.values() if name in value]
+        assert len(told) == 1
+        assert b'"lost": 3' in told[0]
 
 
 def test_destination_with_a_new_store_is_refused_peer_store_changed_B22() -> None:

@@ -12,7 +12,9 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.jobs import Jobs
+from qmgrd.core.link import Link
 from qmgrd.core.link_definitions import LinkDefinitions
+from qmgrd.core.link_facts import describe
 from qmgrd.core.link_inbox import forget_peer
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
@@ -119,7 +121,7 @@ class Admin:
         link = self._links.create(message.link, message.attributes)
         if not known and not link.row["stopped"]:
             link.start()
-        self._ok(session, message.request_id, link.describe())
+        self._ok(session, message.request_id, self._row(link))
 
     def link_alter(self, session: Session, message: m.LinkAlter) -> None:
         """Give a link other attributes, in force from here on."""
@@ -128,7 +130,7 @@ class Admin:
         if changed:
             link.altered()
             self._context.note("info", "link altered", link=message.link, changed=changed)
-        self._ok(session, message.request_id, link.describe() | {"changed": changed})
+        self._ok(session, message.request_id, self._row(link) | {"changed": changed})
 
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
         """Delete a link that no remote queue uses, and forget which store its peer has.
@@ -158,16 +160,23 @@ class Admin:
         self._remove_rows(link.queue)
         self._ok(session, message.request_id, {"messages": depth})
 
+    def _row(self, link: Link) -> dict[str, Any]:
+        return describe(link, self._context.now.ms)
+
     def link_list(self, session: Session, message: m.LinkList) -> None:
         """List the links of both directions."""
-        links = [link.describe() for _, link in sorted(self._catalogue.links.items())]
+        links = [self._row(link) for _, link in sorted(self._catalogue.links.items())]
         inbound, count = self._streams.links.inbound(INBOUND_SHOWN)
         value = {"links": links, "inbound": inbound, "inbound_count": count}
         self._ok(session, message.request_id, value)
 
     def link_show(self, session: Session, message: m.LinkShow) -> None:
         """Show a link."""
-        self._ok(session, message.request_id, self._links.find(message.link).describe())
+        self._ok(
+            session,
+            message.request_id,
+            self._row(self._links.find(message.link)),
+        )
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
         """Start a link that is stopped, refused or waiting."""
@@ -189,7 +198,7 @@ class Admin:
             link.stop()
         else:
             link.start()
-        self._ok(session, message.request_id, link.describe())
+        self._ok(session, message.request_id, self._row(link))
 
     def status(self, session: Session, message: m.Status) -> None:
         """Tell how the queue manager is."""

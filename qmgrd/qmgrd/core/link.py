@@ -24,7 +24,6 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.layout import check_reply
 from qmgr_protocol.window import ids_of
 from qmgrd.core import link_continuation
-from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.link_outbox import LinkOutbox
@@ -53,10 +52,10 @@ class Link:
         self.resent = 0
         self.paths: list[Path] = []
         # Stopped, refused or blocked; else it is as its paths are.
-        self._held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
-        self._down_since_ms: int | None = context.now.ms  # of neither up nor blocked
-        self._retry_at_ms: int | None = None  # when, blocked, it sends again
-        self._blocked_id = 0  # of the message that the peer could not take
+        self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
+        self.down_since_ms: int | None = context.now.ms  # of neither up nor blocked
+        self.retry_at_ms: int | None = None  # when, blocked, it sends again
+        self.blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._epoch = 0  # makes the timer of an earlier block fall flat
         self._is_watched = False  # whether the timer of the watch is set
@@ -71,8 +70,8 @@ class Link:
     @property
     def state(self) -> LinkState:
         """Where it stands."""
-        if self._held_by is not None:
-            return self._held_by
+        if self.held_by is not None:
+            return self.held_by
         states = [path.state for path in self.paths]
         return next((state for state in _ON_THE_WAY if state in states), LinkState.WAITING)
 
@@ -89,7 +88,8 @@ class Link:
         return self._context.store_id + number.to_bytes(8, "big")
 
     @property
-    def _up(self) -> list[Path]:
+    def up_paths(self) -> list[Path]:
+        """The paths over which messages may go."""
         return [path for path in self.paths if path.is_up]
 
     def path_of(self, dial: Dial) -> Path | None:
@@ -98,7 +98,7 @@ class Link:
 
     def start(self) -> None:
         """Dial, or send what was blocked, now; what is on its way is left alone."""
-        if self._held_by is LinkState.BLOCKED:
+        if self.held_by is LinkState.BLOCKED:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
             self._hold(None)
@@ -110,7 +110,7 @@ class Link:
         """Dial as the row says now, refused or not, unless it is stopped."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was altered")
         self._lay_paths()
-        if self._held_by is not LinkState.STOPPED:
+        if self.held_by is not LinkState.STOPPED:
             self._hold(None)
             self.start()
 
@@ -132,15 +132,15 @@ class Link:
             path.hang_up(code, text)
 
     def _hold(self, by: LinkState | None) -> None:
-        self._held_by, self._retry_at_ms = by, None
+        self.held_by, self.retry_at_ms = by, None
         self._epoch += 1
         self._count_down_time()
 
     def _count_down_time(self) -> None:
         if self.state in (LinkState.UP, LinkState.BLOCKED):
-            self._down_since_ms = None
-        elif self._down_since_ms is None:
-            self._down_since_ms = self._context.now.ms
+            self.down_since_ms = None
+        elif self.down_since_ms is None:
+            self.down_since_ms = self._context.now.ms
 
     def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
@@ -160,8 +160,9 @@ class Link:
         base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
         ordered, life = self.row.get("ordered", False), self._context.life
         opening = m.LinkOpen(
-            OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered
-        )
+            OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered,
+            path.since_commit_id + 1,
+        )  # fmt: skip
         self._context.send(connection, opening)
         self._watch()
 
@@ -183,7 +184,7 @@ class Link:
     def _opened(self, path: Path, value: Any) -> None:
         try:
             check_reply(m.LinkOpen, value)
-            stream, commit_id, ahead, highest_uid, window, incarnation = value[:6]
+            stream, commit_id, ahead, highest_uid, window, incarnation, lost = value[:7]
             held_to = max([commit_id, *ahead])
             link_continuation.check(
                 self.name, self.outbox, path.since_commit_id, commit_id, held_to, highest_uid
@@ -194,12 +195,16 @@ class Link:
         except RequestError as error:
             self.refuse(path, error)
             return
-        for other in self._up:
+        if lost:
+            self._context.event("link peer restored", link=self.name, lost=lost)
+            why = f"{self.name} was put back to an older state: it may have lost {lost} messages"
+            self._context.note("warning", "link peer restored", link=self.name, why=why)
+        for other in self.up_paths:
             if other.incarnation != incarnation:  # What is in flight there is lost, and it, too.
                 text = f"{self.name} began anew, as path {path.index} tells"
                 other.close(ErrorCode.CANCELLED, text)
                 other.lost(text)
-        if self._up:
+        if self.up_paths:
             self.outbox.commit(commit_id)
         else:
             self.outbox.held.clear()
@@ -225,14 +230,14 @@ class Link:
         self._context.awake_queues[self.queue.id] = self.queue
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
-        if self._held_by is not None:
+        if self.held_by is not None:
             return
         self.error = f"{name_of(message.code)}: {why}"
         self._hold(LinkState.BLOCKED)
-        self._blocked_id = message.seq_id
+        self.blocked_id = message.seq_id
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
         epoch = self._epoch
-        due_ms = self._retry_at_ms = self._context.now.ms + max(message.retry_after_ms, 1)
+        due_ms = self.retry_at_ms = self._context.now.ms + max(message.retry_after_ms, 1)
         self._context.timers.at(due_ms, lambda: self._unblock() if self._epoch == epoch else None)
 
     def _unblock(self) -> None:
@@ -250,7 +255,7 @@ class Link:
         """Send what the window allows, each time over the path that has most room."""
         if self.state is not LinkState.UP or self.queue.bounds.get_inhibit:
             return
-        up, outbox = self._up, self.outbox
+        up, outbox = self.up_paths, self.outbox
         messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
         share = -(-PUMP_MESSAGES // len(up))
         while messages_left > 0 and bytes_left > 0:
@@ -329,7 +334,7 @@ class Link:
 
     def _send_what_is_late(self) -> None:
         """Have a path that is idle carry what all wait for, and a slower one has had for long."""
-        idle = [path for path in self._up if path.oldest is None]
+        idle = [path for path in self.up_paths if path.oldest is None]
         if not idle or self.state is not LinkState.UP:
             return
         gap = self.outbox.commit_id + 1
@@ -350,15 +355,16 @@ class Link:
         self._hang_up(error.code, error.text)
         self.error, self.refused_code = str(error), error.code
         self._hold(LinkState.REFUSED)
+        self._context.event("link refused", link=self.name, why=name_of(error.code))
         self._context.note("error", "link refused", link=self.name, why=self.error)
 
     def lost(self, path: Path, why: str) -> None:
         """Take note that the connection of *path*, or the attempt at one, is gone."""
-        if self._held_by in (LinkState.STOPPED, LinkState.REFUSED):
+        if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             return
         was_up, ids = path.is_up, list(path.flight.ids())
         path.lost(why)
-        if self._up:
+        if self.up_paths:
             if ids:
                 self._go_back(min(ids) - 1, None)
             return
@@ -366,34 +372,3 @@ class Link:
         self._hold(None)
         if was_up:
             self._context.note("warning", "link lost", link=self.name, why=why)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the link for people and scripts."""
-        outbox, now_ms, at_ms = self.outbox, self._context.now.ms, self._retry_at_ms
-        down_ms = None if self._down_since_ms is None else now_ms - self._down_since_ms
-        held = self.state is LinkState.UP and self.queue.bounds.get_inhibit
-        redials = [path.redial_ms for path in self.paths if path.redial_ms is not None]
-        ages = [now_ms - path.oldest.at_ms for path in self.paths if path.oldest is not None]
-        return {
-            "link": self.name,
-            "state": self.state.value,
-            "addresses": self.addresses,
-            "error": str(get_inhibited(self.queue.name)) if held else self.error,
-            "waiting": self.queue.counters.depth,
-            "waiting_bytes": self.queue.counters.bytes,
-            "in_flight": outbox.sent_id - outbox.commit_id,
-            "oldest_ms": max(ages, default=None),
-            "commit_id": outbox.commit_id,
-            "held": len(outbox.held),
-            "next_id": self.queue.counters.next_arrival,
-            "transferred": self.queue.counters.acked,
-            "resent": self.resent,
-            "attempts": min(path.attempts for path in self.paths),
-            "down_ms": down_ms,
-            "redial_ms": min(redials, default=None) if self.state is LinkState.WAITING else None,
-            "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
-            "connections": len(self.paths),
-            "connections_up": len(self._up),
-            "ordered": self.row.get("ordered", False),
-            "paths": [path.describe() for path in self.paths],
-        } | outbox.describe(self._blocked_id if self._held_by is LinkState.BLOCKED else 0)

@@ -1,7 +1,12 @@
-"""Whether what a link's peer holds belongs to what is held here, or one of the two was put back.
+"""Whether what a link's peer holds belongs to what is held here, or this store was put back.
 
 Both ends outlive each other's crashes: an id, once durable at either end, stays what it is. Only a
 store that was put back to an older state breaks that, or one that was made anew (see pin_peer).
+
+A receiver that was put back lacks what it had committed, and the sender deleted. Nobody can bring
+that again: it is told what the lowest id is that can still come, goes on there, and both ends tell
+how many may be lost. A sender that was put back gives ids to other messages than before. What of
+them the receiver has consumed already nobody knows: people have to say that it may come twice.
 """
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -19,10 +24,11 @@ def check(
         since_id: the commit id that was known as the peer was asked.
         commit_id: what it says now.
         held_to: the highest id that it holds.
-        uid: encoded, of the message under that one.
+        uid: encoded, of the message under that one; None where it is not known there.
 
     Raises:
-        RequestError: RESTORED, this store is an older one; PEER_RESTORED, the peer's is.
+        RequestError: RESTORED, this store is an older one; PEER_RESTORED, the peer's is, and it
+            does not go on by itself.
     """
     next_id = outbox.queue.counters.next_arrival
     if held_to >= next_id:
@@ -38,7 +44,8 @@ def check(
             f"{since_id}: its store was restored, what lies between is lost there",
         )
     own = outbox.uid_at(held_to)
-    if own is not None and own != uid:
+    is_known = uid is not None or held_to > since_id
+    if own is not None and own != uid and is_known:
         raise RequestError(
             ErrorCode.RESTORED,
             f"{peer} holds another message than this store under id {held_to}: "

@@ -64,11 +64,17 @@ class LinkInbox:
         row: bytes = pack([self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid])
         return row
 
-    def opened(self, stream: int, window: int) -> list[object]:
+    def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
         """Return the value that answers a LinkOpen."""
-        inbox = self.inbox
-        ahead = sorted(inbox.ahead)
-        return [stream, inbox.commit_id, ahead, self.highest_uid, window, self.incarnation]
+        commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
+        return [stream, commit_id, ahead, self.highest_uid, window, self.incarnation, lost]
+
+    def begin_at(self, lowest_id: int) -> int:
+        """Take all ids below *lowest_id* as held; return how many were not."""
+        lost = self.inbox.begin_at(lowest_id)
+        if self.highest_id < self.inbox.commit_id:
+            self.highest_id, self.highest_uid = self.inbox.commit_id, None
+        return lost
 
     def line_up(self, put: m.Put, bytes_max: int) -> None:
         """Keep what lies behind a gap until that is closed.

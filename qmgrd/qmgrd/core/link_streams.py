@@ -55,7 +55,14 @@ class LinkStreams:
         stream.life, stream.is_ordered = message.life, message.ordered
         inflow = stream.paths[message.path] = Inflow(stream, session, message.path)
         inflow.number = session.add_stream(inflow)
-        value = stream.opened(inflow.number, stream.inbox.window)
+        lost = stream.begin_at(message.lowest_id)
+        if lost:
+            self._dirty[stream.stream_id] = stream
+            self._undeliverable.forget_held(stream)
+            self._context.event("link messages lost", link=stream.peer, lost=lost)
+            why = "this store was put back to an older state, what it had committed is gone there"
+            self._context.note("warning", "link messages lost", link=stream.peer, why=why)
+        value = stream.opened(inflow.number, stream.inbox.window, lost)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:

@@ -44,7 +44,7 @@ class Line:
         (opening,) = self.sent
         self.sent.clear()
         assert isinstance(opening, m.LinkOpen)
-        self.say(m.Ok(1, [1, commit_id, list(ahead), uid, 4096, incarnation]))
+        self.say(m.Ok(1, [1, commit_id, list(ahead), uid, 4096, incarnation, 0]))
         return opening
 
     def ids(self) -> list[int]:

@@ -1,6 +1,7 @@
 """The sending end of a link (BEHAVIOUR 7.2, one turn at a time; networks are in tests/sim)."""
 
 import functools
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from qmgrd.core import keys
 from qmgrd.core.broker import Broker
 from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.peer import Peer
+from qmgrd.core.system import EVENTS
 from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Manager
 
 STREAM = STORE_ID + (2).to_bytes(8, "big")  # The transmission queue is the second queue.
@@ -83,7 +85,7 @@ class Nyc:
         assert type(opening) is m.LinkOpen
         assert opening.stream_id == STREAM
         self.stream += 1
-        value = [self.stream, commit_id, [], trailer, window, 1]
+        value = [self.stream, commit_id, [], trailer, window, 1, 0]
         return self.say(m.Ok(opening.request_id, value))
 
     def hang_up(self) -> None:
@@ -150,7 +152,7 @@ def test_commit_deletes_what_it_covers_B9(store: AnyStore, app: Client, nyc: Nyc
     nyc.turn()
     (opening,) = nyc.answer()
     assert (opening.base_id, opening.next_id) == (1, 4)
-    assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096, 1]))) == [3]
+    assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096, 1, 0]))) == [3]
 
 
 def test_late_or_repeated_commit_changes_nothing_B15(app: Client, nyc: Nyc) -> None:
@@ -309,8 +311,23 @@ def test_peer_that_holds_another_message_is_refused_B21(app: Client, nyc: Nyc) -
     assert "another message" in row["error"]
 
 
-def test_peer_that_forgot_what_it_committed_is_refused_B22(app: Client, nyc: Nyc) -> None:
+def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client, nyc: Nyc) -> None:
     """Possible loss is reported, and nothing hangs."""
+    app.put("F@NYC", b"1", b"2", b"3")
+    sent = nyc.up()
+    nyc.say(m.Committed(nyc.stream, 2))
+    nyc.hang_up()
+    nyc.turn(1_000)
+    (opening,) = nyc.answer()
+    assert (opening.base_id, opening.lowest_id, opening.next_id) == (1, 3, 4)
+    assert ids(sent) == [1, 2, 3]
+    assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 2, 2]))) == [3]
+    assert state(app) == "up"
+    (event,) = [json.loads(x.body) for x in app.get(EVENTS, 9) if b"restored" in x.body]
+    assert (event["event"], event["link"], event["lost"]) == ("link peer restored", "NYC", 2)
+
+
+def test_peer_that_forgot_and_does_not_go_on_is_refused_B22(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", b"2")
     nyc.up()
     nyc.say(m.Committed(nyc.stream, 2))
@@ -385,7 +402,7 @@ def test_start_of_a_link_that_is_on_its_way_changes_nothing(app: Client, nyc: Ny
     (opening,) = nyc.answer()
     start("opening")
     nyc.stream += 1
-    nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096, 1]))
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096, 1, 0]))
     start("up")
     app.put("F@NYC", b"1")
 
@@ -572,7 +589,7 @@ def test_peer_that_holds_what_was_damaged_here_since_is_not_refused(app: Client,
 def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", bytes(5_000), b"3")
     nyc.answer(message_max_bytes=4_096)
-    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1]))) == [1]
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0]))) == [1]
     assert nyc.turn() == []
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
@@ -608,7 +625,7 @@ def test_accepted_peer_gets_what_is_held_as_a_new_stream_B22(
         assert (opening.base_id, opening.next_id) == (3, 4)
         assert opening.stream_id[:16] == STORE_ID
         assert opening.stream_id != STREAM
-        assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 1]))) == [3]
+        assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 1, 0]))) == [3]
 
 
 def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) -> None:
@@ -619,7 +636,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
     nyc.turn()
     (opening,) = nyc.answer()
     assert opening.base_id == 1
-    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1]))) == [1]
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0]))) == [1]
 
 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
@@ -875,7 +892,7 @@ def test_message_in_flight_is_not_removed_before_it_is_committed_D11(
     nyc.turn(1_000)
     (opening,) = nyc.answer()
     nyc.stream += 1
-    nyc.say(m.Ok(opening.request_id, [nyc.stream, 1, [], trailer_of(sent, 1), 4096, 1]))
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 1, [], trailer_of(sent, 1), 4096, 1, 0]))
     assert (app.show("@NYC")["depth"], app.show("@NYC")["acked"]) == (0, 1)
     assert app.manager.scan(keys.SPACE_DUE) == []
 

@@ -1,0 +1,39 @@
+"""What operators are told of a link that leads from here."""
+
+from typing import Any
+
+from qmgrd.core.attributes import get_inhibited
+from qmgrd.core.link import Link
+from qmgrd.core.link_path import LinkState
+
+
+def describe(link: Link, now_ms: int) -> dict[str, Any]:
+    """Return *link* for people and scripts, at that time of the store clock."""
+    outbox, at_ms = link.outbox, link.retry_at_ms
+    down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
+    held = link.state is LinkState.UP and link.queue.bounds.get_inhibit
+    redials = [path.redial_ms for path in link.paths if path.redial_ms is not None]
+    ages = [now_ms - path.oldest.at_ms for path in link.paths if path.oldest is not None]
+    return {
+        "link": link.name,
+        "state": link.state.value,
+        "addresses": link.addresses,
+        "error": str(get_inhibited(link.queue.name)) if held else link.error,
+        "waiting": link.queue.counters.depth,
+        "waiting_bytes": link.queue.counters.bytes,
+        "in_flight": outbox.sent_id - outbox.commit_id,
+        "oldest_ms": max(ages, default=None),
+        "commit_id": outbox.commit_id,
+        "held": len(outbox.held),
+        "next_id": link.queue.counters.next_arrival,
+        "transferred": link.queue.counters.acked,
+        "resent": link.resent,
+        "attempts": min(path.attempts for path in link.paths),
+        "down_ms": down_ms,
+        "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,
+        "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
+        "connections": len(link.paths),
+        "connections_up": len(link.up_paths),
+        "ordered": link.row.get("ordered", False),
+        "paths": [path.describe() for path in link.paths],
+    } | outbox.describe(link.blocked_id if link.held_by is LinkState.BLOCKED else 0)

@@ -1,0 +1,44 @@
+"""What operators are told of a link, as it gets on."""
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.harness import Client
+from tests.qmgrd.core.lines import Lines
+
+
+def test_progress_is_told_of_the_link_and_each_path(app: Client) -> None:
+    lines = Lines(app.manager)
+    one, two = lines.up()
+    lines.put(8, 16 * 1024)
+    one.ids(), two.ids()
+    lines.turn(100)
+    two.commit(0, [5, 4])
+    row = lines.row
+    assert (row["waiting"], row["in_flight"], row["commit_id"], row["held"]) == (8, 8, 0, 4)
+    assert (row["connections"], row["connections_up"], row["ordered"]) == (2, 2, False)
+    assert row["oldest_ms"] == 100
+    first, second = row["paths"]
+    assert (first["in_flight"], first["landed"], first["oldest_ms"]) == (4, 0, 100)
+    assert (second["in_flight"], second["landed"], second["oldest_ms"]) == (0, 4, None)
+    assert first["in_flight_bytes"] > 4 * 16 * 1024
+
+
+def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    (one,) = lines.up()
+    lines.put(2)
+    one.ids()
+    one.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 500, "full", taken=2))
+    row = lines.row
+    assert (row["state"], row["retry_ms"], row["blocked_queue"]) == ("blocked", 500, "F")
+    assert (row["blocked_behind"], row["down_ms"]) == (1, None)
+
+
+def test_link_that_is_down_says_since_when_and_when_it_dials(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    (one,) = lines.up()
+    one.hang_up()
+    lines.turn(10)
+    row = lines.row
+    assert (row["state"], row["down_ms"], row["error"]) == ("waiting", 10, "h:1: cut")
+    assert 0 < row["redial_ms"] <= 100
