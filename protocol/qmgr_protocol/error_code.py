@@ -272,6 +272,9 @@ class ErrorCode(IntEnum):
     LINK_LINE_FULL = (
         710, _LATER, "", "Too much of an ordered link waits behind a message that has not come.",
         "It comes again by itself. A receiver keeps link.window_bytes of it.")
+    TRANSFER_REFUSED = (
+        711, _NEVER, "", "The queue takes no messages from links.",
+        "Put it elsewhere, or let them in: qmctl queue alter NAME --transfer-in, at its manager.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",

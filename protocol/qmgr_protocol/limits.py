@@ -39,6 +39,7 @@ QUEUE_ATTRIBUTES = {
     "lease_ms": Attribute("ms", 100, LEASE_MAX_MS),
     "message_max_bytes": Attribute("bytes", 0, 2**30),
     "exclusive": Attribute("flag"),
+    "transfer_in": Attribute("flag"),
     "priority_default": Attribute("count", 0, 9),
     "expiry_max_ms": Attribute("ms", 0, 3650 * _DAY_MS),
     "expiry_action": Attribute("choice", choices=("discard", "dead-letter")),

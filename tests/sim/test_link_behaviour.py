@@ -274,7 +274,7 @@ def test_unknown_queue_at_the_hub_holds_the_link_until_it_is_created() -> None:
     pair.at_hub.ask(lambda i: m.QueueCreate(i, "LATE"))
     pair.advance(30_000)
     assert pair.reader.get("LATE") == late
-    assert pair.link.state is LinkState.UP
+    assert pair.link.state.value == LinkState.UP.value
 
 
 def test_what_a_full_queue_holds_up_goes_on_behind_it_after_a_crash_of_the_source() -> None:

@@ -147,7 +147,7 @@ def contexts(incomplete: str) -> list[tuple[str, str]]:
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the columns of the list that the command shows, behind those that are there."""
     before, comma, _ = incomplete.rpartition(",")
-    group = ctx.parent.info_name if ctx.parent else ""
+    group = (ctx.parent.info_name if ctx.parent else "") or ""
     known = import_module(f"qmgr_tools.{_LISTS.get(group, group)}").COLUMNS
     return [f"{before}{comma}{column.key}" for column in known]
 

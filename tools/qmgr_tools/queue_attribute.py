@@ -50,6 +50,7 @@ PANELS: dict[str, dict[str, str]] = {
     },
     "Use": {
         "exclusive": "One connection at a time gets, or any number",
+        "transfer_in": "Links of others may bring messages, or not",
         "priority_default": "Of messages that leave it to the queue",
     },
 }

@@ -19,6 +19,7 @@ class Bounds:
     put_inhibit: bool = False  # held to by who puts here, and who hands out
     get_inhibit: bool = False
     exclusive: bool = False  # one connection at a time gets
+    transfer_in: bool = True  # whether links of others may bring messages
     priority_default: int = 4  # of messages that leave it to the queue
     expiry_max_ms: int = 0  # no message lives longer
     expiry_action: ExpiryAction = "discard"  # what becomes of a message whose time is over

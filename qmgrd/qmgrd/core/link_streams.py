@@ -172,6 +172,12 @@ class LinkStreams:
             queue, target = self._catalogue.destination(put.queue)
             if target:
                 raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
+            if not queue.bounds.transfer_in:
+                raise RequestError(
+                    ErrorCode.TRANSFER_REFUSED,
+                    f"queue {queue.name} takes no messages from links; let them in with: "
+                    f"qmctl queue alter {queue.name} --transfer-in",
+                )
             context.reserve(put.records)
             done = stream.receive(context, self._dead_letters, queue, put)
         except RequestError as error:

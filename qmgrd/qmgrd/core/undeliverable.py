@@ -28,7 +28,8 @@ from qmgrd.core.system import DEAD_LETTERS
 GIVEN_UP = frozenset({
     ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL,
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.QUEUE_IS_REMOTE, ErrorCode.QUEUE_IS_TRANSMISSION,
-    ErrorCode.NAME_INVALID, ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED,
+    ErrorCode.NAME_INVALID, ErrorCode.TRANSFER_REFUSED, ErrorCode.GROUP_NUMBER_TAKEN,
+    ErrorCode.GROUP_ENDED,
 })  # fmt: skip
 HOPELESS = frozenset({ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED})
 STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago

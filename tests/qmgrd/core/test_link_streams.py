@@ -116,6 +116,23 @@ def test_row_of_a_stream_that_both_paths_moved_has_what_both_brought(
     assert Far(app.manager).open()[:2] == [1, [3]]
 
 
+# -- who may
+
+
+def test_queue_takes_from_links_only_where_it_lets_them_in(app: Client) -> None:
+    app.ask(m.QueueCreate, "CLOSED", {"transfer_in": False})
+    app.ask(m.QueueCreate, "ALSO", {"alias_of": "CLOSED"})
+    far = opened(app, 0)
+    for number, queue in ((1, "CLOSED"), (2, "ALSO")):
+        (blocked,) = [x for x in far.send(number, message(number), queue=queue) if x.code]
+        assert blocked.code == ErrorCode.TRANSFER_REFUSED
+    app.put("CLOSED", b"of a client")
+    assert app.bodies("CLOSED") == [b"of a client"]
+    app.ask(m.QueueAlter, "CLOSED", {"transfer_in": True})
+    far.send(1, message(1), message(2), queue="ALSO")
+    assert far.committed() == [2]
+
+
 # -- in order (D6)
 
 
