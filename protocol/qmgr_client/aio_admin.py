@@ -122,32 +122,36 @@ class Admin:
 
     async def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False,
+        ordered: bool = False, fetch: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Define a link to the queue manager of that name, and start it unless *stopped*.
 
         Args:
             link: the name of the queue manager there.
-            addresses: at most 16 of host:port or unix:/path; each dial tries the next.
+            addresses: at most 16 of host:port or unix:/path; each dial tries the next. None, where
+                the queue manager there dials, and fetches.
             stopped: whether it is not to be started yet.
             connections: over how many its messages go at a time, 1 to 16.
             ordered: whether a message that overtook another is stored behind it only.
+            fetch: whether to ask, over the connections that it dials, for what waits there.
         """
-        given = {"stopped": stopped, "connections": connections, "ordered": ordered}
-        default = {"stopped": False, "connections": 1, "ordered": False}
-        attributes = {key: value for key, value in given.items() if value != default[key]}
+        given: dict[str, Any] = {"connections": connections} if connections != 1 else {}
+        flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch}
+        attributes = given | {key: True for key, is_so in flags.items() if is_so}
         return await self._row(m.LinkCreate, link, {"addresses": _listed(addresses)} | attributes)
 
     async def link_alter(
         self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
-        ordered: bool | None = None,
+        ordered: bool | None = None, fetch: bool | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Give a link other attributes for good; what waits on it stays, and goes on so.
 
         One that is not stopped dials anew at once. Return the row, with "changed" as of a queue.
         """
         listed = None if addresses is None else _listed(addresses)
-        given = {"addresses": listed, "connections": connections, "ordered": ordered}
+        given = {
+            "addresses": listed, "connections": connections, "ordered": ordered, "fetch": fetch,
+        }  # fmt: skip
         changes = {key: value for key, value in given.items() if value is not None}
         return await self._row(m.LinkAlter, link, changes)
 

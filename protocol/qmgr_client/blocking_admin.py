@@ -66,22 +66,29 @@ class Admin:
 
     def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False,
+        ordered: bool = False, fetch: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
         return self._call(
             self._manager.link_create(
-                link, addresses, stopped=stopped, connections=connections, ordered=ordered
+                link,
+                addresses,
+                stopped=stopped,
+                connections=connections,
+                ordered=ordered,
+                fetch=fetch,
             )
         )
 
     def link_alter(
         self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
-        ordered: bool | None = None,
+        ordered: bool | None = None, fetch: bool | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Give a link other attributes for good; what waits on it stays, and goes on so."""
         return self._call(
-            self._manager.link_alter(link, addresses, connections=connections, ordered=ordered)
+            self._manager.link_alter(
+                link, addresses, connections=connections, ordered=ordered, fetch=fetch
+            )
         )
 
     def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:

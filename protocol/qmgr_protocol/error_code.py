@@ -275,6 +275,9 @@ class ErrorCode(IntEnum):
     TRANSFER_REFUSED = (
         711, _NEVER, "", "The queue takes no messages from links.",
         "Put it elsewhere, or let them in: qmctl queue alter NAME --transfer-in, at its manager.")
+    LINK_DOWN = (
+        712, _LATER, "", "The link that is to send is stopped or refused at its queue manager.",
+        "Look there: qmctl link doctor NAME. Who fetches asks again by itself.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",

@@ -107,6 +107,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (67, m.Blocked, (_ID, _SEQ, U32, U64, _LONG, U64)),
     (68, m.LinkAlter, (_ID, NAME, _ATTRIBUTES)),
     (69, m.CommitAsk, (_ID,)),
+    (70, m.LinkFetch, (_ID, U8, U64, U64, U64, U64)),
     (80, m.Status, (_ID,)),
     (81, m.Snapshot, (_ID, _LONG)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),

@@ -211,6 +211,20 @@ class CommitAsk(NamedTuple):
     stream: int
 
 
+class LinkFetch(NamedTuple):
+    """Asks a queue manager to send over this connection what its link to the dialler holds.
+
+    It opens a path here then. The other fields are as of Welcome, of who asks. OK: nil.
+    """
+
+    request_id: int
+    path: int
+    frame_max_bytes: int
+    message_max_bytes: int
+    put_window_messages: int
+    put_window_bytes: int
+
+
 class UnitBegin(NamedTuple):
     """Begins a unit of work of that number, which lives and dies with the connection. OK: nil."""
 

@@ -9,7 +9,8 @@
 
 Rule 1: whatever a side may send or receive stands in TRANSITIONS; all else breaks the protocol.
 Rule 2: what either side may send when OPEN stands in FROM_DIALLER and FROM_LISTENER.
-Rule 3: a dialler whose hello says client sends nothing that is in QUEUE_MANAGER_ONLY.
+Rule 3: where the dialler's hello says client, nothing is sent that is in QUEUE_MANAGER_ONLY. Two
+        queue managers may send each other the same: one connection carries links both ways.
 Rule 4: after the peer broke the protocol a Goaway may be sent, and nothing more is taken in.
 Rule 5: CLOSED is for good. What still comes was under way, and is dropped.
 """
@@ -41,7 +42,7 @@ EITHER = frozenset({m.Ping, m.Pong})
 FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.Cancel, m.ProducerOpen, m.Put, m.Get, m.Consume, m.Credit, m.Settle, m.Browse,
     m.QueueCreate, m.QueueAlter, m.QueueDelete, m.QueueList, m.QueueShow, m.QueuePurge,
-    m.LinkOpen, m.CommitAsk,
+    m.LinkOpen, m.CommitAsk, m.LinkFetch, m.Ok, m.Error, m.Committed, m.Blocked,
     m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
     m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
     m.UnitBegin, m.UnitPut, m.UnitCommit, m.UnitBackout,
@@ -51,8 +52,14 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,
+    m.LinkOpen, m.Put, m.CommitAsk,
 }  # fmt: skip
-QUEUE_MANAGER_ONLY = frozenset({m.LinkOpen, m.CommitAsk})
+QUEUE_MANAGER_ONLY: frozenset[tuple[Side, type[Any]]] = frozenset(
+    [(Side.DIALLER, kind) for kind in (
+        m.LinkOpen, m.CommitAsk, m.LinkFetch, m.Ok, m.Error, m.Committed, m.Blocked,
+    )]
+    + [(Side.LISTENER, kind) for kind in (m.LinkOpen, m.Put, m.CommitAsk)]
+)  # fmt: skip
 
 # (state, who sends, message) -> next state, the same for both ends
 TRANSITIONS: dict[tuple[State, Side, type[Any]], State] = {
@@ -77,7 +84,8 @@ _MOVES = {
     (state, side, is_manager): {
         kind: after
         for (before, sender, kind), after in TRANSITIONS.items()
-        if (before, sender) == (state, side) and (is_manager or kind not in QUEUE_MANAGER_ONLY)
+        if (before, sender) == (state, side)
+        and (is_manager or (side, kind) not in QUEUE_MANAGER_ONLY)
     }
     for state in State
     for side in Side

@@ -137,6 +137,7 @@ MESSAGES: dict[str, m.Message] = {
     "LinkOpen": m.LinkOpen(1, STREAM_ID, 501, 600),
     "LinkOpen of a path": m.LinkOpen(1, STREAM_ID, 501, 600, bytes(range(16)), 3, True, 540),
     "CommitAsk": m.CommitAsk(7),
+    "LinkFetch": m.LinkFetch(2, 3, 8_388_608, 4_194_304, 4_096, 16_777_216),
     "LinkCreate": m.LinkCreate(6, "NYC", {"addresses": ["nyc.example:7470"]}),
     "LinkDelete": m.LinkDelete(6, "NYC", False),
     "LinkList": m.LinkList(6),

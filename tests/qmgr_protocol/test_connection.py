@@ -53,7 +53,7 @@ def everything() -> Iterator[Any]:
 
 
 def after(state: State, sender: Side, role: str, kind: type[Any]) -> State | None:
-    if kind in QUEUE_MANAGER_ONLY and role != "queue-manager":
+    if (sender, kind) in QUEUE_MANAGER_ONLY and role != "queue-manager":
         return None
     return TRANSITIONS.get((state, sender, kind))
 

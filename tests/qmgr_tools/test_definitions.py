@@ -33,6 +33,7 @@ LINKS = st.fixed_dictionaries(
         "addresses": st.just(["nyc:7470", "unix:/x"]),
         "connections": st.integers(1, 16),
         "ordered": st.booleans(),
+        "fetch": st.booleans(),
     }
 )
 GIVEN = st.fixed_dictionaries({}, optional={name: values(name) for name in QUEUE_ATTRIBUTES})
@@ -79,7 +80,7 @@ def test_what_is_written_is_read(links: Any, templates: Any, queues: Any, aliase
         ('[queues."SYSTEM.X"]', 'queues."SYSTEM.X": SYSTEM.X: names that start with SYSTEM.'),
         ('[templates."A B"]', "templates.\"A B\": 'A B' is not a pattern"),
         ('[templates."*"]\nlease_ms = 1', 'templates."*".lease_ms: lease of template *: 1 ms is'),
-        ("[links.NYC]", "links.NYC: links.NYC.addresses: give 1 to 16"),
+        ("[links.NYC]", "links.NYC: links.NYC.addresses: give up to 16"),
         ('[links.NYC]\naddresses = ["x"]', "links.NYC: links.NYC.addresses: 'x' is not host:port"),
         ("[aliases]\nS = 1", "aliases.S: queues.S.alias_of: 1 is not the name"),
         ('[aliases]\nS = "S"', "aliases.S: queues.S.alias_of: that is the queue itself"),

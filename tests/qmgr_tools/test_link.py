@@ -13,7 +13,7 @@ KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
     "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
     "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held", "connections",
-    "connections_up", "ordered", "paths",
+    "connections_up", "ordered", "fetch", "paths",
 }  # fmt: skip
 INBOUND_KEYS = {
     "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
@@ -106,6 +106,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "a/b", "h:1"], 2, "NAME_INVALID"),
         (["create", "NYC", "nowhere"], 2, "ADDRESS is no address"),
         (["create", "NYC"], 2, "missing argument 'ADDRESS'"),
+        (["create", "NYC", "h:1", "--passive"], 2, "it has addresses, and --passive"),
         (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is no address"),
         (["alter", "NYC"], 2, "neither addresses nor --connections"),
@@ -244,7 +245,7 @@ def test_dry_run_of_too_many_addresses_is_refused(at: Qmctl) -> None:
     at("link", "create", "NYC", "h:1", "--stopped")
     for words in ([], ["--dry-run"]):
         ended = at("link", "alter", "NYC", *["h:2"] * 17, *words)
-        assert (ended.code, "give 1 to 16" in ended.err) == (2, True)
+        assert (ended.code, "give up to 16" in ended.err) == (2, True)
 
 
 def test_blocked_link_says_by_what_and_that_it_tries_again(

@@ -5,7 +5,7 @@ from qmgr_tools.plan import conflicts, prunings, steps
 
 
 def nyc(address: str, connections: int = 1) -> dict[str, Any]:
-    return {"addresses": [address], "connections": connections, "ordered": False}
+    return {"addresses": [address], "connections": connections, "ordered": False, "fetch": False}
 
 
 THERE = Definitions(

@@ -51,6 +51,10 @@ def queues(world: "World", name: str) -> dict[str, dict[str, Any]]:
 
 def define(world: "World") -> None:
     """Create queues and links, while nothing fails yet."""
+    for name in world.askers:
+        world.link_attributes[name] = scenario.link_attributes(world.random)
+    if world.random.random() < 0.3:
+        world.link_attributes[peer_of(HUB)]["fetch"] = True
     for name, asker in world.askers.items():
         asker.dial()
         for queue, attributes in queues(world, name).items():
@@ -59,7 +63,7 @@ def define(world: "World") -> None:
                 world.ledger.caps_ms[name, queue] = attributes["expiry_max_ms"]
             _create(world, name, queue, attributes)
         _create(world, name, BACKOUT, {})
-        attributes = world.link_attributes[name] = scenario.link_attributes(world.random)
+        attributes = world.link_attributes[name]
         if attributes["ordered"]:
             world.watch.in_order.add((name, peer_of(name)))
         elif attributes["connections"] > 1:
@@ -69,10 +73,16 @@ def define(world: "World") -> None:
     require(not any(asker.todo for asker in world.askers.values()), "setup", "is not done")
 
 
+def addresses(world: "World", name: str) -> list[str]:
+    """Return where the link of *name* leads; none where its peer dials, and fetches."""
+    is_fetched = name == HUB and world.link_attributes[peer_of(HUB)].get("fetch")
+    return [] if is_fetched else [f"{peer_of(name)}:{PORT}"]
+
+
 def make_link(world: "World", name: str) -> None:
     """Create the link of *name* and the remote queues behind it."""
     peer = peer_of(name)
-    attributes = {"addresses": [f"{peer}:{PORT}"], **world.link_attributes[name]}
+    attributes = {"addresses": addresses(world, name), **world.link_attributes[name]}
     world.askers[name].want(lambda i: m.LinkCreate(i, peer, attributes))
     for queue in remotes(name):
         _create(world, name, queue, {})

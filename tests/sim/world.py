@@ -25,7 +25,7 @@ from tests.sim.lab import Lab
 from tests.sim.ledger import BACKOUT, DEAD_LETTERS, GROUP_QUEUES, require
 from tests.sim.node import Node
 from tests.sim.producer import Producer
-from tests.sim.scenario import EDGES, HUB, PORT
+from tests.sim.scenario import EDGES, HUB
 from tests.sim.worker import Worker
 
 Client: TypeAlias = Producer | Consumer | App | Worker
@@ -228,7 +228,7 @@ class World(Lab):
         """Start what is stopped, correct addresses, as people do: an order may have come late."""
         for name, node in self.nodes.items():
             for link in node.turns.broker.catalogue.links.values():
-                asker, addresses = self.askers[name], [f"{link.name}:{PORT}"]
+                asker, addresses = self.askers[name], population.addresses(self, name)
                 if asker.todo:
                     continue
                 if link.state is LinkState.STOPPED:

@@ -20,7 +20,7 @@ NewName = Annotated[
     str, typer.Argument(metavar="MANAGER", show_default=False, help="The queue manager there.")
 ]
 Addresses = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="ADDRESS", show_default=False,
         help="HOST:PORT or unix:/PATH; of several, each dial tries the next.",
@@ -42,12 +42,18 @@ ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 def create(
     call: Call,
     link: NewName,
-    addresses: Addresses,
+    addresses: Addresses = None,
     connections: Annotated[
         int, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
     ] = 1,
     ordered: Annotated[
         bool, typer.Option("--ordered", help="Store what overtook another behind it only.")
+    ] = False,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Ask there, over what is dialled, for what waits.")
+    ] = False,
+    passive: Annotated[
+        bool, typer.Option("--passive", help="It has no address: it dials, and fetches.")
     ] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
 ) -> None:
@@ -56,16 +62,23 @@ def create(
     What is put on a queue NAME@MANAGER then goes to the queue NAME there, once and only once. With
     several connections messages may overtake each other, unless it is --ordered.
 
+    Where MANAGER cannot be dialled: create the link there with --fetch, and the one here with
+    --passive. It then gets what waits here over the connections that it dials.
+
     JSON: the link, as "qmctl link show" gives it.
 
     Examples:
       qmctl link create NYC nyc.example:7470
       qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --connections 4
+      qmctl link create SHOP --passive
     """
-    said = [checked(address, "ADDRESS") for address in addresses]
+    said = [checked(address, "ADDRESS") for address in addresses or []]
+    if bool(said) == passive:
+        why = "it has addresses, and --passive" if passive else "missing argument 'ADDRESS'"
+        raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
         row = client.link_create(
-            link, said, stopped=stopped, connections=connections, ordered=ordered
+            link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch
         )
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
@@ -84,6 +97,10 @@ def alter(
     ordered: Annotated[
         bool | None,
         typer.Option("--ordered/--unordered", help="Store what overtook another behind it only."),
+    ] = None,
+    fetch: Annotated[
+        bool | None,
+        typer.Option("--fetch/--no-fetch", help="Ask there for what waits, over what is dialled."),
     ] = None,
     dry: dry_run.DryRun = False,
 ) -> None:
@@ -104,10 +121,12 @@ def alter(
       qmctl link alter NYC 10.0.0.5:7470 10.0.1.5:7470 --dry-run
     """
     said = [checked(address, "ADDRESS") for address in addresses or []]
-    given = {"addresses": said or None, "connections": connections, "ordered": ordered}
+    given = {
+        "addresses": said or None, "connections": connections, "ordered": ordered, "fetch": fetch,
+    }  # fmt: skip
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        why = "neither addresses nor --connections, --ordered or --unordered is given"
+        why = "neither addresses nor --connections, --[un]ordered or --[no-]fetch is given"
         raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
         row = (

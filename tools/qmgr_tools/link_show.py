@@ -116,9 +116,10 @@ def show(call: Call, link: Peer) -> None:
                                 has above that; what comes next
       transferred, resent       messages that went over; that went again
       attempts                  dials in a row that led nowhere
-      connections, ordered      as it is defined
+      connections, ordered,     as it is defined
+        fetch
       connections_up, paths     how many are; each: path, state, address, in_flight,
-                                in_flight_bytes, oldest_ms, landed, rtt_ms, stalls,
+                                in_flight_bytes, oldest_ms, landed, fetches, rtt_ms, stalls,
                                 attempts, redial_ms, error
       down_ms, redial_ms        for how long it is down; until it dials; or null
       retry_ms                  until a blocked one sends again by itself; or null

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgrd.core import browse, group_browse, keys, system
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import INHIBITS
@@ -12,10 +12,10 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.jobs import Jobs
-from qmgrd.core.link import Link
+from qmgrd.core.link import FETCHED, Link
 from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.link_facts import describe
-from qmgrd.core.link_inbox import forget_peer
+from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
 from qmgrd.core.session import Session
@@ -177,6 +177,19 @@ class Admin:
             message.request_id,
             self._row(self._links.find(message.link)),
         )
+
+    def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
+        """Have the link to who asks send over the connection that it dialled."""
+        if message.path >= FETCHED:
+            raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
+        pin_peer(
+            self._context, session.name, session.store_id,
+            f"qmctl link start {session.name} --accept",
+        )  # fmt: skip
+        link = self._links.find(session.name)
+        link.check_ready()
+        self._ok(session, message.request_id, None)
+        link.fetched(session, message)
 
     def link_start(self, session: Session, message: m.LinkStart) -> None:
         """Start a link that is stopped, refused or waiting."""

@@ -45,6 +45,7 @@ from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
 PAGE_BYTES = 4_096
+_ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})
 ROWS_MIN = 50  # in a turn, however small the map is
 
 
@@ -161,6 +162,7 @@ class Broker:
         return {
             m.LinkOpen: streams.links.open,
             m.CommitAsk: streams.links.ask_commit,
+            m.LinkFetch: admin.link_fetch,
             m.LinkCreate: admin.link_create,
             m.LinkAlter: admin.link_alter,
             m.LinkDelete: admin.link_delete,
@@ -174,6 +176,7 @@ class Broker:
         """Open a turn."""
         context = self.context
         context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
+        context.turns += 1
         limit = space.map_bytes * context.config.store.high_water_percent // 100
         context.store_full = self._fullness(space, limit)
         context.room_bytes = limit - space.used_bytes
@@ -241,7 +244,9 @@ class Broker:
         if session is None:
             return  # Closed earlier in this turn.
         try:
-            if session.path is not None:
+            if type(message) in _ANSWERS:
+                if session.path is None:
+                    raise NotAuthorized(type(message).__name__)
                 session.path.answered(connection, message)
             else:
                 self._handle(session, message)

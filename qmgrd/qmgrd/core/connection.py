@@ -75,6 +75,6 @@ class Connections:
 
 
 def _kind(session: Session) -> str:
-    if session.path is not None:
+    if session.path is not None and not session.path.is_fetched:
         return "outbound"
     return "inbound" if session.store_id else "client"

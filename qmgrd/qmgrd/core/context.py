@@ -135,6 +135,7 @@ class Context:
         self.schedule = Schedule()
         self.dials = 0
         self.turn_number = 0
+        self.turns = 0  # since this start, those in which nothing was written, too
         self.rows = 0
         self.turn_rows = config.limits.turn_rows
         self.store_full = ""  # why puts are refused, or nothing

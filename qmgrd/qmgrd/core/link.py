@@ -10,7 +10,7 @@ all wait for, over one that is idle.
 """
 
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import (
@@ -27,12 +27,17 @@ from qmgrd.core import link_continuation
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.link_outbox import LinkOutbox
-from qmgrd.core.link_path import LATE_MS, Path
+from qmgrd.core.link_path import FETCH_REQUEST, Path
 from qmgrd.core.link_path import LinkState as LinkState
 from qmgrd.core.link_puts import Room, TooLong, cut
+from qmgrd.core.link_watch import Watch
 from qmgrd.core.queue import Queue
 
-OPEN_REQUEST = 1  # the id of the one request that a path makes
+if TYPE_CHECKING:
+    from qmgrd.core.session import Session
+
+OPEN_REQUEST = 1  # the id of the request that opens a path
+FETCHED = 128  # paths of connections that the peer dialled are numbered from here on
 PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
 PUMP_BYTES = 1024 * 1024
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
@@ -43,8 +48,8 @@ class Link:
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
-        # As stored: addresses, stopped, queue_id; connections and ordered; stream and base_id
-        # where it was begun anew; and what a newer version knows.
+        # As stored: addresses, stopped, queue_id; connections, ordered and fetch; stream and
+        # base_id where it was begun anew; and what a newer version knows.
         self.row = row
         self.queue = queue
         self.error = ""
@@ -58,13 +63,13 @@ class Link:
         self.blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._epoch = 0  # makes the timer of an earlier block fall flat
-        self._is_watched = False  # whether the timer of the watch is set
+        self._watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
         self._highest_sent = self.outbox.commit_id
         self._lay_paths()
 
     def _lay_paths(self) -> None:
-        count = self.row.get("connections", 1)
+        count = self.row.get("connections", 1) if self.addresses else 0
         self.paths = [Path(self, index, self._context) for index in range(count)]
 
     @property
@@ -130,6 +135,7 @@ class Link:
     def _hang_up(self, code: int, text: str) -> None:
         for path in self.paths:
             path.hang_up(code, text)
+        self.paths = [path for path in self.paths if not path.is_fetched]
 
     def _hold(self, by: LinkState | None) -> None:
         self.held_by, self.retry_at_ms = by, None
@@ -142,9 +148,36 @@ class Link:
         elif self.down_since_ms is None:
             self.down_since_ms = self._context.now.ms
 
+    def check_ready(self) -> None:
+        """Raise RequestError LINK_DOWN where nothing is to be sent until people say so."""
+        if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
+            raise RequestError(
+                ErrorCode.LINK_DOWN,
+                f"link {self.name} of {self._context.name} is {self.state.value}", 1_000,
+            )  # fmt: skip
+
+    def fetched(self, session: "Session", wanted: m.LinkFetch) -> None:
+        """Send over a connection that the peer has dialled, too, for as long as it lasts."""
+        index = FETCHED + wanted.path
+        for older in [path for path in self.paths if path.index == index]:
+            older.close(ErrorCode.LINK_FENCED, "a newer connection fetches")
+            self.lost(older, "a newer connection fetches")
+        path = session.path = Path(self, index, self._context, is_fetched=True)
+        self.paths.append(path)
+        welcome = m.Welcome(
+            m.VERSION, session.name, session.store_id, 0,
+            frame_max_bytes=wanted.frame_max_bytes, message_max_bytes=wanted.message_max_bytes,
+            put_window_messages=wanted.put_window_messages,
+            put_window_bytes=wanted.put_window_bytes,
+        )  # fmt: skip
+        address = f"{session.name} dialled"
+        path.opening(session.connection, address, welcome, self.outbox.commit_id)
+        self._open(path)
+
     def dialled(self, path: Path, connection: int, welcome: m.Welcome) -> None:
         """Go on over a new connection whose handshake is done."""
-        path.opening(connection, welcome, self.outbox.commit_id)
+        assert path.dial is not None
+        path.opening(connection, path.dial.address, welcome, self.outbox.commit_id)
         try:
             if welcome.name != self.name:
                 raise RequestError(
@@ -157,14 +190,20 @@ class Link:
         except RequestError as error:
             self.refuse(path, error)
             return
+        self._open(path)
+        if self.row.get("fetch", False):
+            path.fetch()
+
+    def _open(self, path: Path) -> None:
+        assert path.connection is not None
         base_id, next_id = self.row.get("base_id", 1), self.queue.counters.next_arrival
         ordered, life = self.row.get("ordered", False), self._context.life
         opening = m.LinkOpen(
             OPEN_REQUEST, self.stream_id, base_id, next_id, life, path.index, ordered,
             path.since_commit_id + 1,
         )  # fmt: skip
-        self._context.send(connection, opening)
-        self._watch()
+        self._context.send(path.connection, opening)
+        self._watch.set()
 
     def answered(self, path: Path, message: m.Message) -> None:
         """Take what the peer sends over *path*."""
@@ -176,6 +215,8 @@ class Link:
             why = message.text.replace("qmctl ", there)
             path.land(message.taken, has_others=len(self.paths) > 1)
             self._blocked(message, f"{self.name} says: {why}")
+        elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
+            path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
         elif kind is m.Ok and path.state is LinkState.OPENING:
             self._opened(path, message.value)
         elif kind is m.Error and path.state is LinkState.OPENING:
@@ -243,9 +284,9 @@ class Link:
     def _unblock(self) -> None:
         """Send again from the commit id on, but what the peer has or has still to look at."""
         self._hold(None)
-        self._go_back(self.outbox.commit_id, None)
+        self.go_back(self.outbox.commit_id, None)
 
-    def _go_back(self, seq_id: int, lost: range | None) -> None:
+    def go_back(self, seq_id: int, lost: range | None) -> None:
         """Send again what lies above *seq_id*, but what is in flight, and not *lost*."""
         flying = set(chain.from_iterable(path.flight.ids() for path in self.paths))
         self.outbox.go_back(seq_id, flying.difference(lost or ()))
@@ -274,7 +315,7 @@ class Link:
             else:
                 for path in up:
                     path.ask()
-        self._watch()
+        self._watch.set()
 
     def _room(self) -> int:
         """Return how many bytes more may be sent now; of a full window of messages none."""
@@ -309,43 +350,6 @@ class Link:
         )
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
-    def _watch(self) -> None:
-        """See, as long as anything is on its way, whether it gets there."""
-        is_idle = all(p.oldest is None and p.state is not LinkState.OPENING for p in self.paths)
-        if self._is_watched or is_idle:
-            return
-        self._is_watched = True
-        wait_ms = self._context.config.link.stall_ms // 4
-        if len(self.paths) > 1:
-            wait_ms = min(wait_ms, LATE_MS // 2)
-        self._context.timers.at(self._context.now.ms + max(wait_ms, 1), self._look)
-
-    def _look(self) -> None:
-        self._is_watched = False
-        for path in self.paths:
-            if path.is_stalled():
-                path.stalled()
-                text = f"nothing moves on path {path.index} of link {self.name}"
-                self._context.event("link stalled", link=self.name, path=path.index)
-                path.close(ErrorCode.LINK_STALLED, text)
-                self.lost(path, f"{path.address}: nothing moved")
-        self._send_what_is_late()
-        self._watch()
-
-    def _send_what_is_late(self) -> None:
-        """Have a path that is idle carry what all wait for, and a slower one has had for long."""
-        idle = [path for path in self.up_paths if path.oldest is None]
-        if not idle or self.state is not LinkState.UP:
-            return
-        gap = self.outbox.commit_id + 1
-        carried = [(path, path.flight.with_id(gap)) for path in self.paths]
-        late = [(put.at_ms, path, put) for path, put in carried if put is not None]
-        if not late:
-            return
-        at_ms, path, put = max(late, key=lambda found: found[0])
-        if self._context.now.ms - at_ms > path.due_ms + LATE_MS:
-            self._go_back(gap - 1, put.ids)
-
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
         """Give *path* up: for a while, or all, where only people can help, until started."""
         if (error_class or error.error_class) != ErrorClass.NEVER:
@@ -364,9 +368,11 @@ class Link:
             return
         was_up, ids = path.is_up, list(path.flight.ids())
         path.lost(why)
+        if path.is_fetched:
+            self.paths.remove(path)
         if self.up_paths:
             if ids:
-                self._go_back(min(ids) - 1, None)
+                self.go_back(min(ids) - 1, None)
             return
         self.error = why
         self._hold(None)

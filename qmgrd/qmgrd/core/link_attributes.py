@@ -10,7 +10,7 @@ from qmgrd.core.attributes import unknown
 ADDRESSES_MAX = 16
 CONNECTIONS_MAX = 16
 # Of one that was not given them; addresses have none.
-DEFAULTS: dict[str, Any] = {"connections": 1, "ordered": False}
+DEFAULTS: dict[str, Any] = {"connections": 1, "ordered": False, "fetch": False}
 ALTERABLE = ("addresses", *DEFAULTS)
 
 Check: TypeAlias = Callable[[Any], str]
@@ -44,8 +44,8 @@ def altered(link: str, given: dict[str, Any], known: tuple[str, ...] = ALTERABLE
 
 
 def _addresses(value: Any) -> str:
-    if type(value) is not list or not 1 <= len(value) <= ADDRESSES_MAX:
-        return f"give 1 to {ADDRESSES_MAX} of host:port or unix:/path"
+    if type(value) is not list or len(value) > ADDRESSES_MAX:
+        return f"give up to {ADDRESSES_MAX} of host:port or unix:/path; none: the peer dials"
     wrong = [address for address in value if not _is_address(address)]
     return f"{str(wrong[0])[:80]!r} is not host:port or unix:/path" if wrong else ""
 
@@ -73,5 +73,6 @@ _CHECKS: dict[str, Check] = {
     "addresses": _addresses,
     "connections": _connections,
     "ordered": _flag,
+    "fetch": _flag,
     "stopped": _flag,
 }

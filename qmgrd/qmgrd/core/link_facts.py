@@ -18,7 +18,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "link": link.name,
         "state": link.state.value,
         "addresses": link.addresses,
-        "error": str(get_inhibited(link.queue.name)) if held else link.error,
+        "error": str(get_inhibited(link.queue.name)) if held else link.error or _waits_for(link),
         "waiting": link.queue.counters.depth,
         "waiting_bytes": link.queue.counters.bytes,
         "in_flight": outbox.sent_id - outbox.commit_id,
@@ -28,12 +28,20 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "next_id": link.queue.counters.next_arrival,
         "transferred": link.queue.counters.acked,
         "resent": link.resent,
-        "attempts": min(path.attempts for path in link.paths),
+        "attempts": min((path.attempts for path in link.paths), default=0),
         "down_ms": down_ms,
         "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,
         "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
-        "connections": len(link.paths),
+        "connections": link.row.get("connections", 1),
         "connections_up": len(link.up_paths),
         "ordered": link.row.get("ordered", False),
+        "fetch": link.row.get("fetch", False),
         "paths": [path.describe() for path in link.paths],
     } | outbox.describe(link.blocked_id if link.held_by is LinkState.BLOCKED else 0)
+
+
+def _waits_for(link: Link) -> str:
+    """Return why a link waits that has nowhere to dial."""
+    if link.addresses or link.state is not LinkState.WAITING:
+        return ""
+    return f"it has no address: {link.name} is to dial, and to fetch"

@@ -187,7 +187,9 @@ class Inflow:
         """Return the commit to send now, or None; where it can wait, set the timer for it."""
         limits = context.config.link
         is_much = self.news >= limits.commit_messages or self.news_bytes >= limits.commit_bytes
-        if self.is_asked or (self.news and is_much):
+        back = self.session.path  # What goes the other way takes it along.
+        is_carried = back is not None and back.sent_turn == context.turns
+        if self.is_asked or (self.news and (is_much or is_carried)):
             return self.tell()
         if self.news and not self._timer_set:
             self._timer_set = True

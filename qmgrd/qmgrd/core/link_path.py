@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from qmgrd.core.link import Link
 
 BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a path of which nothing is known
+FETCH_REQUEST = 2  # the id of the request; 1 opens the path
+FETCH_RETRY_MS = 1_000
 LATE_MS = 500  # what takes so much longer than it might waits behind too much
 PATIENCE_MAX = 6  # doublings
 
@@ -41,8 +43,14 @@ class LinkState(Enum):
 class Path:
     """A path of a link. Nothing of it is stored."""
 
-    def __init__(self, link: "Link", index: int, context: Context) -> None:
+    def __init__(
+        self, link: "Link", index: int, context: Context, *, is_fetched: bool = False
+    ) -> None:
+        """Make a path that dials; or, where the peer dialled, one that ends with its connection."""
         self.index = index
+        self.is_fetched = is_fetched
+        self.fetches = ""  # whether the peer sends here what it has: asked, yes, or why not
+        self.sent_turn = 0  # the last in which something was sent
         self.state = LinkState.WAITING
         self.error = ""
         self.attempts = 0  # dials in a row that led nowhere
@@ -74,17 +82,16 @@ class Path:
 
     def start(self) -> None:
         """Dial now; one that is on its way is left alone."""
-        if self.dial is not None or self.connection is not None:
+        if self.dial is not None or self.connection is not None or self.is_fetched:
             return
         self._enter(LinkState.WAITING)
         self.attempts, self.error = 0, ""
         self._dial()
 
-    def opening(self, connection: int, welcome: m.Welcome, commit_id: int) -> None:
+    def opening(self, connection: int, address: str, welcome: m.Welcome, commit_id: int) -> None:
         """Take over a connection whose handshake is done; the stream is being opened."""
-        assert self.dial is not None
-        self.connection, self.address, self.welcome = connection, self.dial.address, welcome
-        self.since_commit_id, self.stream = commit_id, 0
+        self.connection, self.address, self.welcome = connection, address, welcome
+        self.since_commit_id, self.stream, self.fetches = commit_id, 0, ""
         is_alone = len(self.link.paths) == 1
         self.budget = self._context.config.link.window_bytes if is_alone else BUDGET_MIN_BYTES
         self._enter(LinkState.OPENING)
@@ -113,6 +120,7 @@ class Path:
     def send(self, put: m.Put) -> None:
         """Send *put*, and take note that it is in flight."""
         assert self.connection is not None
+        self.sent_turn = self._context.turns
         if not self.flight.puts:
             self._moved_ms = self._context.now.ms
         self._context.send(self.connection, put)
@@ -158,6 +166,29 @@ class Path:
         if self._asked_ms is not None and self.flight.taken >= self._asked_total:
             self.rtt_ms, self._asked_ms = self._context.now.ms - self._asked_ms, None
 
+    def fetch(self) -> None:
+        """Ask the peer to send over this connection, too, what its link to here holds."""
+        assert self.connection is not None
+        limits, self.fetches = self._context.config.limits, "asked"
+        self._context.send(
+            self.connection,
+            m.LinkFetch(
+                FETCH_REQUEST, self.index, limits.frame_max_bytes, limits.message_max_bytes,
+                limits.put_window_messages, limits.put_window_bytes,
+            ),
+        )  # fmt: skip
+
+    def fetch_answered(self, error: str) -> None:
+        """Take note that the peer sends, or why not; then ask again after a while."""
+        self.fetches = error or "yes"
+        connection = self.connection
+        if error:
+            due_ms = self._context.now.ms + FETCH_RETRY_MS
+            again = self.fetch
+            self._context.timers.at(
+                due_ms, lambda: again() if self.connection == connection is not None else None
+            )
+
     def is_stalled(self) -> bool:
         """Return whether the peer has let pass the time in which something had to move; ask it."""
         if not self.flight.puts and self.state is not LinkState.OPENING:
@@ -190,6 +221,8 @@ class Path:
         self._forget()
         self.error = why
         self._enter(LinkState.WAITING)
+        if self.is_fetched:
+            return
         limits = self._context.config.link
         ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
         # Chance is not the core's: a hash spreads the dials of many links as well.
@@ -244,6 +277,7 @@ class Path:
             "in_flight_bytes": self.flight.bytes,
             "oldest_ms": None if oldest is None else self._context.now.ms - oldest.at_ms,
             "landed": self.flight.taken,
+            "fetches": self.fetches,
             "rtt_ms": self.rtt_ms,
             "stalls": self.stalls,
             "attempts": self.attempts,

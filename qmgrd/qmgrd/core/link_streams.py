@@ -31,13 +31,16 @@ class LinkStreams:
         self._catalogue = catalogue
         self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
         self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
-        self._moved: dict[Inflow, None] = {}  # in this turn
+        self._untold: dict[Inflow, None] = {}  # something came, or a question
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
         """Answer a link's sender with what is held of its stream; fence older connections."""
         if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
+        path = session.path
+        if path is not None and not path.is_fetched and not path.fetches:
+            raise FieldInvalid("LinkOpen", "path", "was not asked for with LinkFetch")
         session.check_streams()
         verb = "start {} --accept" if session.name in self._catalogue.links else "delete {}"
         remedy = f"qmctl link {verb.format(session.name)}"
@@ -102,7 +105,7 @@ class LinkStreams:
         if not isinstance(inflow, Inflow):
             raise StreamUnknown(message.stream)
         inflow.is_asked = True
-        self._moved[inflow] = None
+        self._untold[inflow] = None
 
     def tell(self, session: Session) -> None:
         """Tell the senders of links on a connection what is held of theirs, as it is closed."""
@@ -119,7 +122,7 @@ class LinkStreams:
     def put(self, inflow: Inflow, put: m.Put) -> None:
         """Store what of *put* is new; where something cannot be, tell the sender."""
         stream = inflow.stream
-        self._moved[inflow] = None
+        self._untold[inflow] = None
         self._dirty[stream.stream_id] = stream
         inflow.take(put)
         if not stream.is_ordered:
@@ -195,11 +198,15 @@ class LinkStreams:
             rows.put(self._context.tx, stream.key, stream.encode())
             self._context.wrote = True
         self._dirty.clear()
-        for inflow in self._moved:
+        for inflow in list(self._untold):
+            if inflow.stream.paths.get(inflow.path) is not inflow:
+                del self._untold[inflow]
+                continue
             commit = inflow.due(self._context)
-            if commit is not None and inflow.stream.paths.get(inflow.path) is inflow:
+            if commit is not None:
                 self._context.send(inflow.session.connection, commit)
-        self._moved.clear()
+            if not inflow.news:
+                del self._untold[inflow]
 
     def inbound(self, rows_max: int) -> tuple[list[dict[str, object]], int]:
         """Return up to *rows_max* links that lead here and are connected, and their number."""

@@ -50,6 +50,7 @@ RIGHTS: dict[type[Any], Right] = {
     m.JobCancel: Right.ADMIN,
     m.LinkOpen: Right.LINK,
     m.CommitAsk: Right.LINK,
+    m.LinkFetch: Right.LINK,
     m.LinkCreate: Right.ADMIN,
     m.LinkAlter: Right.ADMIN,
     m.LinkDelete: Right.ADMIN,

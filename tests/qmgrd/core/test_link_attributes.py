@@ -9,7 +9,7 @@ from qmgrd.core.link_attributes import altered, created
 
 
 @pytest.mark.parametrize(
-    "addresses", [["h:1"], ["[::1]:7470", "unix:/run/x.sock"], ["10.0.0.1:65535"]]
+    "addresses", [["h:1"], ["[::1]:7470", "unix:/run/x.sock"], ["10.0.0.1:65535"], []]
 )
 def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
     row = {"addresses": addresses, "stopped": False}
@@ -19,10 +19,9 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": []}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": ["h:1"] * 17}, "links.B.addresses: give 1 to 16"),
-        ({"addresses": "h:1"}, "links.B.addresses: give 1 to 16"),
+        ({}, "links.B.addresses: give up to 16"),
+        ({"addresses": ["h:1"] * 17}, "links.B.addresses: give up to 16"),
+        ({"addresses": "h:1"}, "links.B.addresses: give up to 16"),
         ({"addresses": ["h"]}, "links.B.addresses: 'h' is not host:port"),
         ({"addresses": ["h:0"]}, "'h:0' is not host:port"),
         ({"addresses": ["h:65536"]}, "'h:65536' is not host:port"),
@@ -35,7 +34,7 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
         ({"addresses": ["h:1"], "connections": 0}, "links.B.connections: '0' is no number from 1"),
         ({"addresses": ["h:1"], "connections": 17}, "'17' is no number from 1 to 16"),
         ({"addresses": ["h:1"], "connections": True}, "'True' is no number"),
-        ({"adresses": ["h:1"]}, "links.B.addresses: give 1 to 16"),
+        ({"adresses": ["h:1"]}, "links.B.addresses: give up to 16"),
         ({"addresses": ["h:1"], "stoped": True}, "links.B.stoped: not known; did you mean stopped"),
     ],
 )

@@ -1,0 +1,114 @@
+"""A queue manager that nobody can dial both sends and fetches, over the connections it dials (G10).
+
+EWR dials NYC; NYC has no address of EWR.
+"""
+
+from typing import Any
+
+from qmgr_client.message import PutResult
+from qmgr_protocol import messages as m
+from qmgrd.core.context import Outcome
+from qmgrd.core.link import Link
+from tests.sim.node import Node
+from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
+
+
+class Counting(Blind):
+    """Counts the commits of links, and those that no put goes along with."""
+
+    commits = 0
+    alone = 0
+
+    def released(self, node: Node, outcome: Outcome) -> None:
+        carried = {number for number, message in outcome.sends if type(message) is m.Put}
+        for number, message in outcome.sends:
+            session = node.turns.broker.sessions.get(number)
+            if type(message) is m.Committed and session is not None and session.store_id:
+                self.commits += 1
+                self.alone += number not in carried
+
+
+class BothWays(Pair):
+    """EWR with a link to NYC that fetches, and NYC with one to EWR that has no address."""
+
+    def __init__(self, connections: int = 1, **sections: Any) -> None:
+        super().__init__(sections, sections, linked=False)
+        self.watch = self.counting = Counting(self.ledger)
+        attributes = {
+            "addresses": [f"{HUB}:7470"], "fetch": True, "connections": connections
+        }  # fmt: skip
+        self.at_edge.ask(lambda i: m.LinkCreate(i, HUB, attributes))
+        self.at_edge.ask(lambda i: m.QueueCreate(i, REMOTE))
+        self.at_edge.ask(lambda i: m.QueueCreate(i, "REPLIES"))
+        self.at_hub.ask(lambda i: m.LinkCreate(i, EDGE, {"addresses": []}))
+        self.at_hub.ask(lambda i: m.QueueCreate(i, f"REPLIES@{EDGE}"))
+        self.at_home = Caller(self, self.edge, "home")
+        self.advance(2_000)  # It asks again after a second, as there was no link at first.
+
+    @property
+    def back(self) -> Link:
+        """The link that is fetched from."""
+        return self.hub.turns.broker.catalogue.links[EDGE]
+
+    def reply(self, count: int) -> list[bytes]:
+        bodies = [b"reply %d" % i for i in range(count)]
+        results = self.reader.put(f"REPLIES@{EDGE}", bodies)
+        assert all(isinstance(result, PutResult) for result in results), results
+        return bodies
+
+
+def test_queue_manager_that_nobody_can_dial_is_sent_to_G10() -> None:
+    pair = BothWays()
+    bodies = pair.reply(20)
+    assert pair.at_home.get("REPLIES") == bodies
+    sent = pair.put(5)
+    assert pair.reader.get("FLIGHTS") == sent
+    pair.advance(1_000)
+    assert stored(pair.hub, pair.back.queue) == stored(pair.edge, pair.link.queue) == {}
+
+
+def test_what_waits_for_it_is_fetched_once_it_is_there_again() -> None:
+    pair = BothWays(connections=2)
+    pair.edge.die()
+    bodies = pair.reply(30)
+    assert len(stored(pair.hub, pair.back.queue)) == 30
+    pair.edge.start()
+    pair.advance(5_000)
+    assert sorted(pair.at_home.get("REPLIES")) == sorted(bodies)
+    assert len(pair.back.up_paths) == 2
+
+
+def test_undeliverable_reply_becomes_a_dead_letter_at_home_G10_G18() -> None:
+    """The missing queue is that of the one who fetches: there it ends, after its tries."""
+    pair = BothWays(link={"deliver_retries": 2})
+    pair.at_hub.ask(lambda i: m.QueueCreate(i, f"NONE@{EDGE}"))
+    pair.reader.put(f"NONE@{EDGE}", [b"lost"])
+    bodies = pair.reply(3)
+    pair.advance(60_000)
+    assert sorted(pair.at_home.get("REPLIES")) == sorted(bodies)
+    assert pair.at_home.get("SYSTEM.DEAD.LETTERS") == [b"lost"]
+    assert stored(pair.hub, pair.back.queue) == {}
+
+
+def test_restart_of_either_end_in_the_midst_of_it_loses_and_doubles_nothing() -> None:
+    pair = BothWays(connections=2, link={"window_messages": 5})
+    bodies = pair.reply(40)
+    heard: list[bytes] = []
+    for node in (pair.hub, pair.edge, pair.hub):
+        heard += pair.at_home.get("REPLIES", 7)
+        node.die()
+        node.start()
+        pair.advance(10_000)
+    heard += pair.at_home.get("REPLIES")
+    assert sorted(heard) == sorted(bodies)
+
+
+def test_commits_go_along_with_what_goes_the_other_way_B27() -> None:
+    """Both directions are busy: no commit goes by itself."""
+    pair = BothWays(link={"commit_messages": 100, "commit_interval_ms": "1 s"})
+    pair.counting.commits = pair.counting.alone = 0
+    for _ in range(60):
+        pair.reply(20)
+        pair.put(20)
+    assert pair.counting.commits > 20
+    assert pair.counting.alone == 0
