@@ -33,8 +33,7 @@ def ids_of(runs: Iterable[Sequence[int]]) -> set[int]:
 class Outbox:
     """The sending end: holds ids between commit_id and next_id; those up to sent_id are in flight.
 
-    Of what is ``held`` the receiver has said that it has it: it is not sent again. Nor is what was
-    ``flying``, over another path, as the sender went back.
+    Of what is ``held`` the receiver has said that it has it: it is not sent again.
 
     Invariant: commit_id <= sent_id < next_id, and sent_id <= commit_id + window. What is held lies
     above commit_id.
@@ -45,7 +44,6 @@ class Outbox:
     next_id: int = 1  # stored; the next id to assign
     sent_id: int = 0  # starts at commit_id: what was in flight before a restart is sent again
     held: set[int] = field(default_factory=set)
-    flying: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.sent_id = max(self.sent_id, self.commit_id)
@@ -75,8 +73,6 @@ class Outbox:
         self.sent_id = max(self.sent_id, self.commit_id)
         if done and self.held:
             self.held = {seq_id for seq_id in self.held if seq_id > commit_id}
-        if done and self.flying:
-            self.flying = {seq_id for seq_id in self.flying if seq_id > commit_id}
         return done
 
     def hold(self, ids: Iterable[int]) -> None:
@@ -89,13 +85,12 @@ class Outbox:
         Returns and raises as :meth:`commit` does.
         """
         done = self.commit(commit_id)
-        self.go_back(self.commit_id, set())  # Whatever was in flight is lost.
+        self.go_back(self.commit_id)  # Whatever was in flight is lost.
         return done
 
-    def go_back(self, seq_id: int, flying: set[int]) -> None:
-        """Send again what lies above *seq_id*, but what is held, or still *flying*."""
+    def go_back(self, seq_id: int) -> None:
+        """Send again what lies above *seq_id*, but what is held."""
         self.sent_id = max(min(self.sent_id, seq_id), self.commit_id)
-        self.flying = flying
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from qmgrd.core.lease import Consumer
 from qmgrd.core.link import Link
 from qmgrd.core.link_inbox import Inflow, LinkInbox
 from qmgrd.core.link_path import Path
+from qmgrd.core.link_pump import Pump
 from qmgrd.core.link_streams import LinkStreams
 from qmgrd.core.producer import Producer
 from qmgrd.core.queue import Queue
@@ -117,13 +118,13 @@ def test_commit_id_jumps_a_gap(monkeypatch: Patch) -> None:
 
 
 def test_source_deletes_what_it_has_sent(monkeypatch: Patch) -> None:
-    pump = Link.pump
+    run = Pump.run
 
-    def eager(self: Link) -> None:
-        pump(self)
-        self.outbox.commit(self.outbox.sent_id)
+    def eager(self: Pump) -> None:
+        run(self)
+        self._link.outbox.commit(self._link.outbox.sent_id)
 
-    monkeypatch.setattr(Link, "pump", eager)
+    monkeypatch.setattr(Pump, "run", eager)
     assert_caught({"deleted_is_held_by_the_receiver"})
 
 

@@ -120,7 +120,7 @@ def test_only_what_is_missing_is_sent_after_a_drop_B13() -> None:
     pair.hub.start()
     pair.advance(10_000)
     assert pair.sent() == list(range(31, 101))
-    assert pair.link.resent == 0
+    assert pair.link.pump.resent == 0
     assert pair.reader.get("FLIGHTS") == bodies
 
 

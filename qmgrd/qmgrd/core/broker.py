@@ -298,7 +298,7 @@ class Broker:
         for link in self.catalogue.links.values():
             if link.queue.id in context.awake_queues:
                 del context.awake_queues[link.queue.id]
-                link.pump()
+                link.pump.run()
         self._refresh_groups()
         # Half a turn is the consumers' own: else puts that fill every turn would starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))

@@ -9,7 +9,6 @@ nothing is ever in doubt. What a path has lost goes over the others; what it has
 all wait for, over one that is idle.
 """
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
@@ -29,7 +28,7 @@ from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.link_path import FETCH_REQUEST, Path
 from qmgrd.core.link_path import LinkState as LinkState
-from qmgrd.core.link_puts import Room, TooLong, cut
+from qmgrd.core.link_pump import Pump
 from qmgrd.core.link_watch import Watch
 from qmgrd.core.queue import Queue
 
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 OPEN_REQUEST = 1  # the id of the request that opens a path
 FETCHED = 128  # paths of connections that the peer dialled are numbered from here on
-PUMP_MESSAGES = 1_000  # at most so many per turn, so that others have their share
-PUMP_BYTES = 1024 * 1024
 _ON_THE_WAY = (LinkState.UP, LinkState.OPENING, LinkState.DIALLING)
 
 
@@ -54,7 +51,6 @@ class Link:
         self.queue = queue
         self.error = ""
         self.refused_code = 0
-        self.resent = 0
         self.paths: list[Path] = []
         # Stopped, refused or blocked; else it is as its paths are.
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
@@ -63,10 +59,10 @@ class Link:
         self.blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._epoch = 0  # makes the timer of an earlier block fall flat
-        self._watch = Watch(self, context)
+        self.watch = Watch(self, context)
         self.outbox = LinkOutbox(queue, context)
-        self._highest_sent = self.outbox.commit_id
         self._lay_paths()
+        self.pump = Pump(self, context)
 
     def _lay_paths(self) -> None:
         count = self.row.get("connections", 1) if self.addresses else 0
@@ -124,7 +120,7 @@ class Link:
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         forget_peer(self._context, self.name)
-        self._highest_sent = self.outbox.commit_id
+        self.pump = Pump(self, self._context)
 
     def stop(self) -> None:
         """Hang up and stay so."""
@@ -203,7 +199,7 @@ class Link:
             path.since_commit_id + 1,
         )  # fmt: skip
         self._context.send(path.connection, opening)
-        self._watch.set()
+        self.watch.set()
 
     def answered(self, path: Path, message: m.Message) -> None:
         """Take what the peer sends over *path*."""
@@ -213,8 +209,9 @@ class Link:
         elif kind is m.Blocked and message.stream == path.stream:
             there = f"qmctl -c {path.address} "  # What it says to do is to be done at its end.
             why = message.text.replace("qmctl ", there)
-            path.land(message.taken, has_others=len(self.paths) > 1)
-            self._blocked(message, f"{self.name} says: {why}")
+            path.land(message.taken, self.pump.due_ms)
+            if message.code != ErrorCode.LINK_LINE_FULL:  # It comes again when its turn has come.
+                self._blocked(message, f"{self.name} says: {why}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
             path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
         elif kind is m.Ok and path.state is LinkState.OPENING:
@@ -240,6 +237,11 @@ class Link:
             self._context.event("link peer restored", link=self.name, lost=lost)
             why = f"{self.name} was put back to an older state: it may have lost {lost} messages"
             self._context.note("warning", "link peer restored", link=self.name, why=why)
+        newest = max((other.incarnation for other in self.up_paths), default=0)
+        if newest >> 31 == incarnation >> 31 and incarnation < newest:
+            late = RequestError(ErrorCode.LINK_FENCED, "an answer of before came late")
+            self.refuse(path, late, ErrorClass.RETRY_LATER)
+            return
         for other in self.up_paths:
             if other.incarnation != incarnation:  # What is in flight there is lost, and it, too.
                 text = f"{self.name} began anew, as path {path.index} tells"
@@ -254,7 +256,7 @@ class Link:
             self.error = ""
         self.outbox.hold(ahead)
         self.outbox.window = min(window, self._context.config.link.window_messages)
-        self._highest_sent = max(self._highest_sent, held_to)
+        self.pump.highest_sent = max(self.pump.highest_sent, held_to)
         path.opened(stream, incarnation)
         self._count_down_time()
         self._context.awake_queues[self.queue.id] = self.queue
@@ -262,13 +264,13 @@ class Link:
     def _committed(self, path: Path, message: m.Committed) -> None:
         commit_id = message.commit_id
         highest = max([commit_id, *(first + count - 1 for first, count in message.held)])
-        if highest > self._highest_sent:
-            raise CommitOutOfRange(highest, self._highest_sent + 1)
-        path.land(message.taken, has_others=len(self.paths) > 1)
+        if highest > self.pump.highest_sent:
+            raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
+        path.land(message.taken, self.pump.due_ms)
         self.outbox.hold(ids_of(message.held))
         if self.outbox.commit(commit_id) and self.state is LinkState.UP:
             self.error = ""
-        self._context.awake_queues[self.queue.id] = self.queue
+        self.pump.committed()
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
         if self.held_by is not None:
@@ -284,64 +286,9 @@ class Link:
     def _unblock(self) -> None:
         """Send again from the commit id on, but what the peer has or has still to look at."""
         self._hold(None)
-        self.go_back(self.outbox.commit_id, None)
+        self.pump.go_back(self.outbox.commit_id)
 
-    def go_back(self, seq_id: int, lost: range | None) -> None:
-        """Send again what lies above *seq_id*, but what is in flight, and not *lost*."""
-        flying = set(chain.from_iterable(path.flight.ids() for path in self.paths))
-        self.outbox.go_back(seq_id, flying.difference(lost or ()))
-        self._context.awake_queues[self.queue.id] = self.queue
-
-    def pump(self) -> None:
-        """Send what the window allows, each time over the path that has most room."""
-        if self.state is not LinkState.UP or self.queue.bounds.get_inhibit:
-            return
-        up, outbox = self.up_paths, self.outbox
-        messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
-        share = -(-PUMP_MESSAGES // len(up))
-        while messages_left > 0 and bytes_left > 0:
-            path = max(up, key=Path.room)
-            before, flying = outbox.sent_id, path.flight.bytes
-            room = min(bytes_left, path.room())
-            if room <= 0 or not self._send(path, min(share, messages_left), room):
-                break
-            messages_left -= outbox.sent_id - before
-            bytes_left -= path.flight.bytes - flying
-        outbox.set_aside()
-        self.queue.sent_id = max(self.queue.sent_id, outbox.sent_id)
-        if outbox.sent_id + 1 < self.queue.counters.next_arrival:
-            if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
-                self._context.awake_queues[self.queue.id] = self.queue  # More in the next turn.
-            else:
-                for path in up:
-                    path.ask()
-        self._watch.set()
-
-    def _room(self) -> int:
-        """Return how many bytes more may be sent now; of a full window of messages none."""
-        if self.outbox.sent_id >= self.outbox.commit_id + self.outbox.window:
-            return 0
-        flying = sum(path.flight.bytes for path in self.paths)
-        return self._context.config.link.window_bytes - flying
-
-    def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
-        """Send over *path* what fits; return whether anything was taken from the outbox."""
-        welcome, before = path.welcome, self.outbox.sent_id
-        messages = min(messages, welcome.put_window_messages - path.flight.messages)
-        frame_bytes = min(PUMP_BYTES, welcome.frame_max_bytes // 2)
-        room = Room(path.stream, messages, bytes_max, frame_bytes, welcome.message_max_bytes)
-        try:
-            for put in cut(self.outbox, room):
-                count = len(put.records)
-                self.resent += min(max(self._highest_sent - put.first_id + 1, 0), count)
-                path.send(put)
-                self._context.count_read(count, sum(map(len, put.records)))
-        except TooLong as found:
-            self._block_at(path, found.seq_id, found.size)
-        self._highest_sent = max(self._highest_sent, self.outbox.sent_id)
-        return self.outbox.sent_id > before
-
-    def _block_at(self, path: Path, seq_id: int, size: int) -> None:
+    def block_at(self, path: Path, seq_id: int, size: int) -> None:
         """Wait: the peer may be given a higher limit, and says so when it comes back."""
         limit = path.welcome.message_max_bytes
         text = (
@@ -372,7 +319,7 @@ class Link:
             self.paths.remove(path)
         if self.up_paths:
             if ids:
-                self.go_back(min(ids) - 1, None)
+                self.pump.go_back(min(ids) - 1)
             return
         self.error = why
         self._hold(None)

@@ -27,7 +27,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "held": len(outbox.held),
         "next_id": link.queue.counters.next_arrival,
         "transferred": link.queue.counters.acked,
-        "resent": link.resent,
+        "resent": link.pump.resent,
         "attempts": min((path.attempts for path in link.paths), default=0),
         "down_ms": down_ms,
         "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,

@@ -64,6 +64,10 @@ class Flight:
         self.taken = max(self.taken, taken)
         return landed
 
+    def has(self, seq_id: int) -> bool:
+        """Return whether *seq_id* is in flight; quickly, where it is among the oldest."""
+        return any(seq_id in put.ids for put in self.puts)
+
     def ids(self) -> Iterator[int]:
         """Yield the ids of all that is in flight."""
         for put in self.puts:

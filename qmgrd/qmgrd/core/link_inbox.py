@@ -84,7 +84,10 @@ class LinkInbox:
             RequestError: LINK_LINE_FULL, of *bytes_max*; what is kept already may be all there is.
         """
         self.inbox.check(put.first_id + len(put.records) - 1)
-        size = sum(map(len, put.records))
+        known = self.in_line.get(put.first_id)
+        if known is not None and len(known.records) >= len(put.records):
+            return
+        size = _line_bytes(put) - (_line_bytes(known) if known else 0)
         if self.in_line_bytes + size > bytes_max:
             raise RequestError(
                 ErrorCode.LINK_LINE_FULL,
@@ -92,20 +95,19 @@ class LinkInbox:
                 f"{size} more are beyond link.window_bytes ({bytes_max})",
                 LINE_RETRY_MS,
             )
-        known = self.in_line.get(put.first_id)
-        if known is None or len(known.records) < len(put.records):
-            self.in_line_bytes += size - sum(map(len, known.records if known else ()))
-            self.in_line[put.first_id] = put
+        self.in_line_bytes += size
+        self.in_line[put.first_id] = put
 
     def next_in_line(self) -> m.Put | None:
         """Return what no gap lies in front of any more, and keep it no longer."""
-        for first_id in sorted(self.in_line):
-            if first_id > self.inbox.commit_id + 1:
-                return None
-            put = self.in_line.pop(first_id)
-            self.in_line_bytes -= sum(map(len, put.records))
-            return put
-        return None
+        gap = self.inbox.commit_id + 1
+        if gap not in self.in_line:
+            gap = min(self.in_line, default=gap + 1)  # Puts overlap where they came again.
+        if gap > self.inbox.commit_id + 1:
+            return None
+        put = self.in_line.pop(gap)
+        self.in_line_bytes -= _line_bytes(put)
+        return put
 
     def clear_line(self) -> None:
         """Forget what waits behind a gap: it comes again."""
@@ -268,12 +270,16 @@ def check_stamped(put: m.Put) -> None:
             )
 
 
+def _line_bytes(put: m.Put) -> int:
+    """Return what *put* takes in a line, roughly; an empty record is not for nothing either."""
+    return sum(map(len, put.records)) + 64 * len(put.records)
+
+
 def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:
-    """Return the message that tells the sender that *count* records cannot be stored now.
+    """Return the message that tells the sender that an id cannot be stored now, and why.
 
     Args:
-        seq_id: the first of them.
-        error: why it is refused.
+        count: of records of which nothing else is to be told.
     """
     inflow.news -= count
     known_class = class_of(error.code)

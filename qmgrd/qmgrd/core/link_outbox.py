@@ -22,7 +22,7 @@ from qmgrd.core.take import is_there
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-HELD: tuple[str, bytes, Extra] = ("", b"", {})  # the same of an id that the peer has, or gets
+HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # the same of an id that the peer has, or gets
 _PLAIN: Extra = {}
 _EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
 
@@ -37,6 +37,7 @@ class LinkOutbox(Outbox):
         self.queue = queue
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
+        self.flying: set[int] = set()  # on its way over some path: not to be sent once more
         self._damaged: list[tuple[bytes, bytes]] = []  # keys and entries met in this turn
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)

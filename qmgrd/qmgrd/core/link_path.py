@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 BUDGET_MIN_BYTES = 64 * 1024  # that may be in flight over a path of which nothing is known
 FETCH_REQUEST = 2  # the id of the request; 1 opens the path
 FETCH_RETRY_MS = 1_000
-LATE_MS = 500  # what takes so much longer than it might waits behind too much
+LATE_MS = 500  # what takes so much longer than over another path waits behind too much
+PUT_BYTES = 1024 * 1024
 PATIENCE_MAX = 6  # doublings
 
 
@@ -68,7 +69,7 @@ class Path:
         self.link = link
         self._context = context
         self._moved_ms = 0  # when something landed, or began to fly
-        self._fastest_ms = 0  # that a put has taken to land
+        self.took_ms = 0  # what landed last
         self._asked_ms: int | None = None  # since when an answer is awaited
         self._asked_total = 0  # records sent as it was asked: the answer has them all
         self._patience = 0  # stalls in a row
@@ -109,7 +110,7 @@ class Path:
         self._enter(LinkState.UP)
         self._asked_total = 0
         self._answered()
-        self._fastest_ms = self.rtt_ms or 0
+        self.took_ms = self.rtt_ms or 0
 
     def room(self) -> int:
         """Return how many bytes more may be sent over it now."""
@@ -134,10 +135,11 @@ class Path:
             self._asked_ms, self._asked_total = self._context.now.ms, self.flight.sent
             self._context.send(self.connection, m.CommitAsk(self.stream))
 
-    def land(self, taken: int, *, has_others: bool) -> None:
+    def land(self, taken: int, due_ms: int | None) -> None:
         """Take note of what the peer has *taken*, and work out how much more may fly.
 
-        A path that is slow is given less where others may carry it: all wait for its gaps.
+        A path that takes longer than *due_ms* is given less: others are faster, and all wait for
+        its gaps. None where there is no other.
 
         Raises:
             FieldInvalid: more than was sent.
@@ -146,21 +148,34 @@ class Path:
         landed = self.flight.land(taken)
         self._answered()
         if self.flight.taken > before:
-            self._moved_ms, self._patience = now_ms, 0
+            self._moved_ms = now_ms
         if not landed:
             return
-        took_ms = now_ms - landed[-1].at_ms
-        self._fastest_ms = min(self._fastest_ms, took_ms)
-        if has_others and took_ms > self.due_ms + LATE_MS:
+        self.took_ms = now_ms - landed[-1].at_ms
+        if self.took_ms < self._context.config.link.stall_ms // 2:
+            self._patience = max(self._patience - 1, 0)
+        if due_ms is not None and self.took_ms > due_ms:
             self.budget = max(self.budget // 2, BUDGET_MIN_BYTES)
         else:
             most = self._context.config.link.window_bytes
             self.budget = min(self.budget + sum(put.bytes for put in landed), most)
 
     @property
-    def due_ms(self) -> int:
-        """How long a put may well take to land."""
-        return 2 * self._fastest_ms
+    def frame_bytes(self) -> int:
+        """How long one put may be: short where they have stalled, that something lands in time."""
+        most = max(PUT_BYTES >> (2 * self._patience), BUDGET_MIN_BYTES)
+        return min(most, self.welcome.frame_max_bytes // 2)
+
+    def is_late(self, due_ms: int) -> bool:
+        """Return whether something is in flight for longer than *due_ms*."""
+        oldest = self.oldest
+        return oldest is not None and self._context.now.ms - oldest.at_ms > due_ms
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a question is not answered for a while."""
+        asked_ms = self._asked_ms
+        return asked_ms is not None and self._context.now.ms - asked_ms > LATE_MS
 
     def _answered(self) -> None:
         if self._asked_ms is not None and self.flight.taken >= self._asked_total:

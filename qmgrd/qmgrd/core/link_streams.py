@@ -136,7 +136,7 @@ class LinkStreams:
         try:
             inflow.stream.line_up(put, self._context.config.link.window_bytes)
         except RequestError as error:
-            blocked = link_inbox.blocked(inflow, put.first_id, error, len(put.records))
+            blocked = link_inbox.blocked(inflow, put.first_id, error, 0)
             self._context.send(inflow.session.connection, blocked)
 
     def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
@@ -161,8 +161,9 @@ class LinkStreams:
         refused = self._receive(stream, put)
         held_back = self._undeliverable.refuse(stream, put, refused) if refused else None
         if held_back:
-            count = sum(not stream.inbox.holds(seq_id) for seq_id, _ in refused)
-            blocked = link_inbox.blocked(inflow, *held_back, count)
+            held = any(stream.inbox.holds(put.first_id + i) for i in range(len(put.records)))
+            is_all_told = not held and not stream.is_ordered
+            blocked = link_inbox.blocked(inflow, *held_back, len(put.records) if is_all_told else 0)
             self._context.send(inflow.session.connection, blocked)
         self._undeliverable.forget_held(stream)
         return not held_back

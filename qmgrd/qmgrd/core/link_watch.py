@@ -48,15 +48,16 @@ class Watch:
         self.set()
 
     def _send_what_is_late(self) -> None:
-        link = self._link
+        """Send what all wait for over an idle path, once who has it does not answer either."""
+        link, due_ms = self._link, self._link.pump.due_ms
         idle = [path for path in link.up_paths if path.oldest is None]
-        if not idle or link.state is not LinkState.UP:
+        if due_ms is None or not idle or link.queue.bounds.get_inhibit:
             return
         gap = link.outbox.commit_id + 1
         carried = [(path, path.flight.with_id(gap)) for path in link.paths]
-        late = [(put.at_ms, path, put) for path, put in carried if put is not None]
-        if not late:
-            return
-        at_ms, path, put = max(late, key=lambda found: found[0])
-        if self._context.now.ms - at_ms > path.due_ms + LATE_MS:
-            link.go_back(gap - 1, put.ids)
+        late = [(path, put) for path, put in carried if put is not None]
+        for path, _ in late:
+            if path.is_late(due_ms):
+                path.ask()
+        if late and all(path.is_silent and path.is_late(due_ms) for path, _ in late):
+            link.pump.send_over(idle[0], late[0][1].ids)

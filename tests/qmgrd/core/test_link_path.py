@@ -144,10 +144,12 @@ def test_budget_shrinks_where_it_takes_long_and_grows_where_it_does_not(lines: L
     budgets = []
     for wait_ms in (0, 0, 5_000, 5_000, 0):
         lines.put(100, SIZE)
+        two.ids()
+        two.say(m.Committed(1, 0, taken=two.taken))
         lines.turn(wait_ms)
-        for line in (one, two):
-            line.ids()
-            line.commit(lines.link.outbox.sent_id)
+        one.ids(), two.ids()
+        one.commit(lines.link.outbox.sent_id)
+        two.commit(lines.link.outbox.sent_id)
         budgets.append(lines.link.paths[0].budget // BUDGET_MIN_BYTES)
     assert budgets[1] > budgets[0] > 1
     assert budgets[3] < budgets[2] < budgets[1]
@@ -233,7 +235,11 @@ def test_what_all_wait_for_goes_over_an_idle_path_too_once_it_is_late(lines: Lin
     lines.put(8, SIZE)
     assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
     two.commit(0, [5, 4])
-    for _ in range(10):
+    for _ in range(7):
+        lines.turn(100)
+    assert m.CommitAsk(1) in one.sent, "it may have them, and not have told"
+    assert two.ids() == []
+    for _ in range(7):
         lines.turn(100)
     assert two.ids() == [1, 2, 3, 4]
     assert one.goaway is None

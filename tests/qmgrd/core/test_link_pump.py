@@ -1,0 +1,195 @@
+"""What a link sends over which path, and what once more, where a path or the peer lets it down."""
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.lines import Lines
+
+SIZE = 16 * 1024  # of a message, of which a new path carries four
+
+
+@pytest.fixture
+def lines(app: Client) -> Lines:
+    return Lines(app.manager)
+
+
+def wait(lines: Lines, ms: int) -> None:
+    for _ in range(ms // 100):
+        lines.turn(100)
+
+
+def test_what_was_taken_and_not_kept_is_sent_again(lines: Lines) -> None:
+    """A peer may have kept it in memory only, and forgotten it with what it could not store."""
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    one.commit(4)
+    two.say(m.Committed(1, 4, taken=4))
+    assert sorted(one.ids() + two.ids()) == [5, 6, 7, 8]
+
+
+def test_what_landed_since_the_cursor_went_back_is_sent_again_where_it_was_not_kept(
+    lines: Lines,
+) -> None:
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    assert (one.ids(), two.ids()) == ([1, 2, 3, 4], [5, 6, 7, 8])
+    one.hang_up()
+    two.say(m.Committed(1, 0, taken=4))
+    assert two.ids() == [1, 2, 3, 4, 5, 6, 7, 8], "all but the first had landed, and are not there"
+
+
+def test_late_put_goes_over_the_idle_path_not_over_its_own_again(lines: Lines) -> None:
+    one, two = lines.up()
+    for _ in range(4):  # The first path proves fast, and may carry more.
+        lines.put(4, SIZE)
+        one.ids(), two.ids()
+        one.commit(lines.link.outbox.sent_id)
+    sent_id = lines.link.outbox.sent_id
+    lines.put(2)
+    assert (one.ids(), two.ids()) == ([sent_id + 1, sent_id + 2], [])
+    wait(lines, 2_000)
+    assert (one.ids(), two.ids()) == ([], [sent_id + 1, sent_id + 2])
+    wait(lines, 5_000)
+    assert (one.ids(), two.ids()) == ([], []), "once"
+
+
+def test_path_that_is_late_is_given_nothing_new(lines: Lines) -> None:
+    one, two = lines.up()
+    lines.put(2, SIZE)
+    assert one.ids() == [1, 2]
+    wait(lines, 1_000)
+    lines.put(2, SIZE)
+    assert (one.ids(), two.ids()) == ([], [3, 4])
+
+
+def test_bytes_on_a_late_path_do_not_hold_up_the_others() -> None:
+    lines = Lines(Manager(link={"window_bytes": "1 MiB"}), connections=3)
+    one, two, three = lines.up()
+    lines.put(1, 600_000)
+    lines.put(1, 600_000)
+    lines.put(10, 1_000)
+    assert (one.ids(), two.ids(), three.ids()) == ([1], [2], [])
+    wait(lines, 1_000)
+    assert three.ids() != []
+
+
+def test_copy_is_not_made_while_the_peer_answers(lines: Lines) -> None:
+    """Its time to tell may be long; it is asked before anything is sent twice."""
+    one, two = lines.up()
+    for number in range(1, 6):
+        lines.put(1)
+        carrier = one if one.ids() else two
+        carrier.ids()
+        wait(lines, 700)
+        if m.CommitAsk(1) in carrier.sent:
+            carrier.sent.clear()
+        carrier.taken = max(
+            carrier.taken,
+            sum(p.flight.sent for p in lines.link.paths if p.index == lines.lines.index(carrier)),
+        )
+        carrier.commit(number)
+        wait(lines, 1_000)
+    assert lines.row["resent"] == 0
+
+
+def test_route_that_gets_longer_for_all_slows_nobody_down(lines: Lines) -> None:
+    one, two = lines.up()
+    for wait_ms in (0, 0, 2_000, 2_000, 2_000):
+        lines.put(200, SIZE)
+        lines.turn(wait_ms)
+        for line in (one, two):
+            line.ids()
+        for line in (one, two):
+            line.say(m.Committed(1, 0, taken=line.taken))
+        lines.link.outbox.held.update(range(1, lines.link.outbox.sent_id + 1))
+    budgets = [path.budget for path in lines.link.paths]
+    assert min(budgets) > 256 * 1024
+
+
+def test_ordered_link_keeps_to_its_window_with_what_the_peer_has_in_line() -> None:
+    lines = Lines(Manager(link={"window_bytes": "256 KiB"}), ordered=True)
+    one, two = lines.up()
+    lines.put(100, SIZE)
+    assert one.ids() == [1, 2, 3, 4]
+    there = two.ids()
+    for _ in range(10):
+        two.say(m.Committed(1, 0, taken=two.taken))
+        there += two.ids()
+    assert len(there) + 4 <= 16
+    wait(lines, 2_000)
+    assert two.ids() == [1, 2, 3, 4], "what all wait for goes over it, too"
+
+
+def test_line_that_is_full_at_the_peer_does_not_block_the_link() -> None:
+    lines = Lines(Manager(), ordered=True)
+    one, two = lines.up()
+    lines.put(8, SIZE)
+    one.ids(), two.ids()
+    two.say(m.Blocked(1, 5, ErrorCode.LINK_LINE_FULL, 100, "full", taken=4))
+    assert lines.row["state"] == "up"
+    one.commit(4)
+    assert sorted(one.ids() + two.ids()) == [5, 6, 7, 8]
+
+
+def test_puts_are_short_where_they_have_stalled() -> None:
+    lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
+    (one,) = lines.up()
+    lines.put(20, 100_000)
+    longest = []
+    for _ in range(3):
+        puts = [x for x in one.sent if type(x) is m.Put]
+        longest.append(max(sum(map(len, put.records)) for put in puts))
+        while not lines.dials:
+            lines.turn(50)
+        (one,) = lines.up()
+    assert longest[0] > 4 * longest[1] > 0
+    assert longest[2] <= longest[1]
+
+
+def test_patience_is_kept_while_it_is_needed() -> None:
+    """Each put takes longer than it may at first: it is hung up once, not every other time."""
+    lines = Lines(Manager(link={"stall_ms": "1 s"}), connections=1)
+    lines.put(1)
+    for number in range(2, 8):
+        if lines.dials:
+            lines.up()
+        line = lines.lines[-1]
+        for _ in range(15):
+            if line.goaway is None:
+                lines.turn(100)
+        if line.goaway is None:
+            line.ids()
+            line.commit(lines.link.outbox.sent_id)
+        while line.goaway is not None and not lines.dials:
+            lines.turn(50)
+        lines.put(1)
+        assert number
+    assert lines.row["paths"][0]["stalls"] == 1
+
+
+def test_window_of_an_ordered_link_is_free_again_however_the_commit_came() -> None:
+    """Seed 959: by the answer to an opening, after a restart of the peer."""
+    lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
+    (one,) = lines.up()
+    lines.put(8, SIZE)
+    assert one.ids() == [1, 2, 3, 4]
+    uid = lines.link.outbox.uid_at(4)
+    one.hang_up()
+    lines.turn(1_000)
+    (again,) = lines.up(commit_id=4, uid=uid)
+    assert again.ids() == [5, 6, 7, 8]
+
+
+def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
+    """Seed 979: the peer has nothing of it, in its line or elsewhere."""
+    lines = Lines(Manager(link={"window_bytes": "64 KiB"}), connections=1, ordered=True)
+    (one,) = lines.up()
+    lines.put(8, SIZE)
+    assert one.ids() == [1, 2, 3, 4]
+    one.hang_up()
+    lines.turn(1_000)
+    (again,) = lines.up()
+    assert again.ids() == [1, 2, 3, 4]
