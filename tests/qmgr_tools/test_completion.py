@@ -65,6 +65,8 @@ def tab(daemon: Daemon, home: dict[str, str]) -> Tab:
         (["get"], "local"),
         (["browse"], "local transmission"),
         (["link", "show"], "link"),
+        (["link", "doctor"], "link"),
+        (["link", "explain"], "link"),
         (["link", "start"], "link"),
         (["link", "alter"], "link"),
         (["link", "stop"], "link"),

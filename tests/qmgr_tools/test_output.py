@@ -63,6 +63,38 @@ def test_long_text_goes_below_its_row_where_the_table_is_too_wide(terminal: Term
     ]
 
 
+def test_table_may_be_indented_on_a_terminal(terminal: Terminal) -> None:
+    rows = [{"link": "NYC", "waiting": 7, "error": "so it is, " * 7}]
+    with redirect_stdout(terminal):
+        output.table(LINKS, rows, indent=2)
+    assert terminal.lines == [
+        "  LINK  WAITING",
+        "  NYC         7",
+        "      so it is, so it is, so it is, so it is, so it is, so",
+        "      it is, so it is,",
+    ]
+
+
+SENTENCE = [("down: ", "bold"), ("nobody answers there\x1b[1m, neither now nor the last time", "")]
+
+
+def test_sentence_is_folded_on_a_terminal(terminal: Terminal) -> None:
+    with redirect_stdout(terminal):
+        output.words(SENTENCE, 2, 4)
+        output.words([("qmctl " + "x" * 60, "")], 2, is_whole=True)
+    assert terminal.lines == [
+        "  down: nobody answers there\\x1b[1m, neither now nor the",
+        "    last time",
+        "  qmctl " + "x" * 60,
+    ]
+
+
+def test_sentence_is_a_line_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    output.words(SENTENCE, 2, 4)
+    said = "  down: nobody answers there\\x1b[1m, neither now nor the last time\n"
+    assert capsys.readouterr().out == said
+
+
 def test_long_text_stays_in_its_row_where_there_is_room(terminal: Terminal) -> None:
     with redirect_stdout(terminal):
         output.table(LINKS, [{"link": "NYC", "waiting": 7, "error": "refused"}])

@@ -28,6 +28,8 @@ class Exit(IntEnum):
     UNAVAILABLE = 5
     REFUSED = 6
     EMPTY = 7
+    WARNING = 8
+    CRITICAL = 9
     INTERRUPTED = 130
 
 
@@ -40,6 +42,8 @@ MEANINGS = {
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
     Exit.EMPTY: "get: no message came within the wait",
+    Exit.WARNING: "link doctor: what is found is no more than a warning",
+    Exit.CRITICAL: "link doctor: what is found is critical",
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

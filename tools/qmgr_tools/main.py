@@ -20,6 +20,7 @@ from qmgr_tools import (
     help_text,
     job,
     link,
+    link_doctor,
     link_show,
     message,
     move,
@@ -65,7 +66,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         ),
         "link": group(
             "Links to other queue managers", create=link.create, alter=link.alter, ls=link_show.ls,
-            show=link_show.show, start=link.start, stop=link.stop, delete=link.delete,
+            show=link_show.show, doctor=link_doctor.doctor, explain=link_doctor.explain,
+            start=link.start, stop=link.stop, delete=link.delete,
         ),
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close

@@ -129,15 +129,15 @@ def _title(key: str) -> str:
     return key.removesuffix("_ms").replace("_", " ").upper()
 
 
-def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Print a row for each of *rows*."""
+def table(columns: Sequence[Column], rows: Iterable[Row], indent: int = 0) -> None:
+    """Print a row for each of *rows*; on a terminal *indent* characters from its left."""
     if not sys.stdout.isatty():
         titles(columns)
         for row in rows:
             tabs(columns, row)
     else:
         cells = [[column.shown(row) for column in columns] for row in rows]
-        _show_table(columns, cells, _console().width)
+        _show_table(columns, cells, _console().width - indent, indent)
 
 
 def titles(columns: Sequence[Column]) -> None:
@@ -150,24 +150,24 @@ def tabs(columns: Sequence[Column], row: Row) -> None:
     print("\t".join(column.shown(row) for column in columns))
 
 
-def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int) -> None:
+def _show_table(columns: Sequence[Column], cells: list[list[str]], room: int, indent: int) -> None:
     widths = _widths(columns, cells)
     is_wide = _total(widths) > room
     below = [n for n, column in enumerate(columns) if is_wide and column.is_long]
     beside = [n for n in range(len(columns)) if n not in below]
     shown = [columns[n] for n in beside]
     widths = _folded(shown, [widths[n] for n in beside], room)
-    console = _console(_total(widths) + GAP)  # What is not folded goes beyond the edge.
+    console = _console(indent + _total(widths) + GAP)  # What is not folded goes beyond the edge.
     part = _part(shown, widths, has_header=True)
     for line in cells:
         part.add_row(*(_styled(line[n], columns[n].key) for n in beside))
         notes = [line[n] for n in below if line[n]]
         if notes:
-            console.print(part)
+            console.print(_indented(part, indent))
             part = _part(shown, widths, has_header=False)
-            _print_below(notes, room)
+            _print_below(notes, room + indent, indent)
     if part.row_count or not cells:
-        console.print(part)
+        console.print(_indented(part, indent))
 
 
 def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool) -> Any:
@@ -184,12 +184,16 @@ def _part(columns: Sequence[Column], widths: Sequence[int], *, has_header: bool)
     return part
 
 
-def _print_below(notes: Iterable[str], room: int) -> None:
-    from rich.padding import Padding
-
+def _print_below(notes: Iterable[str], room: int, indent: int) -> None:
     console = _console()
     for words in notes:
-        console.print(Padding(_styled(words), (0, 0, 0, INDENT)), width=room, overflow="fold")
+        console.print(_indented(_styled(words), indent + INDENT), width=room, overflow="fold")
+
+
+def _indented(shown: Any, indent: int) -> Any:
+    from rich.padding import Padding
+
+    return Padding(shown, (0, 0, 0, indent), expand=False) if indent else shown
 
 
 def _widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int]:
@@ -283,6 +287,30 @@ def _styled(cell: str, key: str = "") -> Any:
     from rich.text import Text
 
     return Text(cell, style=STYLES.get(cell, "") if key == "state" else "")
+
+
+def words(
+    parts: Sequence[tuple[str, str]], first: int = 0, others: int = 0, *, is_whole: bool = False
+) -> None:
+    """Print a sentence of *parts*, each with its style, folded at the terminal's edge.
+
+    Args:
+        parts: texts and styles.
+        first: how far the first line is indented, on a terminal or not.
+        others: the same of the lines that follow on a terminal; elsewhere there are none.
+        is_whole: it is to be copied: it goes beyond the edge in place of being folded.
+    """
+    from rich.text import Text
+
+    told = [(one_line(text), style) for text, style in parts]
+    if is_whole or not sys.stdout.isatty():
+        print(" " * first + "".join(text for text, _ in told))
+        return
+    console = _console()
+    folded = Text.assemble(*told).wrap(console, max(console.width - others, WIDTH_MIN))
+    for number, line in enumerate(folded):
+        line.rstrip()
+        console.print(Text(" " * (others if number else first)) + line)
 
 
 def _console(width_min: int = 0) -> Any:

@@ -1,0 +1,58 @@
+"""What is told of a link that is stopped, or dials."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_tools import link_down
+from qmgr_tools.link_finding import Severity
+
+ROW: dict[str, Any] = {
+    "link": "NYC", "state": "waiting", "addresses": ["nyc:1", "nyc:2"], "error": "nyc:1: no route",
+    "waiting": 3, "waiting_bytes": 2048, "attempts": 5, "down_ms": 90_000, "redial_ms": 4000,
+    "paths": [],
+}  # fmt: skip
+
+
+def test_stopped_link_is_told_of_where_messages_wait() -> None:
+    found = link_down.stopped(ROW)
+    assert found is not None
+    assert (found.code, found.severity) == ("stopped", Severity.WARNING)
+    assert found.remedy == "qmctl link start NYC"
+    assert "down for 1 min 30 s; 3 messages (2 KiB) on it" in found.what
+    assert link_down.stopped(ROW | {"waiting": 0}) is None
+
+
+def test_dialling_link_is_told_with_since_when_and_why() -> None:
+    found = link_down.down(ROW)
+    assert found.what == (
+        "down for 1 min 30 s; nyc:1: no route; 5 dials in a row led nowhere; dials again in 4 s; "
+        "3 messages on it, safe here"
+    )
+    assert (found.code, found.remedy) == ("down", "qmctl -c nyc:1 status")
+    assert "at nyc:1, nyc:2" in found.why
+
+
+@pytest.mark.parametrize(
+    ("waiting", "down_ms", "severity"),
+    [(1, 10_000, "critical"), (1, 9_999, "warning"), (0, 3_600_000, "warning")],
+)
+def test_link_is_critical_where_messages_wait_for_long(
+    waiting: int, down_ms: int, severity: str
+) -> None:
+    found = link_down.down(ROW | {"waiting": waiting, "down_ms": down_ms})
+    assert found.severity.word == severity
+
+
+def test_link_without_an_address_waits_to_be_dialled() -> None:
+    found = link_down.down(ROW | {"addresses": [], "error": "it has no address"})
+    assert found.what.startswith("NYC has not dialled, and it has no address here; down for 1 min")
+    assert (found.code, found.remedy) == ("down", "qmctl link alter NYC HOST:PORT")
+
+
+def test_error_of_a_path_stands_for_that_of_the_link() -> None:
+    row = ROW | {"error": "", "paths": [{"error": ""}, {"error": "no answer"}], "redial_ms": None}
+    assert "; no answer; 5 dials" in link_down.down(row).what
+    assert link_down.down(row | {"attempts": 1, "paths": [], "waiting": 0}).what == (
+        "down for 1 min 30 s; nothing waits on it"
+    )

@@ -1,0 +1,45 @@
+"""What is told of a stream that leads here."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_tools import link_inbound
+
+ROW: dict[str, Any] = {
+    "peer": "BOS", "stream": "0a", "commit_id": 7, "ahead": 0, "duplicates": 0, "in_line": 0,
+    "blocked_id": None, "blocked_queue": None, "tries_left": None, "error": "",
+}  # fmt: skip
+AHEAD, LINE = ROW | {"ahead": 3}, ROW | {"in_line": 3}
+BLOCKED = AHEAD | {"blocked_id": 8, "blocked_queue": "Q", "error": "QUEUE_UNKNOWN: no"}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "codes"),
+    [
+        (ROW, ROW, []),
+        (AHEAD, None, []),
+        (AHEAD, ROW, []),
+        (AHEAD, AHEAD | {"commit_id": 6}, []),
+        (AHEAD, AHEAD, ["inbound-gap"]),
+        (LINE, LINE, ["inbound-gap"]),
+        (BLOCKED, BLOCKED, ["inbound-blocked"]),
+        (ROW | {"duplicates": 99}, None, []),
+        (ROW | {"duplicates": 100}, None, ["inbound-duplicates"]),
+        (ROW | {"duplicates": 100, "commit_id": 1000}, None, []),
+    ],
+)
+def test_what_does_not_get_on_is_found(
+    now: dict[str, Any], before: dict[str, Any] | None, codes: list[str]
+) -> None:
+    assert [one.code for one in link_inbound.found(now, before, 1000)] == codes
+
+
+def test_gap_is_told_with_what_waits_behind_it() -> None:
+    both = AHEAD | {"in_line": 2}
+    (found,) = link_inbound.found(both, both, 1000)
+    assert found.what == (
+        "from BOS id 8 has not come in 1 s: 3 messages stored above it; 2 messages kept in memory "
+        "behind it, as the link is --ordered"
+    )
+    assert found.remedy == "qmctl link doctor BOS --watch"

@@ -1,0 +1,69 @@
+"""What is told of a refused link, for each reason that a daemon gives."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_tools import link_refused
+from qmgr_tools.link import ACCEPTABLE
+from qmgr_tools.link_finding import Finding, Severity
+
+ACCEPT = "qmctl link start NYC --accept"
+HERE = "queue manager NYC was store 0a, now it says 0b: two of one name, or it was made anew; if so"
+
+
+def found(error: str, waiting: int = 7) -> Finding:
+    row: dict[str, Any] = {"link": "NYC", "state": "refused", "addresses": ["nyc:7470"]}
+    return link_refused.found(row | {"error": error, "waiting": waiting, "paths": []})
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remedy", "says"),
+    [
+        ("PEER_WRONG: the queue manager at nyc:7470 is LGA, not NYC; correct the address",
+         "refused-peer-wrong", "qmctl link alter NYC HOST:PORT", "nyc:7470 is LGA, not NYC"),
+        (f"PEER_STORE_CHANGED: {HERE}, say at EWR: {ACCEPT}",
+         "refused-peer-store-changed", ACCEPT, "NYC has another store than before"),
+        (f"PEER_STORE_CHANGED: {HERE.replace('manager NYC', 'manager EWR')}, say at NYC: "
+         "qmctl link delete EWR",
+         "refused-peer-store-changed", "qmctl -c nyc:7470 link delete EWR",
+         "NYC does not take EWR"),
+        ("RESTORED: NYC holds up to id 9, but the next id to assign here is 5: this is older",
+         "refused-restored", ACCEPT, "the store here is older"),
+        ("PEER_RESTORED: NYC holds up to id 40, but had committed 52: its store was restored",
+         "refused-peer-restored", ACCEPT, "lacks 12 messages (ids 41 to 52)"),
+        ("STORE_DAMAGED: the peer: checksum", "refused-store-damaged",
+         "qmctl store verify SNAPSHOT", "is damaged: the peer: checksum"),
+        ("NAME_INVALID: a/b", "refused-name-invalid", "qmctl link start NYC", "NAME_INVALID: a/b"),
+        ("something else", "refused-unknown", "qmctl link start NYC", "something else"),
+        ("", "refused-unknown", "qmctl link start NYC", "no reason is told"),
+    ],
+)  # fmt: skip
+def test_refusal_is_told_with_what_is_safe(error: str, code: str, remedy: str, says: str) -> None:
+    finding = found(error)
+    assert (finding.code, finding.severity, finding.remedy) == (code, Severity.CRITICAL, remedy)
+    assert says in finding.what
+    assert "7 messages on it, safe here" in finding.what
+    assert finding.why
+
+
+@pytest.mark.parametrize("code", sorted(ACCEPTABLE))
+def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
+    effects = {choice.command: choice.effect for choice in found(f"{code}: why").choices}
+    assert "arrives twice" in effects[ACCEPT]
+    assert found(f"{code}: why", 0).what.endswith("; it stays refused, nothing waits on it")
+    none = {choice.command: choice.effect for choice in found(f"{code}: why", 0).choices}
+    assert "nothing arrives twice" in none[ACCEPT]
+
+
+def test_address_is_that_where_the_peer_was_met() -> None:
+    met = {"addresses": ["a:1"], "paths": [{"address": ""}, {"address": "b:2"}]}
+    assert link_refused.address_of(met) == "b:2"
+    assert link_refused.address_of({"addresses": ["a:1"]}) == "a:1"
+    assert link_refused.address_of({"paths": [{"address": "NYC dialled"}]}) == "HOST:PORT"
+    assert link_refused.address_of({}) == "HOST:PORT"
+
+
+def test_accepting_is_offered_only_where_it_helps() -> None:
+    for error in ("PEER_WRONG: x", "PEER_STORE_CHANGED: queue manager EWR was store 0a", "X: y"):
+        assert ACCEPT not in [choice.command for choice in found(error).choices]
