@@ -84,8 +84,8 @@ figures: setup ## the last bench into docs/benchmarks.md, docs/img and the READM
 sim: setup ## SEEDS=n simulated networks, from seed START=n on
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --start $(START)
 
-crash: setup ## the real daemon killed and checked, CYCLES=n times
-	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES)
+crash: setup ## the real daemon killed and checked, CYCLES=n times; LINK=1: links, on a bad network
+	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
 
 inject: setup ## the real daemon with one failing system call after the other; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)

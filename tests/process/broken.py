@@ -3,10 +3,13 @@
 import sys
 from contextlib import suppress
 
+from qmgr_protocol.messages import Put
 from qmgrd.core import put, settle
-from qmgrd.core.context import Outcome
+from qmgrd.core.context import Context, Outcome
+from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.kv import Now, StoreFailed, Transaction
 from qmgrd.core.lease import Lease
+from qmgrd.core.link_inbox import LinkInbox
 from qmgrd.core.queue import Queue
 from qmgrd.core.returns import BACKED_OUT, How
 from qmgrd.core.session import Session
@@ -72,9 +75,26 @@ def repeat() -> None:
     settle.consume = coming_back
 
 
+def gulp() -> None:
+    """A link's receiver takes what comes behind a gap for stored, and stores none of it."""
+    receive = LinkInbox.receive
+
+    def gulping(
+        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put
+    ) -> put.Put:
+        if puts.first_id <= self.inbox.commit_id + 1:
+            return receive(self, context, dead_letters, queue, puts)
+        for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
+            self.hold(seq_id, None)
+        return put.Put([], [], 0)
+
+    LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
+
+
 if __name__ == "__main__":
     variants = {
         "swallow": swallow, "hurry": hurry, "halve": halve, "keep": keep, "repeat": repeat,
+        "gulp": gulp,
     }  # fmt: skip
     variants[sys.argv.pop(1)]()
     main()

@@ -1,8 +1,10 @@
 """Real queue managers as processes of their own, to be killed and started again."""
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from qmgr_tools.bench.server import free_port
@@ -13,13 +15,23 @@ STOP_MAX_S = 20
 class Node:
     """One daemon. Invariant: ``process`` is the last one that was started."""
 
-    def __init__(self, name: str, directory: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, directory: Path, settings: dict[str, str] | None = None,
+        program: Sequence[str] = ("-m", "qmgrd"),
+    ) -> None:  # fmt: skip
+        """Keep a daemon's data and log in *directory*.
+
+        Args:
+            settings: what its environment has of the configuration.
+            program: what Python runs as the daemon.
+        """
         self.name = name
         self.data_dir = directory / name
         self.tcp = f"127.0.0.1:{free_port()}"
         self.address = f"unix:{self.data_dir / 'qmgrd.sock'}"
         self.starts = 0
         self._settings = settings or {}
+        self._program = program
         self._log = directory / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -27,10 +39,12 @@ class Node:
         """Start the daemon; it takes clients a moment later."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = [
-            sys.executable, "-m", "qmgrd", "--name", self.name,
+            sys.executable, *self._program, "--name", self.name,
             "--data-dir", str(self.data_dir), "--tcp", self.tcp,
         ]  # fmt: skip
         environment = {"PATH": "/usr/bin:/bin", "QMGRD_LOG__FORMAT": "json", **self._settings}
+        if sources := os.environ.get("PYTHONPATH"):
+            environment["PYTHONPATH"] = sources  # Else it might be another source tree's daemon.
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1

@@ -1,0 +1,18 @@
+"""Daemons killed with -9, and started again."""
+
+import asyncio
+import random
+
+from qmgr_tools.demo.cluster import Node
+
+
+async def kill_some(rng: random.Random, nodes: list[Node]) -> None:
+    """Kill one of two *nodes* or both, in its next start sometimes, too; they start again."""
+    victims = rng.choices([nodes[:1], nodes[1:], nodes], [4, 4, 1])[0]
+    for node in victims:
+        await asyncio.to_thread(node.kill)
+        node.start()
+        if rng.random() < 0.1:  # Again, while it starts.
+            await asyncio.sleep(rng.uniform(0.0, 0.5))
+            await asyncio.to_thread(node.kill)
+            node.start()

@@ -1,0 +1,205 @@
+"""Two daemons with a link each way, over proxies, under load: ``make crash LINK=1``.
+
+    producers ──▶ EDGE ══4 connections══ proxy ══▶ HUB  ──▶ consumers
+    consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers
+
+Each cycle does one thing of link_faults.py. At the end the network is healed, everything drains,
+and both ledgers must balance; no transmission queue has anything left, each link is up with all of
+its connections, and the stores are sound.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from qmgr_client.aio import connect
+from qmgr_tools.demo.cluster import Node
+from qmgr_tools.proxy import Proxy
+from qmgrd.ops.verify import verify
+from tests.process.link_faults import LinkFaults
+from tests.process.load import STALL_MAX_S, WAIT_MS, Load
+
+CONNECTIONS = 4
+SETTINGS = {"QMGRD_LINK__STALL_MS": "2000", "QMGRD_LINK__REDIAL_MAX_MS": "1000"}
+SIZES = 6 * (30, 500) + 4 * (4_000,) + 2 * (30_000,) + (100_000,)
+RUN_MAX = 60
+BACKLOG_MAX = 4_000
+PAUSE_MAX_S = 0.8
+HEAL_PART = 0.25  # of the cycles begin with a good network
+
+
+class LinkLoad:
+    """The daemons, their links and what goes over these.
+
+    ``resent`` and ``stalls`` are at least as often as a link sent a message again and hung up what
+    stood still: what a daemon counts is gone when it is killed.
+    """
+
+    def __init__(
+        self, directory: Path, seed: int, *, program: Sequence[str] = ("-m", "qmgrd"),
+        stall_max_s: float = STALL_MAX_S,
+    ) -> None:  # fmt: skip
+        """Keep all data in *directory*.
+
+        Args:
+            program: what Python runs as a daemon.
+            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+        """
+        self._rng = random.Random(seed)
+        self.hub = Node("HUB", directory, SETTINGS, program)
+        self.edge = Node("EDGE", directory, SETTINGS, program)
+        self._proxies = [self._proxy_of(self.hub), self._proxy_of(self.edge)]
+        self.harm = LinkFaults(self._rng, [self.hub, self.edge], self._proxies)
+        self.loads = [
+            self._load(self.edge, self.hub, "FORTH", stall_max_s),
+            self._load(self.hub, self.edge, "BACK", stall_max_s),
+        ]
+        self._stall_max_s = stall_max_s
+        self._directory = directory
+        self._counted: dict[tuple[str, int], tuple[int, int]] = {}  # by daemon and life
+        self._wrong: dict[str, Any] = {}
+
+    @staticmethod
+    def _proxy_of(node: Node) -> Proxy:
+        host, _, port = node.tcp.rpartition(":")
+        return Proxy(host, int(port))
+
+    def _load(self, source: Node, target: Node, queue: str, stall_max_s: float) -> Load:
+        return Load(
+            source, target, f"{queue}@{target.name}", queue, self._rng.randrange(2**32),
+            sizes=SIZES, run_max=RUN_MAX, backlog_max=BACKLOG_MAX, stall_max_s=stall_max_s,
+            is_empty=partial(self._is_empty, source, target, queue),
+        )  # fmt: skip
+
+    @property
+    def resent(self) -> int:
+        """How many messages were sent again."""
+        return sum(resent for resent, _ in self._counted.values())
+
+    @property
+    def stalls(self) -> int:
+        """How many connections were hung up as nothing moved."""
+        return sum(stalls for _, stalls in self._counted.values())
+
+    def faults(self) -> dict[str, Any]:
+        """Return what is wrong, by fault."""
+        ledgers = [load.ledger for load in self.loads]
+        names = ("HUB", "EDGE")
+        found = self._wrong | {
+            "lost": [number for ledger in ledgers for number in sorted(ledger.lost)],
+            "doubled": [number for ledger in ledgers for number in ledger.doubled],
+            "unexpected": [number for ledger in ledgers for number in ledger.unexpected],
+            "damaged": [
+                one for name in names for one in verify(self._directory / name).findings.kept
+            ],
+        }
+        return {fault: of_it for fault, of_it in found.items() if of_it}
+
+    async def run(self, kinds: Sequence[str]) -> None:
+        """Do harm of these *kinds* under load, heal, and see everything drain and settle."""
+        nodes = [self.hub, self.edge]
+        for node in nodes:
+            node.start()
+        try:
+            async with self._proxies[0], self._proxies[1]:
+                await self._define(self.edge, self.hub, self._proxies[0], "FORTH", "BACK")
+                await self._define(self.hub, self.edge, self._proxies[1], "BACK", "FORTH")
+                async with asyncio.TaskGroup() as tasks:
+                    for load in self.loads:
+                        tasks.create_task(load.run())
+                    await self._suffer(kinds)
+                    for load in self.loads:
+                        load.stopping.set()
+                await self._settle()
+        finally:
+            for node in nodes:
+                code = await asyncio.to_thread(node.stop)
+                if code != 0:
+                    self._wrong[f"{node.name} stopped"] = f"with {code}:\n{node.log_tail()}"
+
+    async def _define(
+        self, node: Node, peer: Node, proxy: Proxy, outgoing: str, incoming: str
+    ) -> None:
+        async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
+            await manager.queue_create(incoming)
+            await manager.link_create(peer.name, [proxy.address], connections=CONNECTIONS)
+            await manager.queue_create(f"{outgoing}@{peer.name}")
+
+    async def _suffer(self, kinds: Sequence[str]) -> None:
+        for cycle, kind in enumerate(kinds, 1):
+            await self._look()
+            if self._rng.random() < HEAL_PART:
+                await self.harm.heal()
+            await asyncio.sleep(self._rng.uniform(0.0, PAUSE_MAX_S))
+            await self.harm.strike(kind)
+            if cycle % 10 == 0:
+                acknowledged = sum(len(load.ledger.acknowledged) for load in self.loads)
+                consumed = sum(load.ledger.consumed for load in self.loads)
+                print(
+                    f"cycle {cycle} of {len(kinds)}: {acknowledged} acknowledged, "
+                    f"{consumed} consumed", flush=True,
+                )  # fmt: skip
+        await self._look()
+        await self.harm.heal()
+
+    async def _look(self) -> list[dict[str, Any]]:
+        """Return the row of each link, once both daemons are up; count what it counts."""
+        rows = []
+        for node, peer in ((self.edge, self.hub), (self.hub, self.edge)):
+            if not node.is_running():
+                raise RuntimeError(f"{node.name} ended by itself:\n{node.log_tail()}")
+            async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
+                row = await manager.link_show(peer.name)
+            stalls = sum(path["stalls"] for path in row["paths"])
+            self._counted[node.name, node.starts] = (row["resent"], stalls)
+            rows.append(row)
+        return rows
+
+    async def _is_empty(self, source: Node, target: Node, queue: str) -> bool:
+        async with connect(source.address, name="crash", wait_ms=WAIT_MS) as manager:
+            if (await manager.link_show(target.name))["waiting"]:
+                return False
+        async with connect(target.address, name="crash", wait_ms=WAIT_MS) as manager:
+            depth: int = (await manager.queue_show(queue))["depth"]
+            return depth == 0
+
+    async def _settle(self) -> None:
+        """Wait until the links are as they should be; note those that are not."""
+        until = time.monotonic() + self._stall_max_s
+        while odd := [row for row in await self._look() if not is_settled(row)]:
+            if time.monotonic() > until:
+                self._wrong["unsettled"] = odd
+                return
+            await asyncio.sleep(0.1)
+
+
+def is_settled(row: dict[str, Any]) -> bool:
+    """Return whether a link has nothing left to send, and is up with all of its connections."""
+    is_up = row["state"] == "up" and row["connections_up"] == row["connections"]
+    return is_up and not row["waiting"] and not row["in_flight"]
+
+
+def report(load: LinkLoad, cycles: int, seed: int, seconds: float) -> int:
+    """Print what came of it in one line, and each fault; return how many faults there are."""
+    faults, ledgers = load.faults(), [load.ledger for load in load.loads]
+    for fault, of_it in faults.items():
+        print(f"link: {fault}: {str(of_it)[:2_000]}", file=sys.stderr)
+    done = load.harm.done
+    print(
+        f"crash: link cycles={cycles} seed={seed} "
+        f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
+        f"consumed={sum(ledger.consumed for ledger in ledgers)} "
+        f"redelivered={sum(ledger.redelivered for ledger in ledgers)} "
+        f"lost={len(faults.get('lost', ()))} doubled={len(faults.get('doubled', ()))} "
+        f"unexpected={len(faults.get('unexpected', ()))} "
+        f"damaged={len(faults.get('damaged', ()))} unsettled={len(faults.get('unsettled', ()))} "
+        f"kills={done['kill']} stops={done['stop']} cuts={done['cut']} stalls={done['stall']} "
+        f"slows={done['slow']} refusals={done['refuse']} "
+        f"resent={load.resent} link_stalls={load.stalls} seconds={seconds:.0f}"
+    )
+    return len(faults)

@@ -1,0 +1,128 @@
+"""Producers that put numbered messages, consumers that get them, and the ledger of both."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import PutResult
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.demo.cluster import Node
+from qmgr_tools.demo.ledger import Ledger
+
+PUT_WINDOW = 200
+WAIT_MS = 60_000
+STALL_MAX_S = 60  # without a message, while some are still to come
+BACKLOG_MAX = 50_000  # producers wait for consumers, or the drain takes longer than the kills
+PRODUCERS = CONSUMERS = 2
+SIZES = (0, 100, 1_000, 9_000)
+
+
+async def nothing_is_left() -> bool:
+    """Return that nothing lies anywhere but what the ledger knows of."""
+    return True
+
+
+class Load:
+    """Producers and consumers of one queue, and its ledger."""
+
+    def __init__(
+        self, source: Node, target: Node, put_to: str, get_from: str, seed: int, *,
+        sizes: Sequence[int] = SIZES, run_max: int = 1, backlog_max: int = BACKLOG_MAX,
+        stall_max_s: float = STALL_MAX_S,
+        is_empty: Callable[[], Awaitable[bool]] = nothing_is_left,
+    ) -> None:  # fmt: skip
+        """Put to *put_to* at *source*, get from *get_from* at *target*.
+
+        Args:
+            sizes: of messages, in bytes; one of them holds for a run of up to *run_max*.
+            backlog_max: messages that may be put and not consumed.
+            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+            is_empty: whether no more can come out; what was never acknowledged may.
+        """
+        self.ledger = Ledger()
+        self.stopping = asyncio.Event()
+        self._source, self._target = source, target
+        self._put_to, self._get_from = put_to, get_from
+        self._random = random.Random(seed)
+        self._next = 0
+        self._sizes, self._run_max = sizes, run_max
+        self._size = self._run_left = 0
+        self._backlog_max, self._stall_max_s, self._is_empty = backlog_max, stall_max_s, is_empty
+
+    async def run(self) -> None:
+        """Put until told to stop, then consume until everything came out."""
+        async with asyncio.TaskGroup() as tasks:
+            consumers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
+            async with asyncio.TaskGroup() as producers:
+                for _ in range(PRODUCERS):
+                    producers.create_task(self._produce())
+            consumed, since = self.ledger.consumed, time.monotonic()
+            while self.ledger.lost or not await self._is_empty():
+                if time.monotonic() > since + self._stall_max_s:
+                    break
+                await asyncio.sleep(0.5)  # What is lost takes long to tell, of a million.
+                if self.ledger.consumed != consumed:
+                    consumed, since = self.ledger.consumed, time.monotonic()
+            for consumer in consumers:
+                consumer.cancel()
+
+    async def _produce(self) -> None:
+        room = asyncio.Semaphore(PUT_WINDOW)
+
+        def land(number: int, future: "asyncio.Future[PutResult]") -> None:
+            room.release()
+            if future.exception() is None:
+                self.ledger.note_put(number)
+            else:
+                self.ledger.refused += 1
+
+        async with self._connect(self._source) as manager:
+            while not self.stopping.is_set():
+                await room.acquire()
+                while self._has_backlog() and not self.stopping.is_set():
+                    await asyncio.sleep(0.01)
+                number, self._next = self._next, self._next + 1
+                body = str(number).encode() + b"." * self._next_size()
+                priority = self._random.randrange(10)
+                future = await manager.submit(self._put_to, body, priority=priority)
+                future.add_done_callback(partial(land, number))
+                if number % 50 == 0:
+                    await asyncio.sleep(0.002)
+            for _ in range(PUT_WINDOW):
+                await room.acquire()
+
+    def _has_backlog(self) -> bool:
+        return len(self.ledger.acknowledged) > self.ledger.consumed + self._backlog_max
+
+    def _next_size(self) -> int:
+        if not self._run_left:
+            self._size = self._random.choice(self._sizes)
+            self._run_left = self._random.randint(1, self._run_max)
+        self._run_left -= 1
+        return self._size
+
+    async def _consume(self) -> None:
+        async with self._connect(self._target) as manager:
+            async for message in manager.consume(self._get_from, prefetch=100, lease_ms=10_000):
+                digits = message.body.rstrip(b".")
+                number, size = int(digits), len(message.body) - len(digits)
+                flagged = message.redelivered != "no"
+                known = number < self._next and size in self._sizes
+                self.ledger.note_delivery(number, str(message.uid), flagged=flagged, known=known)
+                if self._random.random() < 0.02:
+                    await self._quietly(manager.release(message))
+                else:
+                    future = await manager.ack_soon(message)
+                    future.add_done_callback(lambda done: done.exception())
+
+    async def _quietly(self, settling: Awaitable[None]) -> None:
+        try:
+            await settling
+        except RequestError:
+            return  # The lease was lost to a kill: the message comes again.
+
+    def _connect(self, node: Node) -> QueueManager:
+        return connect(node.address, name="crash", wait_ms=WAIT_MS)
