@@ -122,7 +122,8 @@ class Admin:
 
     async def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False, fetch: bool = False,
+        ordered: bool = False, fetch: bool = False, routes: Sequence[str] = (),
+        transit: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Define a link to the queue manager of that name, and start it unless *stopped*.
 
@@ -134,15 +135,19 @@ class Admin:
             connections: over how many its messages go at a time, 1 to 16.
             ordered: whether a message that overtook another is stored behind it only.
             fetch: whether to ask, over the connections that it dials, for what waits there.
+            routes: further queue managers that lie behind that one; "*" for all others.
+            transit: whether what other links bring here may go on over this one.
         """
         given: dict[str, Any] = {"connections": connections} if connections != 1 else {}
-        flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch}
+        flags = {"stopped": stopped, "ordered": ordered, "fetch": fetch, "transit": transit}
+        given |= {"routes": _listed(routes)} if routes else {}
         attributes = given | {key: True for key, is_so in flags.items() if is_so}
         return await self._row(m.LinkCreate, link, {"addresses": _listed(addresses)} | attributes)
 
     async def link_alter(
         self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
         ordered: bool | None = None, fetch: bool | None = None,
+        routes: Sequence[str] | None = None, transit: bool | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Give a link other attributes for good; what waits on it stays, and goes on so.
 
@@ -151,6 +156,7 @@ class Admin:
         listed = None if addresses is None else _listed(addresses)
         given = {
             "addresses": listed, "connections": connections, "ordered": ordered, "fetch": fetch,
+            "routes": None if routes is None else _listed(routes), "transit": transit,
         }  # fmt: skip
         changes = {key: value for key, value in given.items() if value is not None}
         return await self._row(m.LinkAlter, link, changes)

@@ -1,6 +1,6 @@
 """The verbs of administration without async; aio_admin says more of each."""
 
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from qmgr_client import aio
@@ -66,7 +66,8 @@ class Admin:
 
     def link_create(
         self, link: str, addresses: list[str], *, stopped: bool = False, connections: int = 1,
-        ordered: bool = False, fetch: bool = False,
+        ordered: bool = False, fetch: bool = False, routes: Sequence[str] = (),
+        transit: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Define a link to the queue manager of that name, and start it unless *stopped*."""
         return self._call(
@@ -77,17 +78,26 @@ class Admin:
                 connections=connections,
                 ordered=ordered,
                 fetch=fetch,
+                routes=routes,
+                transit=transit,
             )
         )
 
     def link_alter(
         self, link: str, addresses: list[str] | None = None, *, connections: int | None = None,
         ordered: bool | None = None, fetch: bool | None = None,
+        routes: Sequence[str] | None = None, transit: bool | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Give a link other attributes for good; what waits on it stays, and goes on so."""
         return self._call(
             self._manager.link_alter(
-                link, addresses, connections=connections, ordered=ordered, fetch=fetch
+                link,
+                addresses,
+                connections=connections,
+                ordered=ordered,
+                fetch=fetch,
+                routes=routes,
+                transit=transit,
             )
         )
 

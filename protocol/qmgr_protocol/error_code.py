@@ -278,6 +278,9 @@ class ErrorCode(IntEnum):
     LINK_DOWN = (
         712, _LATER, "", "The link that is to send is stopped or refused at its queue manager.",
         "Look there: qmctl link doctor NAME. Who fetches asks again by itself.")
+    ROUTE_LOOP = (
+        713, _NEVER, "", "A message came through a queue manager twice, or through too many.",
+        "It is a dead letter there, with its way. Mend the routes: qmctl link ls.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",

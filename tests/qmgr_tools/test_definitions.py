@@ -34,6 +34,8 @@ LINKS = st.fixed_dictionaries(
         "connections": st.integers(1, 16),
         "ordered": st.booleans(),
         "fetch": st.booleans(),
+        "routes": st.lists(NAMES, max_size=2),
+        "transit": st.booleans(),
     }
 )
 GIVEN = st.fixed_dictionaries({}, optional={name: values(name) for name in QUEUE_ATTRIBUTES})

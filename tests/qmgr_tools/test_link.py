@@ -13,7 +13,7 @@ KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
     "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
     "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held", "connections",
-    "connections_up", "ordered", "fetch", "paths",
+    "connections_up", "ordered", "fetch", "routes", "transit", "paths",
 }  # fmt: skip
 INBOUND_KEYS = {
     "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
@@ -109,7 +109,7 @@ def test_connections_and_order_are_given_and_altered(at: Qmctl) -> None:
         (["create", "NYC", "h:1", "--passive"], 2, "it has addresses, and --passive"),
         (["create", "OWN", "h:1"], 6, "give the link the name of the other one"),
         (["alter", "NYC", "nowhere"], 2, "ADDRESS is no address"),
-        (["alter", "NYC"], 2, "neither addresses nor --connections"),
+        (["alter", "NYC"], 2, "no addresses and none of its options"),
         (["alter", "NYC", "--connections", "17"], 2, "at most 16"),
         (["alter", "NYC", "h:1"], 3, "LINK_UNKNOWN"),
         (["alter", "NYC", "h:1", "--dry-run"], 3, "LINK_UNKNOWN"),

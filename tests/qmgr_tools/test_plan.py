@@ -5,7 +5,10 @@ from qmgr_tools.plan import conflicts, prunings, steps
 
 
 def nyc(address: str, connections: int = 1) -> dict[str, Any]:
-    return {"addresses": [address], "connections": connections, "ordered": False, "fetch": False}
+    return {
+        "addresses": [address], "connections": connections, "ordered": False, "fetch": False,
+        "routes": [], "transit": False,
+    }  # fmt: skip
 
 
 THERE = Definitions(

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 DOTS_MAX = 32  # in a name that is told to be in want of quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
 TABLES = ("links", "templates", "queues", "aliases")
-LINK_DEFAULTS: dict[str, Any] = {"connections": 1, "ordered": False, "fetch": False}
+LINK_DEFAULTS: dict[str, Any] = {
+    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
+}  # fmt: skip
 _PARSED = {"ms": parse_ms, "bytes": parse_bytes}
 _OF_TRANSMISSION = ("depth_max", "bytes_max")
 

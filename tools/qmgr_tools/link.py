@@ -55,6 +55,13 @@ def create(
     passive: Annotated[
         bool, typer.Option("--passive", help="It has no address: it dials, and fetches.")
     ] = False,
+    route: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MANAGER", help="What lies behind it, once for each; '*': all else."),
+    ] = None,
+    transit: Annotated[
+        bool, typer.Option("--transit", help="What other links bring may go on over it.")
+    ] = False,
     stopped: Annotated[bool, typer.Option("--stopped", help="Do not start it yet.")] = False,
 ) -> None:
     """Create a link to the queue manager MANAGER and start it.
@@ -71,6 +78,7 @@ def create(
       qmctl link create NYC nyc.example:7470
       qmctl link create NYC 10.0.0.5:7470 10.0.1.5:7470 --connections 4
       qmctl link create SHOP --passive
+      qmctl link create HUB hub:7470 --route '*'
     """
     said = [checked(address, "ADDRESS") for address in addresses or []]
     if bool(said) == passive:
@@ -78,8 +86,9 @@ def create(
         raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
         row = client.link_create(
-            link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch
-        )
+            link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch,
+            routes=route or [], transit=transit,
+        )  # fmt: skip
     _tell(call, row, f"link {link} is there: {row.get('state')}")
 
 
@@ -102,6 +111,14 @@ def alter(
         bool | None,
         typer.Option("--fetch/--no-fetch", help="Ask there for what waits, over what is dialled."),
     ] = None,
+    route: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MANAGER", help="In place of all it has, once for each; '': none."),
+    ] = None,
+    transit: Annotated[
+        bool | None,
+        typer.Option("--transit/--no-transit", help="What other links bring may go on over it."),
+    ] = None,
     dry: dry_run.DryRun = False,
 ) -> None:
     """Give a link other addresses, connections or order; at once, and over restarts.
@@ -123,10 +140,12 @@ def alter(
     said = [checked(address, "ADDRESS") for address in addresses or []]
     given = {
         "addresses": said or None, "connections": connections, "ordered": ordered, "fetch": fetch,
+        "routes": None if route is None else [name for name in route if name],
+        "transit": transit,
     }  # fmt: skip
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not changes:
-        why = "neither addresses nor --connections, --[un]ordered or --[no-]fetch is given"
+        why = "no addresses and none of its options are given"
         raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
         row = (

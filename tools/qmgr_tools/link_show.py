@@ -117,7 +117,7 @@ def show(call: Call, link: Peer) -> None:
       transferred, resent       messages that went over; that went again
       attempts                  dials in a row that led nowhere
       connections, ordered,     as it is defined
-        fetch
+        fetch, routes, transit
       connections_up, paths     how many are; each: path, state, address, in_flight,
                                 in_flight_bytes, oldest_ms, landed, fetches, rtt_ms, stalls,
                                 attempts, redial_ms, error

@@ -16,7 +16,9 @@ from qmgrd.core import system
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
-_SAID_HERE = ("addresses", "connections", "ordered", "fetch", "alias_of")
+_SAID_HERE = (
+    "addresses", "connections", "ordered", "fetch", "routes", "transit", "alias_of",
+)  # fmt: skip
 _DELETED = {"alias": "queue"}  # as what else it is deleted
 
 

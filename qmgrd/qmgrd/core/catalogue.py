@@ -14,7 +14,7 @@ from typing import Any
 from qmgr_protocol import name as names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import attributes, keys, system
+from qmgrd.core import attributes, keys, route, system
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import ALIAS_OF
@@ -23,7 +23,7 @@ from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link import Link
-from qmgrd.core.missing import no_link, no_queue, no_target
+from qmgrd.core.missing import no_queue, no_target
 from qmgrd.core.named import KINDS, Alias, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
 from qmgrd.core.queue import Queue
@@ -42,6 +42,7 @@ class Catalogue:
         self.queues: dict[str, Queue | Remote | Alias] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
+        self.routes: dict[str, Link] = {}  # by the queue manager that lies behind it
         self.templates = Templates()
         self._rows: dict[str, dict[str, Any]] = {}
         self._held: dict[str, Template] = {}
@@ -148,7 +149,7 @@ class Catalogue:
         if isinstance(found, Remote):
             if found.put_inhibit:
                 raise attributes.put_inhibited(found.name)
-            queue, target = self.links[found.manager].queue, found.target
+            queue, target = route.way(self, found.target, found.manager)
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -167,7 +168,7 @@ class Catalogue:
             RequestError: as :meth:`find`.
         """
         found = self.find(name)
-        return self.links[found.manager].queue if isinstance(found, Remote) else found
+        return route.link_to(self, found.manager).queue if isinstance(found, Remote) else found
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Define a queue and return its row; the same definition again changes nothing.
@@ -199,8 +200,7 @@ class Catalogue:
     def _check_definition(self, name: str, given: dict[str, Any], kind: str, manager: str) -> None:
         """Refuse what cannot be defined beside all that is."""
         if kind == "remote":
-            if manager not in self.links:
-                raise no_link(manager)
+            route.link_to(self, manager)
         else:
             system.check_free(name)
         if kind == "alias":
@@ -351,7 +351,7 @@ class Catalogue:
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of the remote queues that lead over the link to *manager*."""
         for name, found in self.queues.items():
-            if isinstance(found, Remote) and found.manager == manager:
+            if isinstance(found, Remote) and route.link_to(self, found.manager).name == manager:
                 yield name
 
     def next_queue_id(self) -> int:

@@ -10,7 +10,11 @@ from qmgrd.core.attributes import unknown
 ADDRESSES_MAX = 16
 CONNECTIONS_MAX = 16
 # Of one that was not given them; addresses have none.
-DEFAULTS: dict[str, Any] = {"connections": 1, "ordered": False, "fetch": False}
+DEFAULTS: dict[str, Any] = {
+    "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
+}  # fmt: skip
+ROUTES_MAX = 100
+ANY = "*"  # a route to whom no other leads
 ALTERABLE = ("addresses", *DEFAULTS)
 
 Check: TypeAlias = Callable[[Any], str]
@@ -65,6 +69,18 @@ def _connections(value: Any) -> str:
     return f"{str(value)[:80]!r} is no number from 1 to {CONNECTIONS_MAX}"
 
 
+def _routes(value: Any) -> str:
+    if type(value) is not list or len(value) > ROUTES_MAX:
+        return f"give up to {ROUTES_MAX} names of queue managers, or {ANY!r} for all others"
+    for manager in value:
+        try:
+            if manager != ANY:
+                names.check(str(manager))
+        except RequestError as error:
+            return error.text
+    return ""
+
+
 def _flag(value: Any) -> str:
     return "" if type(value) is bool else f"{str(value)[:80]} is no flag"
 
@@ -74,5 +90,7 @@ _CHECKS: dict[str, Check] = {
     "connections": _connections,
     "ordered": _flag,
     "fetch": _flag,
+    "routes": _routes,
+    "transit": _flag,
     "stopped": _flag,
 }

@@ -90,7 +90,14 @@ class LinkDefinitions:
     def _add(self, name: str, row: dict[str, Any]) -> Link:
         link = Link(name, row, self._catalogue.by_id[row["queue_id"]], self._context)
         self._catalogue.links[name] = link
+        self._set_routes()
         return link
+
+    def _set_routes(self) -> None:
+        links = sorted(self._catalogue.links.items())
+        self._catalogue.routes = {
+            manager: link for _, link in links for manager in link.row.get("routes", [])
+        }
 
     def store(self, name: str, row: dict[str, Any]) -> None:
         """Write the row of a link."""
@@ -113,9 +120,21 @@ class LinkDefinitions:
             for attribute, after in link_attributes.altered(name, changes).items()
             if after != before[attribute]
         }
-        if changed:
-            link.row |= {attribute: after for attribute, (_, after) in changed.items()}
-            self.store(name, link.row)
+        if not changed:
+            return changed
+        row_before = dict(link.row)
+        link.row |= {attribute: after for attribute, (_, after) in changed.items()}
+        self._set_routes()
+        try:
+            for _ in self._catalogue.remotes_of(name):  # Each has a way still.
+                pass
+        except RequestError as error:
+            link.row.clear()
+            link.row |= row_before
+            self._set_routes()
+            why = f"links.{name}.routes: remote queues need them: {error.text}"
+            raise RequestError(ErrorCode.VALUE_INVALID, why) from None
+        self.store(name, link.row)
         return changed
 
     def accept_peer(self, name: str) -> None:
@@ -145,6 +164,7 @@ class LinkDefinitions:
     def remove(self, name: str) -> None:
         """Forget a link and its transmission queue."""
         link = self._catalogue.links.pop(name)
+        self._set_routes()
         self._context.tx.delete(keys.SPACE_LINK + name.encode())
         self._context.tx.delete(keys.of_queue(keys.SPACE_LINK_OUTBOX, link.queue.id))
         self._catalogue.remove_queue(f"@{name}")

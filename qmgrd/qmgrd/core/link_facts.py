@@ -36,6 +36,8 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "connections_up": len(link.up_paths),
         "ordered": link.row.get("ordered", False),
         "fetch": link.row.get("fetch", False),
+        "routes": link.row.get("routes", []),
+        "transit": link.row.get("transit", False),
         "paths": [path.describe() for path in link.paths],
     } | outbox.describe(link.blocked_id if link.held_by is LinkState.BLOCKED else 0)
 

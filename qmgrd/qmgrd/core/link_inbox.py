@@ -115,9 +115,17 @@ class LinkInbox:
         self.in_line_bytes = 0
 
     def receive(
-        self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put
-    ) -> Put:
+        self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put,
+        target: str = "",
+    ) -> Put:  # fmt: skip
         """Store what of *put* is new, and return what became of that.
+
+        Args:
+            context: of this turn.
+            dead_letters: where goes what has to make room.
+            queue: where it is stored.
+            put: as it came.
+            target: where it goes on from a transmission queue, or nothing.
 
         Raises:
             WindowExceeded: before anything is stored.
@@ -132,7 +140,7 @@ class LinkInbox:
         batch = [record for _, record in numbered]
         given = {put.first_id + index: extra for index, extra in put.extras}
         extras = {at: given[seq_id] for at, (seq_id, _) in enumerate(numbered) if seq_id in given}
-        done = overflow.put(context, dead_letters, queue, batch, extras=extras)
+        done = overflow.put(context, dead_letters, queue, batch, target, extras)
         kept_out = {
             index: error
             for index, error in done.refused

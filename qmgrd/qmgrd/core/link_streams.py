@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.window import Inbox
-from qmgrd.core import link_inbox
+from qmgrd.core import link_inbox, route
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -170,20 +170,30 @@ class LinkStreams:
 
     def _receive(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         """Store what of a link's *put* is new; return which ids were refused, and why."""
+        context = self._context
+        if not route.goes_on(put.queue, context.name):
+            return self._store(stream, put)
+        refused = list[tuple[int, RequestError]]()
+        for run, looped in route.forwarded(put, stream.peer, context.name):
+            if looped is None:
+                refused += self._store(stream, run)
+            else:
+                refused += [(seq_id, looped) for seq_id in stream.inbox.missing(run.first_id, 1)]
+        return refused
+
+    def _store(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         context, count = self._context, len(put.records)
         try:
             link_inbox.check_stamped(put)
-            queue, target = self._catalogue.destination(put.queue)
-            if target:
-                raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{put.queue} is a remote queue here")
-            if not queue.bounds.transfer_in:
+            queue, target = route.arrival(self._catalogue, put.queue, context.name)
+            if not (target or queue.bounds.transfer_in):
                 raise RequestError(
                     ErrorCode.TRANSFER_REFUSED,
                     f"queue {queue.name} takes no messages from links; let them in with: "
                     f"qmctl queue alter {queue.name} --transfer-in",
                 )
             context.reserve(put.records)
-            done = stream.receive(context, self._dead_letters, queue, put)
+            done = stream.receive(context, self._dead_letters, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)

@@ -11,9 +11,10 @@
     retries   how often it went back already
     left_ms   the time it had left
     attempts  [us, code, reason, text, client]: the first and the last few failures
+    hops      the queue managers that it came through, where it came over several links
 
-Every key may be absent. Only what failed has a note: nothing of it is on the path of a message that
-does well.
+Every key may be absent. Only what failed has a note, or went on from an intermediate queue manager:
+nothing of it is on the path of any other message.
 """
 
 from collections.abc import Iterator

@@ -22,8 +22,16 @@ def tell_full(
 def count_refused(
     context: Context, catalogue: Catalogue, name: str, error: RequestError, count: int
 ) -> None:
-    """Count puts that are refused before their queue has seen them, though it is there."""
-    if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL):
+    """Count puts that are refused before their queue has seen them, though it is there.
+
+    Args:
+        context: of this turn.
+        catalogue: what is defined here.
+        name: what they were put on; what only passes through here is no queue, and not counted.
+        error: why.
+        count: how many.
+    """
+    if error.code in (ErrorCode.PUT_INHIBITED, ErrorCode.STORE_FULL) and name in catalogue.queues:
         queue = catalogue.keeper(name)
         queue.counters.refused += count
         context.dirty_queues[queue.id] = queue

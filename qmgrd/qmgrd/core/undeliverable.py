@@ -31,7 +31,9 @@ GIVEN_UP = frozenset({
     ErrorCode.NAME_INVALID, ErrorCode.TRANSFER_REFUSED, ErrorCode.GROUP_NUMBER_TAKEN,
     ErrorCode.GROUP_ENDED,
 })  # fmt: skip
-HOPELESS = frozenset({ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED})
+HOPELESS = frozenset({
+    ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED, ErrorCode.ROUTE_LOOP,
+})  # fmt: skip
 STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
 
 

@@ -11,6 +11,7 @@ from qmgr_protocol.errors import FrameMalformed, RequestError
 from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
+from qmgrd.core.link_attributes import ANY
 from qmgrd.core.templates import check_pattern
 from qmgrd.ops.finding import Findings
 
@@ -64,6 +65,7 @@ class Defined:
     """What a store defines, as far as it can be read."""
 
     queues: dict[int, str] = field(default_factory=dict)  # id to name, but for remote ones
+    routes: set[str] = field(default_factory=set)  # queue managers that lie behind links
     remote: list[str] = field(default_factory=list)  # and aliases: they have no id
     links: dict[str, int] = field(default_factory=dict)  # name to the id of its queue
     dropped: set[int] = field(default_factory=set)  # ids of deleted queues that are being removed
@@ -167,15 +169,16 @@ def _read_links(found: Findings, tx: Transaction, defined: Defined) -> None:
     for key, row in unsealed(found, tx, keys.SPACE_LINK):
         read = _decoded(found, key, row, "the definition of a link", _link)
         if read is not None:
-            name, queue_id = read
+            name, queue_id, routes = read
             defined.links[name] = queue_id
+            defined.routes.update(routes)
 
 
-def _link(key: bytes, row: bytes) -> tuple[str, int]:
+def _link(key: bytes, row: bytes) -> tuple[str, int, list[str]]:
     facts = unpack(row)
-    if not facts["addresses"] or type(facts["stopped"]) is not bool:
-        raise ValueError("no address, or no flag")
-    return names.check(key[1:].decode()), int(facts["queue_id"])
+    if type(facts["addresses"]) is not list or type(facts["stopped"]) is not bool:
+        raise ValueError("no addresses, or no flag")
+    return names.check(key[1:].decode()), int(facts["queue_id"]), list(facts.get("routes", []))
 
 
 def _read_jobs(found: Findings, tx: Transaction, defined: Defined) -> None:
@@ -213,7 +216,7 @@ def _check_pairs(found: Findings, defined: Defined) -> None:
             found.add("missing", key, f"the transmission queue of link {link} is missing")
     for name in (*defined.queues.values(), *defined.remote):
         manager = name.partition("@")[2]
-        if manager and manager not in defined.links:
+        if manager and not ({manager, ANY} & defined.routes or manager in defined.links):
             key = keys.SPACE_QUEUE + name.encode()
             found.add("missing", key, f"queue {name}: there is no link {manager}")
 

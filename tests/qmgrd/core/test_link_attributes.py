@@ -31,6 +31,8 @@ def test_link_attributes_in_range_are_kept(addresses: list[str]) -> None:
         ({"addresses": ["unix:relative"]}, "is not host:port"),
         ({"addresses": ["h:1"], "stopped": 1}, "links.B.stopped: 1 is no flag"),
         ({"addresses": ["h:1"], "ordered": 1}, "links.B.ordered: 1 is no flag"),
+        ({"addresses": ["h:1"], "routes": "*"}, "give up to 100 names of queue managers"),
+        ({"addresses": ["h:1"], "routes": ["*", "a/b"]}, "a/b"),
         ({"addresses": ["h:1"], "connections": 0}, "links.B.connections: '0' is no number from 1"),
         ({"addresses": ["h:1"], "connections": 17}, "'17' is no number from 1 to 16"),
         ({"addresses": ["h:1"], "connections": True}, "'True' is no number"),

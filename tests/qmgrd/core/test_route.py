@@ -1,0 +1,92 @@
+"""Which way a message goes, and where it must not go on; tests/sim/test_route.py has whole ways."""
+
+from typing import Any
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import route
+from tests.qmgrd.core.far import Far, message
+from tests.qmgrd.core.harness import Client
+
+
+def put(*hops: list[str] | None) -> m.Put:
+    """A put of a record for each of *hops*, which its note names."""
+    extras: list[list[Any]] = [
+        [index, {m.EXTRA_NOTE: pack({"hops": known})}]
+        for index, known in enumerate(hops) if known is not None
+    ]  # fmt: skip
+    return m.Put(1, 10, 0, "Q@SFO", [message(i) for i in range(len(hops))], extras)
+
+
+def told(found: m.Put) -> list[list[str]]:
+    return [unpack(extra[m.EXTRA_NOTE])["hops"] for _, extra in found.extras]
+
+
+def test_each_hop_is_added_behind_who_sent_first() -> None:
+    ((found, error),) = route.forwarded(put(None, ["EWR", "BOS"]), "EWR", "NYC")
+    assert error is None
+    assert (found.first_id, told(found)) == (10, [["EWR", "NYC"], ["EWR", "BOS", "NYC"]])
+
+
+def test_what_was_here_before_stands_alone_with_its_way() -> None:
+    found = list(route.forwarded(put(None, ["NYC", "BOS"], None, None), "EWR", "NYC"))
+    assert [(x.first_id, len(x.records)) for x, _ in found] == [(10, 1), (11, 1), (12, 2)]
+    errors = [error for _, error in found]
+    assert errors[0] is errors[2] is None
+    assert errors[1] is not None
+    assert errors[1].code == ErrorCode.ROUTE_LOOP
+    assert "was here before: NYC -> BOS -> NYC" in errors[1].text
+
+
+def test_seventeenth_hop_is_one_too_many() -> None:
+    way = [f"M{i}" for i in range(16)]
+    assert [error for _, error in route.forwarded(put(way[:15]), "EWR", "NYC")] == [None]
+    ((_, error),) = route.forwarded(put(way), "EWR", "NYC")
+    assert error is not None
+    assert "came through 16 queue managers" in error.text
+
+
+@pytest.mark.parametrize("hops", [[], "EWR", 7])
+def test_note_that_makes_no_sense_begins_anew(hops: Any) -> None:
+    ((found, error),) = route.forwarded(put(hops), "EWR", "NYC")
+    assert (error, told(found)) == (None, [["EWR", "NYC"]])
+
+
+def test_own_link_goes_before_a_route_and_a_route_before_any(app: Client) -> None:
+    for name, routes in (("A", ["C", "*"]), ("B", ["X"]), ("C", [])):
+        app.ask(m.LinkCreate, name, {"addresses": ["h:1"], "routes": routes, "stopped": True})
+    catalogue = app.manager.turns.broker.catalogue
+    ways = [route.way(catalogue, "Q", manager) for manager in ("C", "X", "Y")]
+    assert [(queue.name, target) for queue, target in ways] == [
+        ("@C", "Q"), ("@B", "Q@X"), ("@A", "Q@Y"),
+    ]  # fmt: skip
+
+
+def test_route_that_remote_queues_need_stays(app: Client) -> None:
+    app.ask(m.LinkCreate, "A", {"addresses": ["h:1"], "routes": ["X"], "stopped": True})
+    app.ask(m.QueueCreate, "Q@X")
+    with pytest.raises(RequestError, match="remote queues need them"):
+        app.ask(m.LinkAlter, "A", {"routes": []})
+    assert app.ask(m.LinkShow, "A")["routes"] == ["X"]
+    assert app.code_of(m.LinkDelete, "A") is ErrorCode.QUEUE_IN_USE
+    app.put("Q@X", b"1")
+    assert app.bodies("@A") == [b"1"]
+    assert app.code_of(m.QueueCreate, "Q@Y") is ErrorCode.LINK_UNKNOWN
+
+
+def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> None:
+    app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
+    app.ask(m.QueueAlter, "@SFO", {"put_inhibit": True})
+    far = Far(app.manager)
+    far.open()
+    (blocked,) = far.send(1, message(1), queue="Q@SFO")
+    assert blocked.code == ErrorCode.PUT_INHIBITED
+    app.ask(m.QueueAlter, "@SFO", {"put_inhibit": False})
+    far.send(1, message(1), queue="Q@SFO")
+    assert far.committed() == [1]
+    assert app.bodies("@SFO") == [b"1"]
+    far.send(2, message(2), queue="Q@QM1")
+    assert app.bodies("Q") == [b"2"]
