@@ -21,7 +21,10 @@ BURST_S = 0.05  # What a late timer has missed is made up for, to this extent.
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: any)."""
+    """How a direction passes bytes: each *delay_ms* late, at most *bytes_per_s* (0: any).
+
+    The delay is right to a millisecond, as the clocks of event loops are.
+    """
 
     delay_ms: int = 0
     bytes_per_s: int = 0
