@@ -70,8 +70,9 @@ def ls(
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
       inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream, connections, in_line; and of the first message that cannot be
-                stored: blocked_id, blocked_queue, tries_left (until it goes
+                duplicates, stream, connections, in_line; and of the first
+                message that cannot be stored: blocked_id, blocked_queue,
+                tries_left (until it goes
                 to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
       inbound_count   how many there are; inbound has at most 1,000
 
@@ -112,15 +113,16 @@ def show(call: Call, link: Peer) -> None:
       error                     why it is not up, or ""
       waiting, waiting_bytes    messages that the other end has not committed yet
       in_flight, oldest_ms      those of them that are sent; the oldest of these
-      commit_id, held, next_id  up to where the other end has all for good; what it
-                                has above that; what comes next
+      commit_id, held, next_id  up to where the other end has all for good; what
+                                it has above that; what comes next
       transferred, resent       messages that went over; that went again
       attempts                  dials in a row that led nowhere
       connections, ordered,     as it is defined
         fetch, routes, transit
-      connections_up, paths     how many are; each: path, state, address, in_flight,
-                                in_flight_bytes, oldest_ms, landed, fetches, rtt_ms, stalls,
-                                attempts, redial_ms, error
+      connections_up, paths     how many are; each: path, state, address,
+                                in_flight, in_flight_bytes, oldest_ms, landed,
+                                fetches, rtt_ms, stalls, attempts, redial_ms,
+                                error
       down_ms, redial_ms        for how long it is down; until it dials; or null
       retry_ms                  until a blocked one sends again by itself; or null
       blocked_uid,              the message that the other end cannot take, the

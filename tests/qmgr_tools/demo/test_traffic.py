@@ -30,6 +30,7 @@ async def test_all_flights_come_out_once_over_kills(tmp_path: Path) -> None:
                 tasks.create_task(traffic.produce(airport))
             await traffic.take_all(lambda message: seen.append(str(message.uid).partition(".")[0]))
     finally:
+        await traffic.network.close()
         codes = []
         for node in nodes.values():
             async with traffic.connect(node) as manager:  # The last kill may be a moment ago.

@@ -8,7 +8,8 @@ from qmgrd.core.intake import SettlePart
 from qmgrd.core.rights import RIGHTS, Right, allowed
 from tests.qmgrd.core.harness import Manager
 
-REQUESTS = FROM_DIALLER - EITHER | {SettlePart}
+ANSWERS = {m.Ok, m.Error, m.Committed, m.Blocked}  # between queue managers either end may answer
+REQUESTS = FROM_DIALLER - EITHER - ANSWERS | {SettlePart}
 
 
 def test_table_has_each_request_and_nothing_else() -> None:

@@ -30,6 +30,7 @@ from qmgr_client.message import Message
 from qmgr_tools.demo import flights as data
 from qmgr_tools.demo import report, spark_report
 from qmgr_tools.demo.cluster import Node
+from qmgr_tools.demo.network import CONNECTIONS
 from qmgr_tools.demo.pinned_part import pinned_part
 from qmgr_tools.demo.traffic import HUB, QUEUE, Killer, Traffic
 
@@ -57,6 +58,7 @@ def main() -> int:
     nodes = {name: Node(name, options.dir.resolve()) for name in (*data.AIRPORTS, HUB)}
     console.print(
         f"Queue managers EWR, JFK and LGA take in {len(flights):,} flights and hand them to NYC; "
+        f"each link has {CONNECTIONS} connections, of which one is cut and one stands still, and "
         f"each daemon is killed {KILL_ROUNDS} times meanwhile."
     )
     run = Run(console, nodes, flights, options.dir.resolve() / "snapshot")
@@ -92,6 +94,12 @@ class Run:
         self._traffic = traffic = Traffic(self._nodes, self._flights)
         for node in self._nodes.values():
             node.start()
+        try:
+            await self._flow(traffic)
+        finally:
+            await traffic.network.close()
+
+    async def _flow(self, traffic: Traffic) -> None:
         await traffic.define()
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -100,12 +108,16 @@ class Run:
                 tasks.create_task(self._killer.run(node, partial(traffic.progress, name)))
                 for name, node in self._nodes.items()
             ]
+            troubles = [
+                tasks.create_task(traffic.network.trouble(name, partial(traffic.progress, HUB)))
+                for name in data.AIRPORTS
+            ]
             for airport in data.AIRPORTS:
                 tasks.create_task(traffic.produce(airport))
             await self._take_snapshot()
             await traffic.take_all(self._work)
             self._seconds = time.monotonic() - began
-            await asyncio.wait(kills)
+            await asyncio.wait([*kills, *troubles])
             progress.cancel()
         async with traffic.connect(self._nodes[HUB]) as manager:
             row = await manager.queue_show(QUEUE)
@@ -169,9 +181,10 @@ class Run:
         """Print what became of the messages."""
         told = spark_report.manifest(self._snapshot)
         depth = next(row["depth"] for row in told["queues"] if row["queue"] == QUEUE)
+        network = self._traffic.network
         totals = report.Totals(
-            self._transferred, self._killer.kills, self._seconds, depth,
-            told["turn"],
+            self._transferred, self._killer.kills, self._seconds, depth, told["turn"],
+            sum(network.cuts.values()), sum(network.stalls.values()),
         )  # fmt: skip
         report.show(self._console, self._traffic.ledger, totals)
 

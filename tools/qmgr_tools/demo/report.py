@@ -21,6 +21,8 @@ class Totals(NamedTuple):
     seconds: float
     snapshot_messages: int
     snapshot_turn: int
+    cuts: int = 0  # of paths of links
+    stalls: int = 0
 
 
 class DayTotals(NamedTuple):
@@ -45,6 +47,7 @@ def show(console: Console, ledger: Ledger, totals: Totals) -> None:
         ("doubled", _verdict(len(ledger.doubled) + len(ledger.unexpected))),
         ("redelivered, and flagged so", f"{ledger.redelivered:,}"),
         ("kills survived (-9)", f"{sum(totals.kills.values())}  ({kills})"),
+        ("paths of links cut, stalled", f"{totals.cuts}, {totals.stalls}"),
         ("messages per second, all the way", f"{rate:,.0f}"),
         ("in the snapshot", f"{totals.snapshot_messages:,}  (turn {totals.snapshot_turn:,})"),
     ]

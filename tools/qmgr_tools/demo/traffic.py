@@ -9,6 +9,7 @@ from qmgr_client.message import Message, PutResult
 from qmgr_tools.demo.cluster import Node
 from qmgr_tools.demo.flights import Flight
 from qmgr_tools.demo.ledger import Ledger
+from qmgr_tools.demo.network import CONNECTIONS, Network
 
 QUEUE = "FLIGHTS"
 HUB = "NYC"
@@ -27,6 +28,7 @@ class Traffic:
 
     def __init__(self, nodes: dict[str, Node], flights: Sequence[Flight]) -> None:
         self.nodes = nodes
+        self.network = Network(nodes[HUB], [name for name in nodes if name != HUB])
         self.ledger = Ledger()
         self.total = len(flights)
         self.put: dict[str, int] = {}  # by airport
@@ -36,15 +38,20 @@ class Traffic:
         self.by_airport = dict(self._flights)
 
     async def define(self) -> None:
-        """Create the queue at the hub, and at each airport the link and the remote queue."""
+        """Create the queue at the hub, and at each airport the link and the remote queue.
+
+        The links are ordered: what the hub holds of an airport are its first flights.
+        """
         hub = self.nodes[HUB]
+        await self.network.start()
         async with self.connect(hub) as manager:
             await manager.queue_create(QUEUE)
         for name, node in self.nodes.items():
             if name == HUB:
                 continue
             async with self.connect(node) as manager:
-                await manager.link_create(HUB, [hub.tcp])
+                address = self.network.address(name)
+                await manager.link_create(HUB, [address], connections=CONNECTIONS, ordered=True)
                 await manager.queue_create(REMOTE)
 
     def progress(self, name: str) -> float:
