@@ -18,8 +18,8 @@ Patch = pytest.MonkeyPatch
 
 
 def broken_laws(turns_type: type[Turns] = Turns, first: int = 0) -> Iterator[str]:
-    """Yield the law that each seed breaks, from seed *first* on, and those before it at last."""
-    for seed in (*range(first, SEEDS), *range(first)):
+    """Yield the law that each seed breaks, from seed *first* on."""
+    for seed in range(first, first + SEEDS):
         try:
             World(seed, steps=STEPS, turns_type=turns_type).run()
         except Violated as violated:
