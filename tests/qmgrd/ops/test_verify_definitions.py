@@ -82,3 +82,21 @@ def test_definition_that_is_gone_is_missed_by_all_that_it_had(
 ) -> None:
     stores.change(store, delete(definition))
     assert verify(store).findings.counts == counts
+
+
+@pytest.mark.parametrize(
+    ("attributes", "counts"),
+    [
+        ({"addresses": [], "routes": ["EWR"]}, {}),
+        ({"addresses": ["h:1"], "routes": ["*"]}, {}),
+        ({"addresses": ["h:1"]}, {"missing": 1}),
+    ],
+)
+def test_remote_queue_needs_a_link_or_a_route(
+    tmp_path: Path, attributes: dict[str, object], counts: dict[str, int]
+) -> None:
+    store = stores.made(tmp_path)
+    stores.change(store, edit(keys.SPACE_LINK + b"NYC", lambda row: pack(unpack(row) | attributes)))
+    key = keys.SPACE_QUEUE + b"Q@EWR"
+    stores.change(store, put_sealed(key, pack({"kind": "remote", "queue_id": 0})))
+    assert verify(store).findings.counts == counts
