@@ -51,8 +51,8 @@ PROXY = Leg("proxy", SIZE_BYTES, 50_000, shape=Shape())
 PROXY_KIB = Leg("proxy, 1 KiB", KIB, 25_000, shape=Shape())
 FAR_OFF = Leg("far", SIZE_BYTES, 50_000, shape=FAR)
 FAR_OFF_KIB = Leg("far, 1 KiB", KIB, 25_000, shape=FAR)
-# So large that the rate is what limits, and no daemon. Each takes as long: what a proxy lets pass at
-# once, of the time in which nothing came, is the same part of both.
+# So large that the rate is what limits, and no daemon. Both take as long: what a proxy lets pass at
+# once, for the time in which nothing came, is then the same part of both.
 ONE_NARROW = Leg("narrow, 1 connection", 16 * KIB, 1_200, shape=NARROW)
 FOUR_NARROW = Leg(f"narrow, {CONNECTIONS} connections", 16 * KIB, 4_800, CONNECTIONS, NARROW)
 LEGS = (
