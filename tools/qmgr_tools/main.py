@@ -35,6 +35,7 @@ from qmgr_tools import (
 )
 from qmgr_tools import group as groups
 from qmgr_tools.bench import commands as bench
+from qmgr_tools.bench import transfer as bench_transfer
 from qmgr_tools.command import Command, group, shared_options
 
 # By section of the help.
@@ -91,7 +92,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             ls=context.ls, use=context.use, show=context.show, delete=context.delete,
         ),
         "bench": group(
-            "Measure how fast a queue manager is", put=bench.put, get=bench.get, putget=bench.putget
+            "Measure how fast a queue manager is", put=bench.put, get=bench.get,
+            putget=bench.putget, transfer=bench_transfer.transfer,
         ),
         "explain": explain.explain,
     },

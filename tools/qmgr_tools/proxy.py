@@ -11,7 +11,7 @@ it reads no more than it can pass, so a dialler meets a slow target as it would 
 import asyncio
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
 from typing import cast
@@ -32,6 +32,9 @@ class Way(Enum):
 
 
 BOTH = tuple(Way)
+
+
+Ear = Callable[["ProxyConnection", Way, bytes], None]
 
 
 class _End(asyncio.Protocol):
@@ -55,6 +58,7 @@ class _End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass it on."""
+        self._connection.heard(self, data)
         self.outgoing.take(data)
 
     def eof_received(self) -> bool:
@@ -175,6 +179,11 @@ class ProxyConnection:
             self.pipes[Way.FORTH].write_to(self._far.transport)
             self.pipes[Way.BACK].write_to(self._near.transport)
 
+    def heard(self, end: _End, data: bytes) -> None:
+        """Let the proxy's ear, if it has one, hear what *end* has read, before it passes."""
+        if self._proxy.ear is not None:
+            self._proxy.ear(self, Way.FORTH if end is self._near else Way.BACK, data)
+
     def lost(self, end: _End) -> None:
         """Take note that *end* is closed."""
         if end.outgoing.has_ended:  # Otherwise the other end is told when all has passed.
@@ -206,8 +215,11 @@ class Proxy:
     of ``connections`` for that one only. Invariant: the port is its own until it is closed.
     """
 
-    def __init__(self, host: str, port: int, shape: Shape | None = None) -> None:
-        """Pass on to *host*:*port*, once started."""
+    def __init__(
+        self, host: str, port: int, shape: Shape | None = None, ear: Ear | None = None
+    ) -> None:
+        """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read."""
+        self.ear = ear
         self.shapes = dict.fromkeys(Way, shape or Shape())
         self.stalled: set[Way] = set()
         self.taken = 0  # connections, so far

@@ -49,3 +49,11 @@ def test_host_that_cannot_start_says_where_its_log_is(tmp_path: Path) -> None:
         host.__enter__()
     assert "is not a name" in (tmp_path / "log").read_text()
     host.stop()  # Nothing is left to stop.
+
+
+@pytest.mark.process
+def test_host_finds_its_environment(tmp_path: Path) -> None:
+    host = Host(tmp_path, environment={"QMGRD_LINK__WINDOW_MESSAGES": "0"})
+    with pytest.raises(LoadFailed, match="ended with code 2: "):
+        host.__enter__()
+    assert "link.window_messages" in (tmp_path / "log").read_text()

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,15 @@ class Memory:
 class Host:
     """A daemon with its data. Invariant: between start and stop or kill its process runs."""
 
-    def __init__(self, directory: Path, name: str = "BENCH") -> None:
-        """Have one named *name* in *directory*, which is made at the start if need be."""
+    def __init__(
+        self, directory: Path, name: str = "BENCH", environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Have one named *name* in *directory*, which is made at the start if need be.
+
+        Args:
+            environment: what it finds there beside ours, such as options.
+        """
+        self._environment = environment
         self.directory = directory.absolute()
         self.name = name
         self.address = ""
@@ -67,7 +74,7 @@ class Host:
         listening.unlink(missing_ok=True)
         where = ["--data-dir", str(self.directory), "--tcp", "127.0.0.1:0", "--name", self.name]
         start_s = time.monotonic()
-        self._program.start([*QMGRD, *where], self.directory)
+        self._program.start([*QMGRD, *where], self.directory, environment=self._environment)
         wait_for(self._program, listening.exists, POLL_S)
         self.address = json.loads(listening.read_text())[0]
         if queue:

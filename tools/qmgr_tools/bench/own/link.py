@@ -117,15 +117,15 @@ def transfer(source: Host, to: Host, messages: int, say: Callable[[str], None]) 
     ):
         start_s = time.monotonic()
         at_source.ask(m.LinkStart, TO)
-        _wait(lambda: messages - at_to.ask(m.QueueShow, QUEUE)["depth"], at_source)
+        await_all(lambda: messages - at_to.ask(m.QueueShow, QUEUE)["depth"], at_source)
         seconds = time.monotonic() - start_s
-        _wait(lambda: at_source.ask(m.LinkShow, TO)["waiting"], at_source)
+        await_all(lambda: at_source.ask(m.LinkShow, TO)["waiting"], at_source)
         cpu_us = _cpu_us(source, to, before_s, messages)
         at_to.ask(m.QueuePurge, QUEUE)
     return Transfer(round(messages / seconds), *cpu_us)
 
 
-def _wait(missing: Callable[[], int], at_source: Wire) -> None:
+def await_all(missing: Callable[[], int], at_source: Wire) -> None:
     """Return once nothing is *missing* any more.
 
     Raises:

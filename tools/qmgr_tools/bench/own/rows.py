@@ -19,6 +19,7 @@ from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.group import group
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
+from qmgr_tools.bench.own.transfer import transfer
 from qmgr_tools.bench.own.unit import unit
 from qmgr_tools.bench.own.wide import c1000
 from qmgr_tools.bench.setting import Setting
@@ -42,6 +43,7 @@ OWN_ROWS = {
     "C1000": OwnRow("put, 1,000 connections, 1 in flight each", c1000, 3, 10),
     "BIG": OwnRow("small puts while every hundredth message is large", big, 4, 10),
     "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
+    "TRANSFER": OwnRow("a link: near, far, and over four connections", transfer, 1, 75),
     "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
     "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
     "UNIT": OwnRow("units of work of 1, 10 and 100 messages", unit, 6, 15),

@@ -30,10 +30,13 @@ def pool_of(size_bytes: int) -> list[bytes]:
     return records(bodies(size_bytes, vary=True))
 
 
-def fill(host: Host, queue: str, messages: int, say: Callable[[str], None]) -> float:
+def fill(
+    host: Host, queue: str, messages: int, say: Callable[[str], None], size_bytes: int = SIZE_BYTES
+) -> float:
     """Put so many *messages* on *queue*, as fast as it goes; return how many went a second."""
     with Wire(host.address, "bench.fill") as wire:
-        return pour(sender_on(wire, queue), messages, f"{host.name}: filling {queue}", say)
+        sender = sender_on(wire, queue, size_bytes)
+        return pour(sender, messages, f"{host.name}: filling {queue}", say)
 
 
 def pour(sender: Sender, messages: int, words: str, say: Callable[[str], None]) -> float:
