@@ -151,19 +151,21 @@ def alter(
         row = (
             _altered(client.link_show(link), changes) if dry else client.link_alter(link, **changes)
         )
+    _tell_altered(call, link, row, dry=dry)
+
+
+def _tell_altered(call: Call, link: str, row: dict[str, Any], *, dry: bool) -> None:
     changed, state = row.get("changed", {}), f"it is {row.get('state')}"
-    if not changed:
-        words = f"link {link} is so already; {state}"
-    else:
+    words = f"link {link} is so already; {state}"
+    if changed:
         told = "; ".join(
             f"{attribute} {_listed(before)} -> {_listed(after)}"
             for attribute, (before, after) in changed.items()
         )
-        words = f"link {link}: {told}"
         if dry:
-            dry_run.tell(call, row, f"alter {words}")
+            dry_run.tell(call, row, f"alter link {link}: {told}")
             return
-        words = f"altered {words}; {state}"
+        words = f"altered link {link}: {told}; {state}"
     _tell(call, ({"dry_run": True} if dry else {}) | row, words)
 
 
