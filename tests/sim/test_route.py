@@ -141,3 +141,32 @@ def test_way_that_a_message_came_is_in_its_note() -> None:
     chain.advance(2_000)
     (message,) = chain.target.request(m.Get, "Q", 10, 0, 0, 1 << 30)
     assert (message.body, message.dead, message.attempts) == (b"1", None, ())
+
+
+def test_message_that_has_arrived_goes_back_the_way_it_came() -> None:
+    """That is no circle: somebody has moved it."""
+    chain = Chain()
+    for name, following in pairwise(reversed(WAY)):
+        chain.link(name, following, routes=["EWR"], transit=name != "SFO")
+    chain.askers["EWR"].ask(lambda i: m.QueueCreate(i, "HOME"))
+    chain.askers["SFO"].ask(lambda i: m.QueueCreate(i, "HOME@EWR"))
+    chain.put(b"1", b"2")
+    chain.advance(2_000)
+    chain.askers["SFO"].ask(lambda i: m.QueueMove(i, "Q", "HOME@EWR"))
+    chain.advance(10_000)
+    assert Caller(chain, chain.nodes["EWR"], "home").get("HOME") == [b"1", b"2"]
+    assert chain.waiting() == 0
+
+
+def test_time_that_is_left_goes_over_each_hop() -> None:
+    chain = Chain()
+    chain.nodes["LAX"].die()
+    chain.put(b"short", expiry_ms=5_000)
+    chain.put(b"long", expiry_ms=120_000)
+    chain.put(b"late", delay_ms=40_000)
+    chain.advance(10_000)
+    chain.nodes["LAX"].start()
+    chain.advance(20_000)
+    assert chain.target.get("Q") == [b"long"]
+    chain.advance(20_000)
+    assert chain.target.get("Q") == [b"late"]

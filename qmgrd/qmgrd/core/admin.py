@@ -182,6 +182,12 @@ class Admin:
         """Have the link to who asks send over the connection that it dialled."""
         if message.path >= FETCHED:
             raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
+        least = (65_536, 1, 1, 1)
+        for field, value, low in zip(message._fields[2:], message[2:], least, strict=True):
+            if value < low:
+                raise FieldInvalid("LinkFetch", field, f"is {value}, below {low}")
+        if session.path is not None:
+            raise FieldInvalid("LinkFetch", "path", "came over this connection before")
         pin_peer(
             self._context, session.name, session.store_id,
             f"qmctl link start {session.name} --accept",

@@ -200,6 +200,11 @@ class Catalogue:
     def _check_definition(self, name: str, given: dict[str, Any], kind: str, manager: str) -> None:
         """Refuse what cannot be defined beside all that is."""
         if kind == "remote":
+            if manager == self._context.name:
+                raise RequestError(
+                    ErrorCode.VALUE_INVALID,
+                    f"{name} is of this very queue manager: say {names.split(name)[0]}",
+                )
             route.link_to(self, manager)
         else:
             system.check_free(name)

@@ -21,7 +21,6 @@ from qmgr_protocol.errors import (
     name_of,
 )
 from qmgr_protocol.layout import check_reply
-from qmgr_protocol.window import ids_of
 from qmgrd.core import link_continuation
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_inbox import forget_peer, pin_peer
@@ -145,7 +144,17 @@ class Link:
             self.down_since_ms = self._context.now.ms
 
     def check_ready(self) -> None:
-        """Raise RequestError LINK_DOWN where nothing is to be sent until people say so."""
+        """Raise RequestError LINK_DOWN where its peer is not to fetch, or not now.
+
+        A link that has addresses goes where these lead, not to who comes and has the name.
+        """
+        if self.addresses:
+            raise RequestError(
+                ErrorCode.LINK_DOWN,
+                f"link {self.name} of {self._context.name} has addresses: it dials, and is not "
+                "fetched from",
+                1_000,
+            )
         if self.held_by in (LinkState.STOPPED, LinkState.REFUSED):
             raise RequestError(
                 ErrorCode.LINK_DOWN,
@@ -207,16 +216,21 @@ class Link:
         if kind is m.Committed and message.stream == path.stream:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
-            there = f"qmctl -c {path.address} "  # What it says to do is to be done at its end.
-            why = message.text.replace("qmctl ", there)
+            # What it says to do is to be done at its end.
+            there = "" if path.is_fetched else f"-c {path.address} "
+            why = message.text.replace("qmctl ", f"qmctl {there}")
             path.land(message.taken, self.pump.due_ms)
             if message.code != ErrorCode.LINK_LINE_FULL:  # It comes again when its turn has come.
                 self._blocked(message, f"{self.name} says: {why}")
         elif kind in (m.Ok, m.Error) and message.request_id == FETCH_REQUEST:
             path.fetch_answered("" if kind is m.Ok else f"{name_of(message.code)}: {message.text}")
-        elif kind is m.Ok and path.state is LinkState.OPENING:
+        elif path.state is not LinkState.OPENING or kind not in (m.Ok, m.Error):
+            return
+        elif message.request_id != OPEN_REQUEST:
+            raise FieldInvalid(kind.__name__, "request_id", f"is {message.request_id}, of nothing")
+        elif kind is m.Ok:
             self._opened(path, message.value)
-        elif kind is m.Error and path.state is LinkState.OPENING:
+        else:
             self.refuse(path, RequestError(message.code, message.text), message.error_class)
 
     def _opened(self, path: Path, value: Any) -> None:
@@ -247,6 +261,8 @@ class Link:
                 text = f"{self.name} began anew, as path {path.index} tells"
                 other.close(ErrorCode.CANCELLED, text)
                 other.lost(text)
+                if other.is_fetched:
+                    self.paths.remove(other)
         if self.up_paths:
             self.outbox.commit(commit_id)
         else:
@@ -263,11 +279,12 @@ class Link:
 
     def _committed(self, path: Path, message: m.Committed) -> None:
         commit_id = message.commit_id
-        highest = max([commit_id, *(first + count - 1 for first, count in message.held)])
+        highest = _highest(message)
         if highest > self.pump.highest_sent:
             raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
         path.land(message.taken, self.pump.due_ms)
-        self.outbox.hold(ids_of(message.held))
+        for first, count in message.held:
+            self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
         if self.outbox.commit(commit_id) and self.state is LinkState.UP:
             self.error = ""
         self.pump.committed()
@@ -325,3 +342,17 @@ class Link:
         self._hold(None)
         if was_up:
             self._context.note("warning", "link lost", link=self.name, why=why)
+
+
+def _highest(message: m.Committed) -> int:
+    """Return the highest id that the peer says it has.
+
+    Raises:
+        FieldInvalid: the runs above the commit id do not ascend from there.
+    """
+    highest = message.commit_id
+    for first, count in message.held:
+        if first <= highest:
+            raise FieldInvalid("Committed", "held", f"has {first} behind {highest}")
+        highest = first + count - 1
+    return highest

@@ -28,7 +28,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "next_id": link.queue.counters.next_arrival,
         "transferred": link.queue.counters.acked,
         "resent": link.pump.resent,
-        "attempts": min((path.attempts for path in link.paths), default=0),
+        "attempts": min((0 if path.is_up else path.attempts for path in link.paths), default=0),
         "down_ms": down_ms,
         "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,
         "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),

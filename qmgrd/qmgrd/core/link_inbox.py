@@ -21,6 +21,7 @@ from qmgrd.core import keys, overflow
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+from qmgrd.core.link_puts import size_of
 from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
 
@@ -191,7 +192,7 @@ class Inflow:
         """Count what came."""
         self.taken += len(put.records)
         self.news += len(put.records)
-        self.news_bytes += sum(map(len, put.records))
+        self.news_bytes += size_of(put)
 
     def due(self, context: Context) -> m.Committed | None:
         """Return the commit to send now, or None; where it can wait, set the timer for it."""
@@ -253,7 +254,7 @@ def pin_peer(context: Context, name: str, store_id: bytes, remedy: str) -> None:
     elif known != store_id:
         raise RequestError(
             ErrorCode.PEER_STORE_CHANGED,
-            f"queue manager {name} was store {known.hex()}, now it says {store_id.hex()}: "
+            f"queue manager {name} has another store than before, now {store_id.hex()}: "
             "two queue managers of one name, or its store was made anew; if so, say at "
             f"{context.name}: {remedy}",
         )
@@ -278,9 +279,15 @@ def check_stamped(put: m.Put) -> None:
             )
 
 
+def notes_of(put: m.Put) -> list[bytes]:
+    """Return the notes that came with the records of *put*."""
+    found = [extra.get(m.EXTRA_NOTE) for _, extra in put.extras]
+    return [note for note in found if type(note) is bytes]
+
+
 def _line_bytes(put: m.Put) -> int:
     """Return what *put* takes in a line, roughly; an empty record is not for nothing either."""
-    return sum(map(len, put.records)) + 64 * len(put.records)
+    return size_of(put) + 64 * len(put.records)
 
 
 def blocked(inflow: Inflow, seq_id: int, error: RequestError, count: int) -> m.Blocked:

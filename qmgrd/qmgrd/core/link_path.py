@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.checksum import crc32
+from qmgr_protocol.errors import FieldInvalid
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_flight import Flight, Sent
+from qmgrd.core.link_puts import size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
@@ -106,7 +108,7 @@ class Path:
     def opened(self, stream: int, incarnation: int) -> None:
         """Begin to send."""
         self.stream, self.incarnation = stream, incarnation
-        self.attempts, self.error = 0, ""
+        self.error = ""
         self._enter(LinkState.UP)
         self._asked_total = 0
         self._answered()
@@ -125,7 +127,7 @@ class Path:
         if not self.flight.puts:
             self._moved_ms = self._context.now.ms
         self._context.send(self.connection, put)
-        count, size = len(put.records), sum(map(len, put.records))
+        count, size = len(put.records), size_of(put)
         self.flight.add(put.first_id, count, size, self._context.now.ms)
 
     def ask(self) -> None:
@@ -194,7 +196,13 @@ class Path:
         )  # fmt: skip
 
     def fetch_answered(self, error: str) -> None:
-        """Take note that the peer sends, or why not; then ask again after a while."""
+        """Take note that the peer sends, or why not; then ask again after a while.
+
+        Raises:
+            FieldInvalid: it was not asked.
+        """
+        if self.fetches != "asked":
+            raise FieldInvalid("Ok", "request_id", f"is {FETCH_REQUEST}, which was not asked")
         self.fetches = error or "yes"
         connection = self.connection
         if error:
@@ -233,12 +241,14 @@ class Path:
 
     def lost(self, why: str) -> None:
         """Wait, and dial again; what was in flight is lost."""
+        limits = self._context.config.link
+        if self.is_up and (self.flight.taken or not self.flight.puts):
+            self.attempts = 0  # Who closes at whatever it is sent is dialled ever more seldom.
         self._forget()
         self.error = why
         self._enter(LinkState.WAITING)
         if self.is_fetched:
             return
-        limits = self._context.config.link
         ceiling_ms = min(limits.redial_max_ms, limits.redial_min_ms << min(self.attempts, 20))
         # Chance is not the core's: a hash spreads the dials of many links as well.
         which = f"{self.link.name}:{self.attempts}" + (f":{self.index}" if self.index else "")
@@ -295,7 +305,7 @@ class Path:
             "fetches": self.fetches,
             "rtt_ms": self.rtt_ms,
             "stalls": self.stalls,
-            "attempts": self.attempts,
+            "attempts": 0 if self.is_up else self.attempts,
             "redial_ms": self.redial_ms,
             "error": self.error,
         }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.context import Context
 from qmgrd.core.link_path import LATE_MS, LinkState, Path
-from qmgrd.core.link_puts import Room, TooLong, cut
+from qmgrd.core.link_puts import Room, TooLong, cut, size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
@@ -124,7 +124,7 @@ class Pump:
         room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
         try:
             for put in cut(self._link.outbox, room):
-                count, size = len(put.records), sum(map(len, put.records))
+                count, size = len(put.records), size_of(put)
                 self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
                 last_id = put.first_id + count - 1
                 if is_ordered and (not self._above or last_id > self._above[-1][0]):

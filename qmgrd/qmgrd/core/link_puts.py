@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
-from qmgrd.core.link_outbox import HELD, LinkOutbox
+from qmgrd.core.link_outbox import HELD, Extra, LinkOutbox
+
+EXTRA_BYTES = 64  # of keys and numbers
 
 
 class Room(NamedTuple):
@@ -26,6 +28,17 @@ class TooLong(Exception):
         self.size = size
 
 
+def size_of(put: m.Put) -> int:
+    """Return the bytes of the records of *put*, and of their notes."""
+    return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
+
+
+def _bytes_of(extra: Extra) -> int:
+    """Return what is said of a record beside it, in bytes; of numbers a few."""
+    note = extra.get(m.EXTRA_NOTE, b"")
+    return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
+
+
 def cut(outbox: LinkOutbox, room: Room) -> Iterator[m.Put]:
     """Take from *outbox* what there is *room* for, passing over what the peer has.
 
@@ -43,11 +56,11 @@ def cut(outbox: LinkOutbox, room: Room) -> Iterator[m.Put]:
             first_id, batch, batch_bytes, extras = outbox.sent_id + 1, [], 0, []
             continue
         found_target, record, extra = found
-        size = len(record)
-        if size > room.message_max_bytes:
+        size = len(record) + (_bytes_of(extra) if extra else 0)
+        if len(record) > room.message_max_bytes:
             if batch:
                 break
-            raise TooLong(first_id, size)
+            raise TooLong(first_id, len(record))
         if batch and (found_target != target or batch_bytes + size > room.frame_bytes):
             yield m.Put(room.stream, first_id, 0, target, batch, extras)
             first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []

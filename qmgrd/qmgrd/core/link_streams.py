@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.layout import SEQ_END
 from qmgr_protocol.window import Inbox
 from qmgrd.core import link_inbox, route
 from qmgrd.core import row as rows
@@ -39,7 +40,9 @@ class LinkStreams:
         if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
         path = session.path
-        if path is not None and not path.is_fetched and not path.fetches:
+        if message.lowest_id > message.next_id:
+            raise FieldInvalid("LinkOpen", "lowest_id", f"is {message.lowest_id}, above next_id")
+        if path is not None and not path.is_fetched and path.fetches not in ("asked", "yes"):
             raise FieldInvalid("LinkOpen", "path", "was not asked for with LinkFetch")
         session.check_streams()
         verb = "start {} --accept" if session.name in self._catalogue.links else "delete {}"
@@ -50,8 +53,9 @@ class LinkStreams:
             self._fence(list(stream.paths.values()), session)
         elif message.path in stream.paths:
             self._fence([stream.paths[message.path]], session)
-        if not stream.paths:
+        if not stream.paths or stream.is_ordered != message.ordered:
             stream.clear_line()
+        if not stream.paths:
             self._incarnations += 1
             stream.incarnation, stream.duplicates = self._incarnations, 0
         self.open_streams[stream.stream_id] = stream
@@ -124,6 +128,8 @@ class LinkStreams:
         stream = inflow.stream
         self._untold[inflow] = None
         self._dirty[stream.stream_id] = stream
+        if put.first_id + len(put.records) > SEQ_END:
+            raise FieldInvalid("Put", "first_id", f"is {put.first_id}: ids end at {SEQ_END - 1}")
         inflow.take(put)
         if not stream.is_ordered:
             self._take(inflow, put)
@@ -192,7 +198,9 @@ class LinkStreams:
                     f"queue {queue.name} takes no messages from links; let them in with: "
                     f"qmctl queue alter {queue.name} --transfer-in",
                 )
-            context.reserve(put.records)
+            if not target:
+                put = route.arrived(put)
+            context.reserve([*put.records, *link_inbox.notes_of(put)])
             done = stream.receive(context, self._dead_letters, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)

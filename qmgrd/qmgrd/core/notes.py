@@ -11,7 +11,8 @@
     retries   how often it went back already
     left_ms   the time it had left
     attempts  [us, code, reason, text, client]: the first and the last few failures
-    hops      the queue managers that it came through, where it came over several links
+    hops      on a transmission queue: the queue managers that it came through so far
+    came      the same, of one that has arrived: it may go on from here anew
 
 Every key may be absent. Only what failed has a note, or went on from an intermediate queue manager:
 nothing of it is on the path of any other message.
@@ -28,6 +29,8 @@ from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
 ATTEMPTS_MAX = 10
+HOPS_MAX = 16
+NAME_MAX = 64
 NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
 _OWN = ("code", "reason", "text", "queue", "manager", "us", "failed", "delivered", "retries",
@@ -92,8 +95,17 @@ def _shortened(note: Note) -> Iterator[Note]:
     for left_out in range(2, len(known)):
         yield note | {"attempts": [known[0], *known[left_out:]]}
     own = {key: note[key] for key in _OWN if key in note and _is_short(note[key])}
+    if is_way(note.get("hops")):
+        own["hops"] = note["hops"]  # Without it a message might go in a circle.
     yield own | {"attempts": known[-1:]}
     yield own
+
+
+def is_way(hops: object) -> bool:
+    """Return whether *hops* are names of queue managers, not too many."""
+    if type(hops) is not list or len(hops) > HOPS_MAX:
+        return False
+    return all(type(hop) is str and 0 < len(hop) <= NAME_MAX for hop in hops)
 
 
 def _is_short(value: Any) -> bool:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from qmgrd.core.catalogue import Catalogue
     from qmgrd.core.link import Link
 
-HOPS_MAX = 16
-
 
 def link_to(catalogue: "Catalogue", manager: str) -> "Link":
     """Return the link over which what is bound for *manager* leaves: its own, or a route.
@@ -94,9 +92,8 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
     for index in range(len(put.records)):
         extra = extras.get(index, {})
         note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
-        known = note.get("hops")
-        hops = known if type(known) is list and known else [peer]
-        if own in hops or len(hops) >= HOPS_MAX:
+        hops = note.get("hops") or [peer]
+        if not notes.is_way(hops) or own in hops or len(hops) >= notes.HOPS_MAX:
             if index > first:
                 yield _run(put, first, index, told), None
             yield (
@@ -111,12 +108,29 @@ def forwarded(put: m.Put, peer: str, own: str) -> Iterator[tuple[m.Put, RequestE
         yield _run(put, first, len(put.records), told), None
 
 
+def arrived(put: m.Put) -> m.Put:
+    """Return *put* for a queue of this queue manager: what goes on from it begins a way anew."""
+    extras = [[index, _arrived(extra)] for index, extra in put.extras]
+    return put._replace(extras=extras) if extras else put
+
+
+def _arrived(extra: dict[str, Any]) -> dict[str, Any]:
+    note = notes.decode(notes.checked(extra.get(m.EXTRA_NOTE, b"")))
+    if "hops" not in note:
+        return extra
+    came = note.pop("hops")
+    return extra | {m.EXTRA_NOTE: notes.encode(note | {"came": came})}
+
+
 def _run(put: m.Put, first: int, stop: int, extras: list[list[Any]]) -> m.Put:
     records = put.records[first:stop]
     return put._replace(first_id=put.first_id + first, records=records, extras=extras)
 
 
-def _looped(put: m.Put, hops: list[Any], own: str) -> RequestError:
+def _looped(put: m.Put, hops: Any, own: str) -> RequestError:
+    if not notes.is_way(hops):
+        text = f"a message for {put.queue} does not say which way it came"
+        return RequestError(ErrorCode.ROUTE_LOOP, text)
     way = " -> ".join(str(hop) for hop in [*hops, own])
     why = "was here before" if own in hops else f"came through {len(hops)} queue managers"
     return RequestError(ErrorCode.ROUTE_LOOP, f"a message for {put.queue} {why}: {way}")

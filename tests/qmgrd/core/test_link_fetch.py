@@ -137,7 +137,58 @@ def test_answers_of_who_was_never_asked_break_the_protocol(app: Client, home: Ho
     assert home.client.goaway is not None
 
 
+def test_link_with_an_address_goes_there_and_not_to_who_comes(app: Client, home: Home) -> None:
+    app.ask(m.LinkAlter, "FAR", {"addresses": ["h:1"]})
+    (error,) = home.hear(FETCH)
+    assert (error.code, "not fetched from" in error.text) == (ErrorCode.LINK_DOWN, True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"frame_max_bytes": 65_535}, {"message_max_bytes": 0}, {"put_window_messages": 0},
+     {"put_window_bytes": 0}],
+)  # fmt: skip
+def test_limits_that_let_nothing_through_break_the_protocol(
+    home: Home, changes: dict[str, Any]
+) -> None:
+    home.hear(FETCH._replace(**changes))
+    assert home.client.goaway is not None
+    assert home.client.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_connection_is_fetched_over_once(home: Home) -> None:
+    home.fetch()
+    home.hear(FETCH._replace(path=1))
+    assert home.client.goaway is not None
+
+
+def test_what_is_to_be_done_at_the_peer_names_no_address_of_it(app: Client, home: Home) -> None:
+    app.put("F@FAR", b"1")
+    home.fetch()
+    home.opened()
+    home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "do: qmctl queue create F", taken=1))
+    assert row(app)["error"].endswith("FAR says: do: qmctl queue create F")
+
+
+def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None:
+    home.fetch()
+    home.opened()
+    again = Home(app.manager)
+    again.fetch(FETCH._replace(path=1))
+    again.hear(m.Ok(1, [1, 0, [], None, 4096, 7, 0]))
+    assert [path["path"] for path in row(app)["paths"]] == [129]
+
+
 # -- the end that dials
+
+
+def test_answer_to_what_was_not_asked_opens_nothing(app: Client) -> None:
+    lines = Lines(app.manager, connections=1)
+    line = lines.answer()
+    line.say(m.Welcome(1, "NYC", b"N" * 16, 1))
+    line.say(m.Ok(2, None))
+    assert line.goaway is not None
+    assert line.goaway.code == ErrorCode.FIELD_INVALID
 
 
 def test_dialler_asks_on_each_connection_and_is_sent_to(app: Client) -> None:

@@ -193,3 +193,30 @@ def test_window_of_an_ordered_link_is_free_again_for_what_was_lost() -> None:
     lines.turn(1_000)
     (again,) = lines.up()
     assert again.ids() == [1, 2, 3, 4]
+
+
+def test_peer_that_closes_at_whatever_it_is_sent_is_dialled_ever_more_seldom() -> None:
+    lines = Lines(Manager(), connections=1)
+    lines.put(1)
+    waits = []
+    for _ in range(5):
+        (line,) = lines.up()
+        assert line.ids() == [1]
+        line.hang_up()
+        before_ms = lines.now_ms
+        while not lines.dials:
+            lines.turn(10)
+        waits.append(lines.now_ms - before_ms)
+    assert waits[4] > 4 * waits[0]
+
+
+@pytest.mark.parametrize("held", [[[2, 1]], [[5, 2], [6, 1]], [[7, 1], [5, 1]]])
+def test_runs_that_do_not_ascend_from_the_commit_id_break_the_protocol(
+    lines: Lines, held: list[list[int]]
+) -> None:
+    one, _ = lines.up()
+    lines.put(8)
+    one.ids()
+    one.commit(2, *held)
+    assert one.goaway is not None
+    assert one.goaway.code == ErrorCode.FIELD_INVALID

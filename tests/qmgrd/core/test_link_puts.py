@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core.link_outbox import LinkOutbox
-from qmgrd.core.link_puts import Room, TooLong, cut
+from qmgrd.core.link_puts import EXTRA_BYTES, Room, TooLong, cut, size_of
 from tests.qmgrd.core.harness import Client
 
 ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
@@ -67,3 +67,9 @@ def test_message_that_is_too_long_for_the_peer_ends_it(outbox: LinkOutbox) -> No
     assert caught.value.seq_id == 4
     assert caught.value.size > 500
     assert outbox.sent_id == 3
+
+
+def test_notes_count_towards_a_frame() -> None:
+    """400 notes of 30 kB once made a frame that no peer takes, again and again."""
+    put = m.Put(1, 1, 0, "F", [b"abc", b"de"], [[1, {m.EXTRA_NOTE: bytes(1_000)}]])
+    assert size_of(put) == 5 + 1_000 + EXTRA_BYTES

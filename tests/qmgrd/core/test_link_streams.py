@@ -226,3 +226,27 @@ def test_extras_go_with_their_records(app: Client, ordered: Far) -> None:
     ordered.client.say(m.Put(1, 1, 0, "Q", batch, extras))
     app.manager.turn(10)
     assert [x.body for x in app.get("Q", 9)] == [b"1", b"3"]
+
+
+def test_lowest_id_above_the_next_one_breaks_the_protocol(app: Client) -> None:
+    far = Far(app.manager)
+    far.client.say(m.LinkOpen(1, STREAM, 1, 100, ONE, 0, False, 101))
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_ids_beyond_their_end_break_the_protocol(app: Client) -> None:
+    far = opened(app, 0)
+    far.client.say(m.Put(far.stream, 2**63 - 1, 0, "Q", [message(1), message(2)]))
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.FIELD_INVALID
+
+
+def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
+    app: Client, ordered: Far
+) -> None:
+    ordered.send(3, message(3))
+    other = opened(app, 1)
+    other.send(1, message(1), message(2))
+    assert app.bodies("Q") == [b"1", b"2"]
+    assert inbound(app)["in_line"] == 0

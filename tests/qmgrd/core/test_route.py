@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import route
+from qmgrd.core import notes, route
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import Client
 
@@ -49,10 +49,24 @@ def test_seventeenth_hop_is_one_too_many() -> None:
     assert "came through 16 queue managers" in error.text
 
 
-@pytest.mark.parametrize("hops", [[], "EWR", 7])
-def test_note_that_makes_no_sense_begins_anew(hops: Any) -> None:
-    ((found, error),) = route.forwarded(put(hops), "EWR", "NYC")
-    assert (error, told(found)) == (None, [["EWR", "NYC"]])
+@pytest.mark.parametrize("hops", ["EWR", 7, [7], [""], ["x" * 65], ["A"] * 17])
+def test_way_that_makes_no_sense_goes_no_further(hops: Any) -> None:
+    """Else who leaves out what was there before would have it go in a circle."""
+    ((_, error),) = route.forwarded(put(hops), "EWR", "NYC")
+    assert error is not None
+    assert error.code == ErrorCode.ROUTE_LOOP
+
+
+def test_way_stays_in_a_note_that_has_to_be_cut() -> None:
+    note = {"hops": ["EWR", "BOS"], "attempts": [[1, 2, "x", "y" * 20_000, "z"]] * 3, "more": 7}
+    cut = notes.decode(notes.encode(note | {"other": "x" * 40_000}))
+    assert cut["hops"] == ["EWR", "BOS"]
+
+
+def test_way_of_what_has_arrived_is_told_and_counts_no_more() -> None:
+    found = route.arrived(put(["EWR", "BOS"], None))
+    assert unpack(found.extras[0][1][m.EXTRA_NOTE]) == {"came": ["EWR", "BOS"]}
+    assert route.arrived(put(None)) == put(None)
 
 
 def test_own_link_goes_before_a_route_and_a_route_before_any(app: Client) -> None:
