@@ -152,8 +152,14 @@ def _leave_group(
 
 
 def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None:
-    """Move an entry that failed its checksum where nobody gets it, and count it."""
+    """Move an entry that failed its checksum where nobody gets it, and count it.
+
+    What is gone with a restart was counted then, and is just removed.
+    """
     priority, arrival = keys.place(key)
+    if queue.is_lost(entries.decode(value), arrival):
+        remove(queue, tx, key, value, for_good=False)
+        return
     unlink(queue, tx, key, value, for_good=False)
     tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
     queue.counters.damaged += 1

@@ -38,7 +38,7 @@ class LinkOutbox(Outbox):
         self._context = context
         self._commit_uid: bytes | None = None  # encoded UID of the message at the commit id
         self.flying: set[int] = set()  # on its way over some path: not to be sent once more
-        self._damaged: list[tuple[bytes, bytes]] = []  # keys and entries met in this turn
+        self._damaged: dict[bytes, bytes] = {}  # entries met in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
@@ -113,7 +113,7 @@ class LinkOutbox(Outbox):
             elif entries.sound(record):
                 yield entry.target, record, self._extra(entry, record, seq_id)
             else:
-                self._damaged.append((key, value))
+                self._damaged[key] = value
                 yield GONE
         yield from self._without(next_id, last + 1)
 
@@ -144,7 +144,7 @@ class LinkOutbox(Outbox):
         """Keep for forensics what :meth:`records` found damaged."""
         if not self._damaged:
             return
-        for key, value in self._damaged:
+        for key, value in self._damaged.items():
             lane.set_aside(self.queue, self._context.tx, key, value)
         self._context.note(
             "error", "damaged messages set aside", queue=self.queue.name, count=len(self._damaged)

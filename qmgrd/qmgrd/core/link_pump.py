@@ -115,6 +115,7 @@ class Pump:
         outbox.sent_id, outbox.flying = max(ids.start - 1, outbox.commit_id), set()
         self._send(path, ids.stop - 1 - outbox.sent_id, max(path.room(), 1))
         outbox.sent_id = max(outbox.sent_id, sent_id)
+        outbox.set_aside()
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
         """Send over *path* what fits; return whether anything was taken from the outbox."""

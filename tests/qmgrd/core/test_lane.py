@@ -166,3 +166,21 @@ def test_damaged_entry_is_kept_as_it_is_where_nobody_gets_it() -> None:
     lane.set_aside(queue, tx, key, value)
     assert rows_of(tx) == {keys.message(1, keys.LANE_DAMAGED, 4, 3): value}
     assert (queue.counters.damaged, queue.counters.depth) == (1, 0)
+
+
+def test_what_is_gone_with_a_restart_is_not_damaged_as_well(store: AnyStore, app: Client) -> None:
+    """Seed 1797: it was counted as lost already, and a job that met it set it aside."""
+    app.put("Q", b"x", flags=FLAG_NOT_PERSISTENT)
+    app.manager.crash()
+    manager, queue = app.manager, app.manager.queue("Q")
+    tx = manager.store.begin()
+    ((key, value),) = tx.scan(*_lane_of(queue.id))
+    lane.set_aside(queue, tx, key, value)
+    queue.flush(tx)
+    manager.store.commit()
+    assert (queue.counters.lost, queue.counters.damaged, queue.counters.depth) == (1, 0, 0)
+
+
+def _lane_of(queue_id: int) -> tuple[bytes, bytes]:
+    prefix = keys.lane(queue_id, keys.LANE_READY)
+    return prefix, keys.after(prefix)

@@ -122,3 +122,15 @@ def test_message_is_described_by_its_id(outbox: LinkOutbox) -> None:
 def uid(outbox: LinkOutbox, seq_id: int) -> records.Uid | None:
     (_, record, _) = list(outbox.records(5))[seq_id - 1]
     return records.decode(record).uid
+
+
+def test_damaged_one_that_is_met_twice_in_a_turn_counts_once(
+    app: Client, outbox: LinkOutbox
+) -> None:
+    """Seed 1663: it was to go over a second path as well."""
+    damage(app.manager, 2)
+    found(outbox, 5)
+    found(outbox, 5)
+    outbox.set_aside()
+    assert outbox.queue.counters.damaged == 1
+    assert outbox.queue.counters.depth == 4
