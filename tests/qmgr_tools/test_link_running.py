@@ -50,6 +50,10 @@ CASES = {
     ),
     "late": (row(path(), path(1, in_flight=2, oldest_ms=5000)), None, [("path-late", "warning")]),
     "slow": (row(path(), path(1), path(2, rtt_ms=400)), None, [("path-slow", "warning")]),
+    "fetches": (row(path(fetches="yes"), path(1, fetches="asked")), None, []),
+    "not fetched": (
+        row(path(fetches="LINK_UNKNOWN: none")), None, [("not-fetched", "warning")]
+    ),
     "a little slow": (row(path(), path(1, rtt_ms=90)), None, []),
     "all slow": (row(path(rtt_ms=400), path(1, rtt_ms=500)), None, []),
     "stalled once": (row(path(stalls=2)), row(path(stalls=2)), [("path-stalled", "note")]),

@@ -25,7 +25,7 @@ def found(look: Look) -> list[Finding]:
     if "GET_INHIBITED" in str(row.get("error")):
         return [_inhibited(row)]
     checks = (_nothing_moves(look), _paths_down(row), _late(look), _slow(row), _stalled(look),
-              _gap(look), _resent(look), _grows(look))  # fmt: skip
+              _gap(look), _resent(look), _grows(look), _fetches(row))  # fmt: skip
     return [one for one in checks if one is not None]
 
 
@@ -91,6 +91,23 @@ def _gone(path: Row) -> str:
     again = "" if redial_ms is None else f", dials in {duration(redial_ms)}"
     told = f" ({error})" if error else ""
     return f"path {path.get('path')} is {path.get('state')}{told}{again}"
+
+
+def _fetches(row: Row) -> Finding | None:
+    """Return why nothing is fetched over what the link dials, where it is to be."""
+    told = [str(path.get("fetches") or "") for path in row.get("paths") or []]
+    errors = sorted({one_line(why) for why in told if why not in ("", "asked", "yes")})
+    if not errors:
+        return None
+    there = f"qmctl -c {address_of(row)} link"
+    return Finding(
+        "not-fetched", Severity.WARNING,
+        f"{row['link']} sends nothing over what this link dials: {'; '.join(errors)}",
+        "The link fetches, but the one that is to send, from there to here, is missing, stopped, "
+        "refused, or has addresses of its own. It asks again each second.",
+        (Choice(f"{there} ls", "changes nothing: shows the link that leads here"),
+         Choice(f"{there} create NAME --passive", "makes it, NAME being this queue manager")),
+    )  # fmt: skip
 
 
 def _late(look: Look) -> Finding | None:
