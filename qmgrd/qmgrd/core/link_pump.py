@@ -50,10 +50,10 @@ class Pump:
         link = self._link
         if link.state is not LinkState.UP or link.queue.bounds.get_inhibit:
             return
-        outbox, up = link.outbox, self._in_time() or link.up_paths
+        outbox, queue, up = link.outbox, link.queue, self._in_time() or link.up_paths
         outbox.flying = set()
         if outbox.sent_id < self.highest_sent:
-            outbox.flying.update(*(path.flight.ids() for path in self._link.paths))
+            outbox.flying.update(*(path.flight.ids() for path in link.paths))
         messages_left, bytes_left = PUMP_MESSAGES, min(PUMP_BYTES, self._room())
         share = -(-PUMP_MESSAGES // len(up))
         while messages_left > 0 and bytes_left > 0:
@@ -65,14 +65,12 @@ class Pump:
             messages_left -= outbox.sent_id - before
             bytes_left -= path.flight.bytes - flying
         outbox.set_aside()
-        self._link.queue.sent_id = max(self._link.queue.sent_id, outbox.sent_id)
-        if outbox.sent_id + 1 < self._link.queue.counters.next_arrival:
+        queue.sent_id = max(queue.sent_id, outbox.sent_id)
+        if outbox.sent_id + 1 < queue.counters.next_arrival:
             if (messages_left <= 0 or bytes_left <= 0) and self._room() > 0:
-                self._context.awake_queues[self._link.queue.id] = (
-                    self._link.queue
-                )  # More in the next turn.
+                self._context.awake_queues[queue.id] = queue  # More in the next turn.
             else:
-                for path in self._link.up_paths:
+                for path in link.up_paths:
                     path.ask()
         link.watch.set()
 
@@ -82,7 +80,8 @@ class Pump:
         What is late holds up its own path, not the others. Of an ordered link all counts that is
         not committed: the peer keeps it in memory.
         """
-        if self._link.outbox.sent_id >= self._link.outbox.commit_id + self._link.outbox.window:
+        outbox = self._link.outbox
+        if outbox.sent_id >= outbox.commit_id + outbox.window:
             return 0
         flying = sum(path.flight.bytes for path in self._in_time() or self._link.paths)
         if self._link.row.get("ordered", False):
@@ -119,12 +118,13 @@ class Pump:
 
     def _send(self, path: Path, messages: int, bytes_max: int) -> bool:
         """Send over *path* what fits; return whether anything was taken from the outbox."""
-        welcome, before = path.welcome, self._link.outbox.sent_id
+        outbox, welcome = self._link.outbox, path.welcome
+        before = outbox.sent_id
         messages = min(messages, welcome.put_window_messages - path.flight.messages)
         is_ordered = self._link.row.get("ordered", False)
         room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
         try:
-            for put in cut(self._link.outbox, room):
+            for put in cut(outbox, room):
                 count, size = len(put.records), size_of(put)
                 self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
                 last_id = put.first_id + count - 1
@@ -135,5 +135,5 @@ class Pump:
                 self._context.count_read(count, size)
         except TooLong as found:
             self._link.block_at(path, found.seq_id, found.size)
-        self.highest_sent = max(self.highest_sent, self._link.outbox.sent_id)
-        return self._link.outbox.sent_id > before
+        self.highest_sent = max(self.highest_sent, outbox.sent_id)
+        return outbox.sent_id > before
