@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
-from tests.qmgrd.core.far import FAR_STORE, Far, message
+from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import Client
 from tests.qmgrd.core.lines import Lines
 
@@ -231,4 +231,3 @@ def test_dialler_that_did_not_ask_takes_nothing(app: Client) -> None:
     line.say(m.LinkOpen(1, b"N" * 16 + bytes(8), 1, 1))
     assert line.goaway is not None
     assert line.goaway.code == ErrorCode.FIELD_INVALID
-    assert FAR_STORE
