@@ -18,7 +18,6 @@ from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import FieldInvalid
 from qmgrd.core.context import Context, Dial
 from qmgrd.core.link_flight import Flight, Sent
-from qmgrd.core.link_puts import size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
@@ -120,15 +119,14 @@ class Path:
             return 0
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
-    def send(self, put: m.Put) -> None:
-        """Send *put*, and take note that it is in flight."""
+    def send(self, put: m.Put, size: int) -> None:
+        """Send *put*, of that many bytes, and take note that it is in flight."""
         assert self.connection is not None
         self.sent_turn = self._context.turns
         if not self.flight.puts:
             self._moved_ms = self._context.now.ms
         self._context.send(self.connection, put)
-        count, size = len(put.records), size_of(put)
-        self.flight.add(put.first_id, count, size, self._context.now.ms)
+        self.flight.add(put.first_id, len(put.records), size, self._context.now.ms)
 
     def ask(self) -> None:
         """Ask what has landed, where something is in flight, and an answer would tell more."""

@@ -131,7 +131,7 @@ class Pump:
                 if is_ordered and (not self._above or last_id > self._above[-1][0]):
                     self._above.append((last_id, size))
                     self._above_bytes += size
-                path.send(put)
+                path.send(put, size)
                 self._context.count_read(count, size)
         except TooLong as found:
             self._link.block_at(path, found.seq_id, found.size)
