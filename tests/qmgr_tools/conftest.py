@@ -178,3 +178,13 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
         return Ended(code, shown.decode().replace("\r\n", "\n"), "")
 
     return call
+
+
+@pytest.fixture
+def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
+    """Runs qmctl against a daemon of its own."""
+
+    def call(*words: str, stdin: bytes = b"") -> Ended:
+        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
+
+    return call

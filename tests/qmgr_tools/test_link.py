@@ -22,16 +22,6 @@ INBOUND_KEYS = {
 
 
 @pytest.fixture
-def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
-    """Runs qmctl against a daemon of its own, with a stopped link to the shared one."""
-
-    def call(*words: str, stdin: bytes = b"") -> object:
-        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
-
-    return call  # type: ignore[return-value]
-
-
-@pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which takes any OWN."""
     qm("link", "delete", "OWN", "--yes")  # It knows the store of an earlier test's.

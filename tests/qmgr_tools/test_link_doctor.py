@@ -16,16 +16,6 @@ RATES = {"messages_per_s", "bytes_per_s", "put_per_s", "drained_ms"}
 
 
 @pytest.fixture
-def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
-    """Runs qmctl against a daemon of its own."""
-
-    def call(*words: str, stdin: bytes = b"") -> object:
-        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
-
-    return call  # type: ignore[return-value]
-
-
-@pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which takes any OWN."""
     qm("link", "delete", "OWN", "--yes")  # It knows the store of an earlier test's.

@@ -2,20 +2,10 @@
 
 import pytest
 
-from tests.qmgr_tools.conftest import Daemon, Qmctl
+from tests.qmgr_tools.conftest import Qmctl
 from tests.qmgr_tools.test_link import KEYS
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def at(qmctl: Qmctl, own_daemon: Daemon) -> Qmctl:
-    """Runs qmctl against a daemon of its own."""
-
-    def call(*words: str, stdin: bytes = b"") -> object:
-        return qmctl("-c", own_daemon.unix, *words, stdin=stdin)
-
-    return call  # type: ignore[return-value]
 
 
 def test_list_and_show_are_tables(at: Qmctl) -> None:
