@@ -72,14 +72,15 @@ def _end(
         member = Member(key[keys.GROUP_ID_AT : -4], number)
         queue.groups.leave(context.tx, member, position, for_good=False)
         return None
-    is_expired = row.parked_code == ErrorCode.GROUP_EXPIRED
+    entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
         entry = lane.remove(queue, context.tx, entry_key, value)
         # What is gone with a restart was counted then.
         queue.counters.expired += not queue.is_lost(entry, arrival)
         context.rows += entries.body_rows(entry)
         return None
-    is_cause = is_expired or number == row.parked_number
+    # One that failed may have rotted away since, and its number been put again.
+    is_cause = is_expired or (number == row.parked_number and entry.delivered)
     cause = Cause(row.parked_code if is_cause else int(ErrorCode.GROUP_FAILED))
     # All of it goes to one queue: of the others the first one that has room now.
     to = DeadLetters(context, catalogue).bury(queue, entry_key, value, cause, job.row["target"])

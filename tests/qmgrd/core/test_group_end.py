@@ -252,6 +252,21 @@ def test_what_rotted_away_does_not_hold_it_up(lost: bytes) -> None:
     assert [row["state"] for row in jobs(player.operator)] == ["done"]
 
 
+def test_number_that_is_put_again_as_it_rotted_failed_with_its_group() -> None:
+    """It was never handed out, so that it did not fail itself (simulator, seed 20683)."""
+    player = GroupPlayer()
+    player("put A1 A2")
+    player("get")
+    player("reject A1")
+    rows = player.manager.store.rows
+    ((key, value),) = [row for row in player.manager.scan(b"\x10") if b"A1" in row[1]]
+    rows[key] = value.replace(b"A1", b"AX")
+    player("get count=2 physical")
+    player("put A1")
+    player("alter A close")
+    assert ended(player.operator, DEAD) == [(b"A1", FAILED), (b"A2", FAILED)]
+
+
 def test_queue_that_is_deleted_meanwhile_ends_it(app: Client) -> None:
     put(app, "A1 A2!")
     get(app, "A2")
