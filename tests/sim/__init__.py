@@ -1,6 +1,10 @@
 """The simulator: queue managers, clients and wires in one process, repeatable from one seed.
 
     run ──▶ world ──▶ population (who lives there), scenario (limits, habits), faults (what breaks)
+     │        │
+     │      chance (one thing after another, and rest)
+     │        │
+     ╰────▶ net ──▶ net_app (who lives there), net_account (its laws): hops, and stores put back
               │
             lab ──▶ node (the daemon's shell, on the production core and memory store) ──▶ store
               │      wire (connections), client, producer, consumer, app (the production client)
@@ -30,6 +34,7 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        expired_when_its_time_is_over, volatile_is_gone_after_a_restart
     g  members_are_in_order, group_has_one_holder, stopped_is_held_back, taken_over_is_told,
        number_is_put_once, members_wait_for_their_group, groups_agree
+    n  keeps_to_its_way, what_goes_in_a_circle_is_a_dead_letter, losses_are_told
     -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
        maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
        one_message_of_a_uid_on_a_queue, uid_is_as_told, answer_stays_the_same,
@@ -37,7 +42,7 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        producer_is_known, peers_keep_the_protocol, no_link_is_refused, clocks_never_go_back,
        same_seed_same_bytes
 
-test_broken.py, test_broken_features.py and test_broken_groups.py show that they are broken by what
-is wrong, test_found.py keeps what they found.
+test_broken.py, test_broken_features.py, test_broken_groups.py and test_net.py show that they are
+broken by what is wrong, test_found.py keeps what they found.
 test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
 """

@@ -109,7 +109,8 @@ class Node:
         self.connections = 0
         self.wall_shift_us = 0  # what people did to this machine's clock
         self.outcomes = 0
-        self.idle_turns = 0  # in a row that wanted to run and did nothing
+        self.idle_turns = 0  # in a row, at one time, that wanted to run and did nothing
+        self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
     def start(self, crash: str = "") -> None:
@@ -177,6 +178,8 @@ class Node:
         """Run one turn; what it wants sent leaves."""
         moved, self._kick = self._kick, False  # Nobody asked whether the first one has to be.
         flushes, waiting = self.store.flushes, bool(self.turns.intake)
+        moved |= self.lab.now_ms > self._turned_ms  # A timer that finds nothing to do is no spin.
+        self._turned_ms = self.lab.now_ms
         try:
             outcome = self.turns.run(self.now())
         except TurnFailed as failed:

@@ -66,17 +66,27 @@ def define(world: "World") -> None:
         attributes = world.link_attributes[name]
         if attributes["ordered"]:
             world.watch.in_order.add((name, peer_of(name)))
-        elif attributes["connections"] > 1:
+        elif _paths(world, name) > 1:
             world.watch.unordered.add((name, peer_of(name)))
         make_link(world, name)
     world.settle()
     require(not any(asker.todo for asker in world.askers.values()), "setup", "is not done")
 
 
+def _is_fetched(world: "World", name: str) -> bool:
+    return name == HUB and bool(world.link_attributes[peer_of(HUB)].get("fetch"))
+
+
+def _paths(world: "World", name: str) -> int:
+    """Return over how many paths the link of *name* goes; its peer says so where it fetches."""
+    dialler = peer_of(name) if _is_fetched(world, name) else name
+    count: int = world.link_attributes[dialler]["connections"]
+    return count
+
+
 def addresses(world: "World", name: str) -> list[str]:
     """Return where the link of *name* leads; none where its peer dials, and fetches."""
-    is_fetched = name == HUB and world.link_attributes[peer_of(HUB)].get("fetch")
-    return [] if is_fetched else [f"{peer_of(name)}:{PORT}"]
+    return [] if _is_fetched(world, name) else [f"{peer_of(name)}:{PORT}"]
 
 
 def make_link(world: "World", name: str) -> None:

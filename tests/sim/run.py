@@ -15,9 +15,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from itertools import count, islice
 from typing import NamedTuple
 
+from tests.sim.chance import Chance
+from tests.sim.net import Net
 from tests.sim.world import STEPS, World
 
 TWICE_EVERY = 20  # so often a seed is run twice, to see that it leaves the same bytes
+NET_EVERY = 4  # so often a seed is a net, over several hops and with stores put back
 
 
 class Result(NamedTuple):
@@ -31,18 +34,25 @@ class Result(NamedTuple):
 
 def run_seed(seed: int, steps: int = STEPS) -> Result:
     """Run one seed, now and then a second time for its bytes."""
-    world: World | None = None
+    world: Chance | None = None
     try:
-        world = World(seed, steps=steps)
+        world = world_of(seed, steps)
         world.run()
-        if seed % TWICE_EVERY == 0:
-            again = World(seed, steps=steps)
+        if seed // NET_EVERY % TWICE_EVERY == 0:
+            again = world_of(seed, steps)
             again.run()
             if world.digest() != again.digest():
                 return _result(world, seed, "same_seed_same_bytes: two runs differ")
     except Exception as error:
         return _result(world, seed, describe(error))
     return _result(world, seed, "")
+
+
+def world_of(seed: int, steps: int = STEPS) -> Chance:
+    """Return what lives from *seed*; a net takes half the steps."""
+    if seed % NET_EVERY == NET_EVERY - 1:
+        return Net(seed, steps=steps // 2)
+    return World(seed, steps=steps)
 
 
 def describe(error: Exception) -> str:
@@ -53,7 +63,7 @@ def describe(error: Exception) -> str:
     return text
 
 
-def _result(world: World | None, seed: int, failure: str) -> Result:
+def _result(world: Chance | None, seed: int, failure: str) -> Result:
     if world is None:
         return Result(seed, failure, Counter(), set())
     if failure:
@@ -64,7 +74,7 @@ def _result(world: World | None, seed: int, failure: str) -> Result:
     watch = world.watch
     own = Counter(steps=world.steps, ms=world.now_ms, puts=len(world.ledger.puts))
     sums = world.hits + own + watch.happened
-    return Result(seed, failure, sums, {kind for kind in world.scenario.faults if world.hits[kind]})
+    return Result(seed, failure, sums, {kind for kind in world.faults if world.hits[kind]})
 
 
 def results(seeds: Iterator[int], jobs: int, steps: int, deadline: float) -> Iterator[Result]:
@@ -95,6 +105,7 @@ FEATURES = (
     "delivery_limit_reached", "message_rejected", "message_expired", "queue_full", "moved back",
     "expired", "delayed", "lost", "pushed out", "selected", "renewed", "breaker opened",
     "groups ended", "members consumed", "groups parked", "handovers",
+    "hops", "circles", "stores put back", "lost with a store", "doubled by a store",
 )  # fmt: skip
 
 

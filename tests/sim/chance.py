@@ -1,0 +1,250 @@
+"""A lab in which one thing after another happens by chance, and which comes to rest in the end.
+
+world.py and net.py say who lives there, what may break, and what has to hold.
+"""
+
+import hashlib
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+from random import Random
+from typing import Protocol
+
+from tests.sim.client import Asker
+from tests.sim.faults import DISK_BYTES
+from tests.sim.lab import Lab
+from tests.sim.ledger import require
+from tests.sim.node import Node
+
+REST_MAX_MS = 90 * 60_000
+REST_MAX_ROUNDS = 20_000
+IDLE_TURNS_MAX = 10
+LOOK_EVERY = 250  # steps
+# What is no fault, and how often it happens, beside the faults of a seed.
+CALM = {"deliver": 40, "turn": 30, "act": 22, "time": 8, "dial": 4, "unclog": 1, "start": 2}
+
+
+class Actor(Protocol):
+    """A client that acts for itself."""
+
+    name: str
+
+    @property
+    def done(self) -> bool:
+        """Whether it has nothing left to do."""
+
+    def act(self) -> None:
+        """Do something."""
+
+    def poll(self) -> None:
+        """Do what is due at this time."""
+
+
+class Chance(Lab):
+    """What lives from one seed. ``hits`` counts what happened."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Random(seed))
+        self.seed = seed
+        self.silent_crashes = 0.2
+        self.hits: Counter[str] = Counter()
+        self.steps = 0
+        self.steps_max = 0
+        self.faults: dict[str, float] = {}  # what may break, and how often
+        self.askers: dict[str, Asker] = {}  # an operator of each queue manager
+
+    @property
+    def clients(self) -> Sequence[Actor]:
+        """All that act for themselves."""
+        raise NotImplementedError
+
+    def look(self) -> None:
+        """Hold what is stored against what it has to be, at any time."""
+
+    def check(self) -> None:
+        """Hold all accounts against each other, at rest."""
+        raise NotImplementedError
+
+    def look_after(self) -> None:
+        """Do what operators do while everything comes to rest."""
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing is left to do."""
+        asked = any(asker.todo for asker in self.askers.values())
+        return not asked and all(client.done for client in self.clients)
+
+    def unrest(self) -> str:
+        """Return what is left to do."""
+        busy = [client.name for client in self.clients if not client.done]
+        asked = [name for name, asker in self.askers.items() if asker.todo]
+        links = [
+            f"{node.name}->{link.name} {link.state.value} {link.outbox} {link.error}"
+            for node in self.nodes.values()
+            for link in node.turns.broker.catalogue.links.values()
+        ]
+        return f"busy {busy}, asked {asked}, links {links}"
+
+    def may_happen(self, strike: dict[str, Callable[..., bool]], faults: dict[str, float]) -> None:
+        """Take what a step chooses among: what is no fault, and those *faults*, with their rates.
+
+        Args:
+            strike: what each fault does.
+        """
+        calm = {
+            "deliver": self.deliver, "turn": self.turn, "act": self.act, "time": self.pass_time,
+            "dial": self.dial, "unclog": self.unclog, "start": self.start,
+        }  # fmt: skip
+        self._happens = {kind: partial(function, self) for kind, function in strike.items()} | calm
+        self.faults = faults
+        rates = CALM | faults
+        self._kinds = list(rates)
+        self._sums = list(accumulate(rates.values()))
+
+    def run(self) -> None:
+        """Live through all steps, heal, come to rest, and check; and again after a last crash."""
+        for _ in range(self.steps_max):
+            self.step()
+        self.heal()
+        self.rest()
+        self.check()
+        for node in self.nodes.values():
+            node.die()
+            node.start()
+        self.rest()
+        self.check()
+
+    def step(self) -> None:
+        """Have one thing happen."""
+        self.steps += 1
+        kind = self._kinds[bisect(self._sums, self.random.random() * self._sums[-1])]
+        if self._happens[kind]():
+            self.hits[kind] += 1
+        elif not self.deliver():
+            self.turn()
+        if self.steps % LOOK_EVERY == 0:
+            self.look()
+
+    def deliver(self) -> bool:
+        """Hand over the next bytes of some connection."""
+        flows = self.flows()
+        if not flows:
+            return False
+        random = self.random
+        size = random.choice([1, random.randint(2, 200), random.randint(60, 9_000), 1 << 30])
+        random.choice(flows).deliver(size)
+        self.sweep()
+        return True
+
+    def turn(self) -> bool:
+        """Run a turn of some queue manager that wants one."""
+        wanting = [node for node in self.nodes.values() if node.wanted]
+        if not wanting:
+            return False
+        self.turn_of(self.random.choice(wanting))
+        return True
+
+    def turn_of(self, node: Node) -> None:
+        """Run a turn, and see to it that a queue manager that wants turns gets somewhere."""
+        node.turn()
+        fact = f"{node.idle_turns} turns of {node.name} did nothing, and it wants another"
+        require(node.idle_turns < IDLE_TURNS_MAX or not node.wanted, "nothing_spins", fact)
+
+    def act(self) -> bool:
+        """Let some clients do something."""
+        self.random.choice(self.clients).act()
+        return True
+
+    def pass_time(self) -> bool:
+        """Let it be when the next timer is due."""
+        self.pass_to(min(self.deadlines(), default=self.now_ms + 1))
+        return True
+
+    def pass_to(self, now_ms: int) -> None:
+        """Let the time be *now_ms*, and do the heartbeats of all."""
+        self.now_ms = self.watch.world_ms = now_ms
+        for node in self.nodes.values():
+            node.beat()
+        for client in self.clients:
+            client.poll()
+        for asker in self.askers.values():
+            asker.poll()
+
+    def dial(self) -> bool:
+        """Answer the dial of a link."""
+        if not self.dials:
+            return False
+        self.answer_dial(self.random.randrange(len(self.dials)))
+        return True
+
+    def unclog(self) -> bool:
+        """Let a stream flow again."""
+        clogged = [f for wire in self.wires for f in wire.flows if f.clogged]
+        if not clogged:
+            return False
+        self.random.choice(clogged).clogged = False
+        return True
+
+    def start(self) -> bool:
+        """Start a queue manager that is down; sometimes it is killed at it."""
+        down = [node for node in self.nodes.values() if not node.up]
+        if not down:
+            return False
+        node = self.random.choice(down)
+        self.note(node.name, "starts")
+        dice = self.random.random()
+        node.start("before" if dice < 0.05 else "after" if dice < 0.1 else "")
+        return True
+
+    def heal(self) -> None:
+        """Mend everything that is broken."""
+        self.note("world", "heals")
+        for node in self.nodes.values():
+            node.store.crash = ""
+            node.store.disk_free_bytes = DISK_BYTES
+            if not node.up:
+                node.start()
+        for wire in self.wires:
+            for flow in wire.flows:
+                flow.clogged = False
+
+    def rest(self) -> None:
+        """Run until nothing is left to do."""
+        until_ms = self.now_ms + REST_MAX_MS
+        for _ in range(REST_MAX_ROUNDS):
+            if not self._round():
+                if self.is_quiet():
+                    return
+                self.look_after()
+                self.pass_time()
+            if self.now_ms > until_ms:
+                break
+        require(False, "drains_in_time", self.unrest())
+
+    def _round(self) -> bool:
+        moved = False
+        for client in self.clients:
+            client.act()
+        for asker in self.askers.values():
+            asker.dial()
+        while self.dials:
+            self.answer_dial(0)
+        for flow in self.flows():
+            flow.deliver(1 << 30)
+            moved = True
+        for node in self.nodes.values():
+            if node.wanted:
+                self.turn_of(node)
+                moved = True
+        self.sweep()
+        return moved
+
+    def digest(self) -> str:
+        """Return a hash of all that all stores hold."""
+        found = hashlib.sha256()
+        for name, node in sorted(self.nodes.items()):
+            found.update(name.encode())
+            for key, value in node.store.rows.items():
+                found.update(b"%d:%s%d:%s" % (len(key), key, len(value), value))
+        return found.hexdigest()

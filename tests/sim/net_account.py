@@ -1,0 +1,237 @@
+"""What a net of queue managers has to hold: each message is consumed once, where it was bound for.
+
+A store that is put back excuses what it has to, and no more. With then for what the backup holds,
+now for what the store held, and since for what came to it after the backup:
+
+    lost at most       what is on a queue now, but was not on it then
+    doubled at most    then, and since: it may have gone on, and who brought it may bring it again
+
+What had come over a link and is lost has to be told as an event, unless who sent it was put back,
+too, to before it had it: then nobody is left who knows.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from qmgr_protocol.errors import RemoteProtocolError
+from qmgrd.core import entry as entries
+from qmgrd.core import keys
+from qmgrd.core.context import Outcome
+from qmgrd.core.peer import Peer
+from tests.sim.durable import Place
+from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, body_at, require
+from tests.sim.node import Node
+from tests.sim.store import Change
+from tests.sim.view import Handle, Held, View
+from tests.sim.watch import Watch
+
+NOWHERE = "NOWHERE"  # what is bound for it goes in a circle
+
+
+@dataclass(slots=True)
+class Saved:
+    """A backup: the rows of a store, and what was known of it."""
+
+    rows: dict[bytes, bytes]
+    view: View
+    came: int  # how many messages had come to it
+
+
+class NetAccount(Watch):
+    """The laws.
+
+    ``circle`` are the queue managers that have a route to nowhere, ``ordered`` and ``fetched`` the
+    links, by both ends, that keep the order, and those that their peer dials.
+    """
+
+    def __init__(self, ledger: Ledger, way: Callable[[str, str], list[str]]) -> None:
+        super().__init__(ledger)
+        self._way = way
+        self.circle: set[str] = set()
+        self.ordered: set[tuple[str, str]] = set()
+        self.fetched: set[tuple[str, str]] = set()
+        self.may_be_lost: set[int] = set()
+        self.may_be_doubled: set[int] = set()
+        self.put_back_count = 0
+        self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials, by queue manager
+        self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was there ever
+        self._on: set[tuple[str, str, int]] = set()  # and queue
+        self._told: Counter[str] = Counter()  # how many each said that it may have lost
+        self._over_links: defaultdict[str, set[int]] = defaultdict(set)  # lost there, at most
+        self._forgotten: defaultdict[str, set[int]] = defaultdict(set)  # that had come since
+        self._last: dict[tuple[str, str], int] = {}  # producer and target: the last that came
+
+    def save(self, node: Node) -> Saved:
+        """Return a backup of *node*."""
+        return Saved(dict(node.store.rows), _copied(self.of(node)), len(self._came[node.name]))
+
+    def put_back(self, node: Node, saved: Saved) -> None:
+        """Have *node*, which is down, hold what it held when it was saved."""
+        view = self.of(node)
+        now, then = _places(view), _places(saved.view)
+        since = self._came[node.name][saved.came :]
+        lost = {serial for _, serial in now - then}
+        self.may_be_lost |= lost
+        self.may_be_doubled |= {serial for _, serial in then} | set(since)
+        self._on -= {(node.name, queue, serial) for queue, serial in now - then}
+        elsewhere = {
+            held.put.serial for other in self.views.values() if other is not view
+            for held in other.held.values()
+        }  # fmt: skip
+        self._over_links[node.name] |= {
+            serial for serial in lost - elsewhere if self.ledger.puts[serial].where != node.name
+        }
+        self._forgotten[node.name] |= set(since)
+        self.views[node.name] = replace(_copied(saved.view), life=view.life, crashes=view.crashes)
+        node.store.rows.clear()
+        node.store.rows.update(saved.rows)
+        self.put_back_count += 1
+        self.happened["stores put back"] += 1
+
+    def durable(self, node: Node, changes: list[Change]) -> None:
+        super().durable(node, changes)
+        view = self.of(node)
+        for change in changes:
+            if change.key[:1] != keys.SPACE_MESSAGE or change.old is not None or not change.new:
+                continue
+            if view.queues[int.from_bytes(change.key[1:5], "big")][0] == EVENTS:
+                record = entries.record(node.store, entries.decode(change.new))
+                text = record[body_at(record) :].decode(errors="replace")
+                told, _ = json.JSONDecoder().raw_decode(text)  # Its UID stands behind it.
+                if told["event"] == "link messages lost":
+                    self._told[node.name] += told["lost"]
+
+    def balance(self) -> None:
+        """Hold what was consumed against what was put, when everything has come to rest."""
+        lost = set()
+        for put in self.ledger.puts:
+            fact = f"message {put.serial} from {put.where} to {put.queue}: {put.consumed} consumed"
+            serial, is_there = put.serial, put.consumed or not put.entered
+            require(is_there or serial in self.may_be_lost, "acknowledged_is_never_lost", fact)
+            once = put.consumed <= 1 or serial in self.may_be_doubled
+            require(once, "nothing_is_doubled", fact)
+            if not is_there:
+                lost.add(serial)
+        for name, over in self._over_links.items():
+            # Who had sent it may have been put back, too, and not know that it ever had it.
+            others = (x for other, x in self._forgotten.items() if other != name)
+            known = (lost & over).difference(*others)
+            silent = len(known) - self._told[name]
+            fact = f"{name}: of {sorted(known)} {self._told[name]} were told"
+            require(silent <= 0, "losses_are_told", fact)
+        self.happened["lost with a store"] = len(lost)
+        doubled = sum(put.consumed > 1 for put in self.ledger.puts)
+        self.happened["doubled by a store"] = doubled
+
+    def is_held(self) -> bool:
+        """Return whether anything is on any queue."""
+        return any(view.held for view in self.views.values())
+
+    def held_by_queue(self) -> dict[str, int]:
+        """Return how much is where."""
+        found = Counter(
+            f"{name}:{view.queues[queue_id][0]}"
+            for name, view in self.views.items()
+            for queue_id, _ in view.held
+        )
+        return dict(found)
+
+    def has(self, where: str, queue: str) -> bool:
+        """Return whether there is something on a queue."""
+        view = self.views[where]
+        return any(view.queues[queue_id][0] == queue for queue_id, _ in view.held)
+
+    def _messages(self, node: Node, view: View, changes: list[Change]) -> None:
+        """Judge what came and what left: nothing moves, though a circle may look like it."""
+        before, after = self._places(view, changes)
+        for handle in before.keys() - after.keys():
+            self._leaves(node, view, handle)
+        for handle, (key, place) in after.items():
+            if handle not in before:
+                self._comes(node, view, handle, key, place)
+
+    def _comes(self, node: Node, view: View, handle: Handle, key: bytes, place: Place) -> None:
+        lane, value = place
+        entry = entries.decode(value)
+        put = self.ledger.of(entries.record(node.store, entry), node.name)
+        name, kind = view.queues[handle[0]]
+        fact = f"message {put.serial} from {put.where} to {put.queue} on {name} at {node.name}"
+        require(lane in keys.LANES_READY, "nothing_before_its_time", fact)
+        view.held[handle] = Held(
+            put, entries.uid_trailer(entry), entry.target, keys.place(key)[0], view.crashes,
+            view.life, False, 0, 0, node.outcomes,
+        )  # fmt: skip
+        again = (node.name, name, put.serial) in self._on
+        require(not again or put.serial in self.may_be_doubled, "nothing_is_doubled", fact)
+        self._on.add((node.name, name, put.serial))
+        self._at.add((node.name, put.serial))
+        self._came[node.name].append(put.serial)
+        put.entered = True
+        self.happened["hops"] += 1
+        if kind == "transmission":
+            is_way = self._is_way(put.where, put.home[0], node.name, name[1:])
+            require(is_way, "keeps_to_its_way", fact)
+            return
+        put.homes += 1
+        if put.home[0] == NOWHERE:
+            circled = name == DEAD_LETTERS and node.name in self.circle
+            require(circled, "what_goes_in_a_circle_is_a_dead_letter", fact)
+            self.happened["circles"] += 1
+        else:
+            require(put.home == (node.name, name), "delivered_was_accepted", fact)
+            self._in_order(put.producer, node.name, put.serial, put.where, fact)
+
+    def _is_way(self, source: str, target: str, here: str, to: str) -> bool:
+        """Return whether a message passes from *here* to *to* rightly."""
+        if target == NOWHERE:
+            return {here, to} <= self.circle
+        return (here, to) in pairwise(self._way(source, target))
+
+    def _in_order(self, producer: str, target: str, serial: int, source: str, fact: str) -> None:
+        hops = pairwise(self._way(source, target))
+        if self.put_back_count or not all(hop in self.ordered for hop in hops):
+            return
+        last = self._last.get((producer, target), -1)
+        require(serial > last, "order_per_producer", f"{fact}, after {last}")
+        self._last[producer, target] = serial
+
+    def _leaves(self, node: Node, view: View, handle: Handle) -> None:
+        held = self._take_off(view, handle)
+        name, kind = view.queues[handle[0]]
+        if kind != "transmission":
+            held.put.consumed += 1
+            return
+        fact = f"message {held.put.serial}, id {handle[1]} of {name} at {node.name}"
+        there = (name[1:], held.put.serial) in self._at
+        require(there, "deleted_is_held_by_the_receiver", fact)
+
+    def released(self, node: Node, outcome: Outcome) -> None:
+        for note in outcome.notes:
+            self.happened[note.event] += 1
+            excused = self.put_back_count > 0
+            require(
+                note.event != "link refused" or excused, "no_link_is_refused",
+                f"{node.name}: {note.facts}",
+            )  # fmt: skip
+
+    def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
+        fact = f"{peer.peer_name} to {node.name}: {error}"
+        require(False, "peers_keep_the_protocol", fact)
+
+
+def _copied(view: View) -> View:
+    """Return *view* as it is, for later."""
+    return replace(
+        view, queues=dict(view.queues), attributes=dict(view.attributes), rows=dict(view.rows),
+        held={handle: replace(held) for handle, held in view.held.items()},
+    )  # fmt: skip
+
+
+def _places(view: View) -> set[tuple[str, int]]:
+    """Return what is on which queue."""
+    return {
+        (view.queues[queue_id][0], held.put.serial) for (queue_id, _), held in view.held.items()
+    }
