@@ -252,6 +252,8 @@ class Durable:
             raised or entry.delivered > held.delivered or held.is_delayed
         )
         if came_back:
+            if handle in view.handed:
+                view.handed[handle].came_back = True
             wait_ms = fate.wait_ms(self.ledger, node, view, handle, held, failed=bool(raised))
             if lane == keys.LANE_GROUPED and view.is_stopped(handle[0], held):
                 wait_ms = 0  # It waits for an operator instead.

@@ -159,7 +159,7 @@ def of_moved(
     handed = view.handed.get(source)
     alone = (ErrorCode.MESSAGE_EXPIRED, ErrorCode.QUEUE_FULL, ErrorCode.GROUP_FAILED)
     if code in alone and handed is not None:
-        free = is_over(ledger, node, view, source, handed)
+        free = handed.came_back or is_over(ledger, node, view, source, handed)
         require(free, "leased_is_left_alone", fact)
     return ErrorCode(code).name
 

@@ -44,6 +44,7 @@ class Handed:
     offered: Unit | None = None  # that was asked to: its client may not know yet that it did
     holder: Holder = ()  # who was handed it in logical or pinned order
     member: Member | None = None  # its place in a group, if it has one there
+    came_back: bool = False  # that is durable
 
 
 @dataclass(slots=True)
