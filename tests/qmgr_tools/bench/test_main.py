@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qmgr_tools.bench.__main__ import main
+from qmgr_tools.bench.__main__ import asked, main
 from qmgr_tools.bench.load import LoadFailed
 from qmgr_tools.bench.own.rows import OWN_ROWS
 from qmgr_tools.bench.setting import Setting
@@ -47,6 +47,14 @@ def replace_row(
     monkeypatch: pytest.MonkeyPatch, name: str, run: Callable[[Setting], Result]
 ) -> None:
     monkeypatch.setitem(OWN_ROWS, name, replace(OWN_ROWS[name], run=run))
+
+
+def test_only_peers_that_have_a_part_in_a_row_are_looked_for() -> None:
+    peers = ["redis", "rabbitmq", "nats"]
+    assert asked(["W1b", "DUP"], peers) == peers
+    assert asked(["TRANSFER", "LINK"], peers) == ["rabbitmq", "nats"]
+    assert asked(["TRANSFER"], ["redis", "nats"]) == ["nats"]
+    assert asked(["LINK", "DUP"], peers) == []
 
 
 @pytest.mark.process

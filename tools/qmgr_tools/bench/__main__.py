@@ -65,6 +65,14 @@ def machine(load: float) -> dict[str, Any]:
     }
 
 
+def asked(rows: Sequence[str], peers: Sequence[str]) -> list[str]:
+    """Return which of *peers* have a part in *rows*."""
+    if any(row in ROWS for row in rows):
+        return [*peers]
+    beside = {peer for row in rows for peer in OWN_ROWS[row].peers}
+    return [peer for peer in peers if peer in beside]
+
+
 def installed(peers: Sequence[str]) -> dict[str, str]:
     """Return the versions of qmgrd and of those of *peers* that are installed here."""
     versions = {}
@@ -86,10 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left
     if options.publish:
         return publish(options.json)
-    has_peers = any(row in ROWS for row in options.rows)
     found = {
         "machine": machine(os.getloadavg()[0]),
-        "versions": installed(options.peers if has_peers else []), "seconds": options.seconds,
+        "versions": installed(asked(options.rows, options.peers)), "seconds": options.seconds,
         "rounds": options.rounds, "scale": options.scale, "rows": [], "runs": [], "own": [],
     }  # fmt: skip
     code = measure(options, found)
@@ -106,7 +113,7 @@ def measure(options: argparse.Namespace, found: dict[str, Any]) -> int:
     telling = Telling()
     setting = Setting(
         options.dir.absolute(), options.seconds, options.rounds, options.scale,
-        telling.say, telling.note,
+        telling.say, telling.note, tuple(found["versions"]),
     )  # fmt: skip
     servers = [server for server in SERVERS if server.name in found["versions"]]
     own = [row for row in options.rows if row in OWN_ROWS]

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from qmgr_tools.bench.load import READ_BYTES, LoadFailed, Receiver, Sender, dial
 from qmgr_tools.bench.server import (
@@ -59,8 +60,8 @@ def greet(sock: socket.socket, *subjects: str) -> None:
             raise LoadFailed(f"nats: {heard[-200:].decode(errors='replace').strip()}")
 
 
-def ask(address: str, subject: str, **fields: object) -> None:
-    """Ask JetStream's API for something.
+def ask(address: str, subject: str, **fields: object) -> dict[str, Any]:
+    """Return what JetStream's API says.
 
     Raises:
         LoadFailed: it says no.
@@ -74,6 +75,8 @@ def ask(address: str, subject: str, **fields: object) -> None:
             heard += data
             if not data or b'"error"' in heard or b"503" in heard[:60]:
                 raise LoadFailed(f"nats: {heard[-300:].decode(errors='replace').strip()}")
+        said: dict[str, Any] = json.loads(heard.partition(b"\r\n")[2])
+        return said
 
 
 class NatsSender:
@@ -181,9 +184,12 @@ class NatsServer:
     name = "nats"
     about = "JetStream, sync_interval: always; an ack a message"
 
-    def __init__(self) -> None:
+    def __init__(self, domain: str = "", leaf: str = "") -> None:
+        """Have one by itself, or in a *domain*, with what its file says of leaf nodes."""
+        self._network = f'server_name: "{domain}"\nleafnodes {{ {leaf} }}\n' if domain else ""
+        self._domain = f" domain: {domain}\n" if domain else ""
         self._program = Program()
-        self._address = ""
+        self.address = ""
         self._directory = Path()
 
     def version(self) -> str | None:
@@ -197,29 +203,40 @@ class NatsServer:
 
     def start(self, directory: Path) -> None:
         """Start one on a free port and make the stream."""
+        self.start_empty(directory)
+        self.make_stream(subjects=[SUBJECT], retention="workqueue")
+
+    def start_empty(self, directory: Path) -> None:
+        """Start one on a free port, without a stream."""
         self._directory = directory
         self._run(SYNC_ALWAYS)
+
+    def make_stream(self, **fields: object) -> None:
+        """Make the stream, which is on disk and has no limits."""
         ask(
-            self._address, f"STREAM.CREATE.{QUEUE}", name=QUEUE, subjects=[SUBJECT],
-            retention="workqueue", storage="file", num_replicas=1, max_msgs=-1, max_bytes=-1,
-            max_consumers=-1,
+            self.address, f"STREAM.CREATE.{QUEUE}", name=QUEUE, storage="file", num_replicas=1,
+            max_msgs=-1, max_bytes=-1, max_consumers=-1, **fields,
         )  # fmt: skip
+
+    def depth(self) -> int:
+        """Return how many messages are in the stream."""
+        return int(ask(self.address, f"STREAM.INFO.{QUEUE}")["state"]["messages"])
 
     def _run(self, sync: str) -> None:
         port = free_port()
-        self._address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
         file = self._directory / "nats.conf"
         store = self._directory / "store"
         file.write_text(
-            f'host: 127.0.0.1\nport: {port}\njetstream {{\n store_dir: "{store}"\n'
-            f" max_file_store: 60GB\n {sync}\n}}\n"
+            f"host: 127.0.0.1\nport: {port}\n{self._network}jetstream {{\n{self._domain}"
+            f' store_dir: "{store}"\n max_file_store: 60GB\n {sync}\n}}\n'
         )
         self._program.start(["nats-server", "-c", str(file)], self._directory)
         wait_for(self._program, self._is_up)
 
     def _is_up(self) -> bool:
         with suppress(OSError, LoadFailed):
-            ask(self._address, "INFO")
+            ask(self.address, "INFO")
             return True
         return False
 
@@ -241,9 +258,9 @@ class NatsServer:
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Return a new connection that publishes."""
-        return NatsSender(dial(self._address), pool)
+        return NatsSender(dial(self.address), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
         """Return the connection that gets."""
         del size_bytes
-        return NatsReceiver(dial(self._address), prefetch)
+        return NatsReceiver(dial(self.address), prefetch)

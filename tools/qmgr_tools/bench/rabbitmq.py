@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ CONSUMER = b"c"
 WARM_SECONDS = 1.0
 HOME = Path("/usr/lib/rabbitmq")
 SERVER = HOME / "bin/rabbitmq-server"  # Debian's one in PATH changes the user first.
+CONTROL = HOME / "bin/rabbitmqctl"
 
 _HEAD = struct.Struct(">BHI")
 _CONFIRM = struct.Struct(">BHIHHQBB")
@@ -109,16 +111,16 @@ class Channel:
         self._expect(10, 41)
         self.ask(20, 10, bytes(1))
 
-    def ask(self, class_id: int, method_id: int, arguments: bytes) -> None:
-        """Have a method done; its answer has the next number.
+    def ask(self, class_id: int, method_id: int, arguments: bytes) -> bytes:
+        """Have a method done; return its answer, which has the next number, behind both.
 
         Raises:
             LoadFailed: it was refused.
         """
         self.sock.sendall(method(class_id, method_id, arguments))
-        self._expect(class_id, method_id + 1)
+        return self._expect(class_id, method_id + 1)
 
-    def _expect(self, class_id: int, method_id: int) -> None:
+    def _expect(self, class_id: int, method_id: int) -> bytes:
         while not (found := next(frames(self._heard), None)):
             data = self.sock.recv(READ_BYTES)
             if not data:
@@ -128,6 +130,7 @@ class Channel:
         self._heard = self._heard[end:]
         if struct.unpack_from(">HH", payload) != (class_id, method_id):
             raise complaint(payload)
+        return payload[4:]
 
 
 def table(**entries: str) -> bytes:
@@ -146,6 +149,13 @@ def declare(address: str) -> None:
         channel.ask(50, 40, bytes(2) + short(QUEUE) + bytes(1))
         kind = table(x_queue_type="quorum")
         channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x02" + kind)  # 2: durable
+
+
+def depth(channel: Channel) -> int:
+    """Return how many messages are on the queue."""
+    said = channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x01" + bytes(4))  # 1: passive
+    (messages,) = struct.unpack_from(">I", said, 1 + said[0])
+    return int(messages)
 
 
 class RabbitSender:
@@ -245,9 +255,12 @@ class RabbitServer:
     name = "rabbitmq"
     about = "quorum queue of one node, publisher confirms; an ack a message"
 
-    def __init__(self) -> None:
+    def __init__(self, plugin: str = "") -> None:
+        """Have one that runs a *plugin*, or none."""
+        self._plugin = plugin
         self._program, self._names = Program(), Program()
-        self._address = ""
+        self.address = ""
+        self._environment: dict[str, str] = {}
 
     def version(self) -> str | None:
         """Return the version below /usr/lib/rabbitmq, or None."""
@@ -259,13 +272,12 @@ class RabbitServer:
     def start(self, directory: Path) -> None:
         """Start a node on free ports, have it warm up for a second, and declare the queue."""
         port, names, links = free_port(), free_port(), free_port()
-        self._address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
         (directory / "rabbitmq.conf").write_text(
             f"listeners.tcp.local = 127.0.0.1:{port}\nlog.file.level = warning\n"
         )
-        (directory / "plugins").touch()
-        self._names.start(["epmd", "-address", "127.0.0.1", "-port", str(names)], directory)
-        self._program.start([str(SERVER)], directory, environment={
+        (directory / "plugins").write_text(f"[{self._plugin}].\n")
+        self._environment = {
             "HOME": str(directory),
             "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(names),
             "RABBITMQ_NODENAME": f"bench{port}@localhost", "RABBITMQ_DIST_PORT": str(links),
@@ -277,18 +289,33 @@ class RabbitServer:
             "RABBITMQ_PID_FILE": str(directory / "pid"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
                 "-kernel inet_dist_use_interface {127,0,0,1}",
-        })  # fmt: skip
+        }  # fmt: skip
+        self._names.start(["epmd", "-address", "127.0.0.1", "-port", str(names)], directory)
+        self._program.start([str(SERVER)], directory, environment=self._environment)
         wait_for(self._program, self._is_up)
         sender = self.sender([bytes(256)] * 64)
         with sender.sock:
             Load(Plan(64, WARM_SECONDS), [sender]).run()
-        declare(self._address)
+        declare(self.address)
 
     def _is_up(self) -> bool:
         with suppress(OSError, LoadFailed):
-            declare(self._address)
+            declare(self.address)
             return True
         return False
+
+    def control(self, *words: str) -> None:
+        """Have an operator's command done.
+
+        Raises:
+            LoadFailed: it was not.
+        """
+        done = subprocess.run(
+            [str(CONTROL), *words], env=os.environ | self._environment, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise LoadFailed(f"rabbitmqctl {words[0]}: {(done.stderr or done.stdout).strip()}")
 
     def preload(self, count: int, pool: Sequence[bytes]) -> None:
         """Put *count* messages."""
@@ -305,13 +332,13 @@ class RabbitServer:
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Return a new publisher."""
-        channel = Channel(self._address)
+        channel = Channel(self.address)
         channel.ask(85, 10, bytes(1))  # confirm.select
         return RabbitSender(channel.sock, pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
         """Return a new consumer."""
         del size_bytes
-        channel = Channel(self._address)
+        channel = Channel(self.address)
         channel.ask(60, 10, struct.pack(">IHB", 0, prefetch, 0))
         return RabbitReceiver(channel.sock)

@@ -135,7 +135,7 @@ def _own_tables(figures: Mapping[str, Any]) -> str:
     """Return the plain figures as one table, and the series as one of its own."""
     plain = {key: value for key, value in figures.items() if not isinstance(value, list)}
     tables = [_table(["figure", ""], [[key, _cell(value)] for key, value in plain.items()])]
-    for points in (value for value in figures.values() if isinstance(value, list)):
+    for points in (value for value in figures.values() if isinstance(value, list) and value):
         keys = [key for key, value in points[0].items() if not isinstance(value, list)]
         tables.append(_table(keys, [[_cell(point[key]) for key in keys] for point in points]))
     return "\n".join(tables if plain else tables[1:])

@@ -26,6 +26,7 @@ class Setting:
     scale: float = 1.0  # of all depths: 1 is what the targets are about
     say: Callable[[str], None] = _nobody  # hears how far it is
     note: Callable[[str], None] = _nobody  # hears what is to be seen later, too
+    peers: tuple[str, ...] = ()  # which others are measured beside rows of our own
 
     def scaled(self, messages: int) -> int:
         """Return a number of *messages* to scale, and one at least."""

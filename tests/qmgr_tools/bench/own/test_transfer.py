@@ -37,7 +37,7 @@ def test_ratios_are_those_of_a_round_and_are_held_against_their_targets(
     rates = least | {leg: rate}
     # The second round is of a disk twice as fast.
     pulls = {leg: [Pull(rate, 1, 2), Pull(rate * 2, 1, 2)] for leg, rate in rates.items()}
-    found = of_pulls(pulls, [2_000.0, 4_000.0], SETTING)
+    found = of_pulls(pulls, [2_000.0, 4_000.0], SETTING, [])
     judged = [target.reached for target in found.targets()]
     assert [at for at, reached in enumerate(judged) if not reached] == (
         [] if missed is None else [missed]

@@ -17,6 +17,7 @@ from qmgr_tools.bench.own.depth import start, ten_million
 from qmgr_tools.bench.own.dup import dup
 from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.group import group
+from qmgr_tools.bench.mover import MOVERS
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
 from qmgr_tools.bench.own.transfer import transfer
@@ -26,6 +27,8 @@ from qmgr_tools.bench.setting import Setting
 from qmgr_tools.bench.target import Result
 
 SECONDS_BESIDE = 0.5  # of a run
+PEER_S = 30.0  # of a peer in a round
+MOVED = tuple(mover.name for mover in MOVERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class OwnRow:
     run: Callable[[Setting], Result]
     runs: int  # in a round, of so many seconds each
     beside_s: float  # what filling, starting and the rest take, at full scale: a first guess
+    peers: tuple[str, ...] = ()  # that are measured beside it
 
 
 OWN_ROWS = {
@@ -43,7 +47,7 @@ OWN_ROWS = {
     "C1000": OwnRow("put, 1,000 connections, 1 in flight each", c1000, 3, 10),
     "BIG": OwnRow("small puts while every hundredth message is large", big, 4, 10),
     "LINK": OwnRow("one link: a backlog of 200,000, and a live stream", link, 3, 40),
-    "TRANSFER": OwnRow("a link: near, far, and over four connections", transfer, 1, 75),
+    "TRANSFER": OwnRow("a link: near, far, and over four connections", transfer, 1, 75, MOVED),
     "DUP": OwnRow("the check for duplicates, at depth 10 to 1,000,000", dup, 1, 20),
     "START": OwnRow("start and memory, at depth 0 to 1,000,000", start, 0, 30),
     "UNIT": OwnRow("units of work of 1, 10 and 100 messages", unit, 6, 15),
@@ -58,7 +62,8 @@ def guess_s(name: str, setting: Setting) -> float:
     """Return about how long the row *name* takes."""
     row = OWN_ROWS[name]
     runs_s = row.runs * setting.rounds * (setting.seconds + SECONDS_BESIDE)
-    return runs_s + row.beside_s * setting.scale
+    peers = len({*row.peers} & {*setting.peers})
+    return runs_s + row.beside_s * setting.scale + peers * PEER_S * setting.rounds
 
 
 def run_own(name: str, setting: Setting) -> dict[str, Any]:

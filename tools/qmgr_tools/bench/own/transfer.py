@@ -6,6 +6,7 @@
     narrow   FROM ──▶ proxy, 10 MB/s a connection, one connection or four ──▶ TO
 
 They take turns, in each round there and back, so that a machine that becomes slower is no ratio.
+Peers that are installed have a turn in each round, too (transfer_peers.py).
 The proxies run in the bench's process, which takes of the processor what the daemons could use.
 """
 
@@ -20,6 +21,7 @@ from qmgr_tools.bench.median import median, median_ratio
 from qmgr_tools.bench.network import Network
 from qmgr_tools.bench.own.link import LOCAL
 from qmgr_tools.bench.own.traffic import INFLIGHT, SIZE_BYTES, sender_on
+from qmgr_tools.bench.own.transfer_peers import PeerOver, Peers
 from qmgr_tools.bench.pair import Pair, Pull, pair
 from qmgr_tools.bench.qmgr import QmgrReceiver, Wire
 from qmgr_tools.bench.rows import PREFETCH
@@ -88,6 +90,7 @@ class Transfers:
     far_ratio_to_proxy: float  # what the delay alone does
     connections_ratio: float  # four narrow ones, to one
     series: list[TransferOver]
+    peers: list[PeerOver]
 
     def targets(self) -> list[Target]:
         """Return what it was to reach."""
@@ -97,13 +100,15 @@ class Transfers:
             at_least("round trip of 20 ms, 256 B, to none", self.far_ratio, FAR_LEAST),
             at_least("round trip of 20 ms, 1 KiB, to none", self.far_ratio_kib, FAR_LEAST),
             at_least(four, self.connections_ratio, CONNECTIONS_LEAST),
+            *(target for peer in self.peers for target in peer.targets()),
         ]
 
     def bars(self) -> tuple[str, Bars]:
         """Return the rates as bars."""
         bars: Bars = [(one.way, one.messages_per_s, one.connections == 1) for one in self.series]
         return "messages a second, medians", [
-            *bars, ("put and get, halved", self.put_and_get_per_s / 2, False)
+            *bars, ("put and get, halved", self.put_and_get_per_s / 2, False),
+            *((f"{one.peer}, {one.size_bytes} B", one.messages_per_s, False) for one in self.peers),
         ]  # fmt: skip
 
 
@@ -111,6 +116,7 @@ def transfer(setting: Setting) -> Transfers:
     """Measure all legs, and puts and gets at one daemon, in turns."""
     pulls: dict[Leg, list[Pull]] = {leg: [] for leg in LEGS}
     both: list[float] = []
+    peers = Peers(setting, (SIZE_BYTES, KIB))
     with pair(setting.directory) as ends, Network() as network:
         ends.to.ask(m.QueueCreate, LOCAL)
         addresses = {
@@ -129,7 +135,9 @@ def transfer(setting: Setting) -> Transfers:
             both.append(round(harmonic_mean([before, after])))
             for leg, found in seen.items():
                 pulls[leg].append(joined(found))
-    return of_pulls(pulls, both, setting)
+            peers.round(number)
+    beside = peers.beside({SIZE_BYTES: pulls[DIRECT], KIB: pulls[DIRECT_KIB]})
+    return of_pulls(pulls, both, setting, beside)
 
 
 def pull(ends: Pair, leg: Leg, setting: Setting) -> Pull:
@@ -154,7 +162,9 @@ def put_and_get(host: Host, seconds: float) -> float:
     return round(outcome.messages / outcome.seconds)
 
 
-def of_pulls(pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting) -> Transfers:
+def of_pulls(
+    pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setting, peers: list[PeerOver]
+) -> Transfers:
     """Return the medians of what was measured in each round."""
     rates = {leg: [one.messages_per_second for one in found] for leg, found in pulls.items()}
     return Transfers(
@@ -165,7 +175,7 @@ def of_pulls(pulls: dict[Leg, list[Pull]], both: Sequence[float], setting: Setti
         median_ratio(rates[FAR_OFF_KIB], rates[DIRECT_KIB]),
         median_ratio(rates[FAR_OFF], rates[PROXY]),
         median_ratio(rates[FOUR_NARROW], rates[ONE_NARROW]),
-        [_over(leg, found, setting.scaled(leg.messages)) for leg, found in pulls.items()],
+        [_over(leg, found, setting.scaled(leg.messages)) for leg, found in pulls.items()], peers,
     )  # fmt: skip
 
 
