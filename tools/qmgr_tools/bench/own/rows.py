@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_tools.bench.compare import disk_sync_ms
+from qmgr_tools.bench.mover import MOVERS
 from qmgr_tools.bench.own.big import big
 from qmgr_tools.bench.own.correlation import correlation
 from qmgr_tools.bench.own.depth import start, ten_million
 from qmgr_tools.bench.own.dup import dup
 from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.group import group
-from qmgr_tools.bench.mover import MOVERS
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
 from qmgr_tools.bench.own.transfer import transfer
