@@ -194,6 +194,8 @@ class Durable:
             known = put.home in self.ledger.pushing or (put.unit and self._may_expire(put))
             code = name_of(notes.read(node.store, *handle).get("code", 0))
             known = known or self.ledger.may_refuse(put, code)
+            if put.member is not None and code == "MESSAGE_REJECTED":
+                known = known or fate.is_skipped(self.ledger, put, *put.home)
             require(known, "dead_letters_have_a_cause", f"{fact}: {code}")
             put.wandered = True  # Pushed out or expired in the turn in which it was put.
             self.ledger.died_on[node.name, *handle] = put.home[1]

@@ -1,7 +1,7 @@
 """What a put does that meets a full queue which has its oldest messages make room.
 
 The oldest of the lowest priority goes first, as it is worth least; what waits for its time only
-where nothing else is left. What is leased stays.
+where nothing else is left. What is leased stays, and what is to become a dead letter and cannot.
 """
 
 from collections.abc import Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qmgrd.core.unit import Held
 
 PUSHED_OUT_MAX = 1_000  # for one put
+STUCK_MAX = 8  # that are passed over, as dead letters that have no place
 
 
 def put(
@@ -103,20 +104,32 @@ def make_room(
         return
     if messages > bounds.depth_max or bytes_ > bounds.bytes_max:
         return  # It is refused, however empty the queue.
-    pushed_out = 0
-    for key, value in list(_oldest(queue, context.tx, messages, bytes_)):
-        if overflow == "dead-letter-oldest":
-            if not dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)):
-                break
-        else:
-            entry = lane.remove(queue, context.tx, key, value)
-            context.rows += entries.body_rows(entry)
-            queue.counters.purged += 1
-        pushed_out += 1
+    pushed_out, stuck = 0, set[bytes]()
+    while pushed_out < PUSHED_OUT_MAX and len(stuck) <= STUCK_MAX:
+        leaving = list(_oldest(queue, context.tx, messages, bytes_, stuck))
+        if not leaving:
+            break
+        for key, value in leaving:
+            if _goes(context, dead_letters, queue, key, value):
+                pushed_out += 1
+            else:
+                stuck.add(key)
     if pushed_out:
         context.touch(queue)
         context.rows += 3 * pushed_out
         context.event("queue overflowed", pushed_out, queue=queue.name)
+
+
+def _goes(
+    context: Context, dead_letters: "DeadLetters", queue: Queue, key: bytes, value: bytes
+) -> bool:
+    """Have one leave; return whether it did: a dead letter may have no place."""
+    if queue.bounds.overflow == "dead-letter-oldest":
+        return bool(dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
+    entry = lane.remove(queue, context.tx, key, value)
+    context.rows += entries.body_rows(entry)
+    queue.counters.purged += 1
+    return True
 
 
 def make_room_for_all(
@@ -136,14 +149,16 @@ def make_room_for_all(
 
 
 def _oldest(
-    queue: Queue, tx: Transaction, messages: int, bytes_: int
+    queue: Queue, tx: Transaction, messages: int, bytes_: int, stuck: set[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what has to go."""
+    """Yield what has to go, but what is *stuck*."""
     excess = queue.messages + messages - queue.bounds.depth_max
     excess_bytes = queue.counters.bytes + queue.held_bytes + bytes_ - queue.bounds.bytes_max
     for key, value in islice(_from_the_least(queue, tx), PUSHED_OUT_MAX):
         if excess <= 0 and excess_bytes <= 0:
             return
+        if key in stuck:
+            continue
         yield key, value
         excess -= 1
         excess_bytes -= entries.record_bytes(entries.decode(value))

@@ -7,10 +7,12 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import Uid
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, record
+from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
 DISCARD = {"overflow": "discard-oldest"}
 BURY = {"overflow": "dead-letter-oldest"}
@@ -110,6 +112,23 @@ def test_what_has_no_place_among_the_dead_letters_stays_G13(app: Client) -> None
     (refused,) = app.put_records("Q", record(b"3"))
     assert refused.code is ErrorCode.QUEUE_FULL
     assert (app.bodies("Q"), app.bodies(DEAD_LETTERS)) == ([b"2"], [b"1"])
+
+
+def test_what_has_no_place_among_the_dead_letters_is_passed_over_G13(app: Client) -> None:
+    """Another queue's dead letter has its UID; a put was refused for it, and a commit went over."""
+    uid = Uid("APP", 1)
+    app.ask(m.QueueCreate, "OTHER")
+    app.put_records("OTHER", record(b"dead", uid=uid))
+    assert settle(app, m.REJECT, *app.get("OTHER")) == []
+    app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 3})
+    app.put_records("Q", record(b"stuck", uid=uid), record(b"1"), record(b"2"))
+    assert app.put_records("Q", record(b"3")) == []
+    unit = UnitOfWork(app)
+    unit.put("Q", b"4")
+    unit.commit()
+    assert app.bodies("Q") == [b"stuck", b"3", b"4"]
+    assert app.bodies(DEAD_LETTERS) == [b"dead", b"1", b"2"]
+    audit(app.manager)
 
 
 def test_what_is_lost_with_a_restart_makes_no_room(app: Client) -> None:
