@@ -141,6 +141,8 @@ def of_moved(
 ) -> str:
     """Return what became of a message that went to another queue of its queue manager."""
     name, to = view.queues[source[0]][0], view.queues[target[0]][0]
+    if name == to:
+        return "moved"  # It became a dead letter, and was moved back, in one turn.
     note = notes.read(node.store, *target)
     code = note.get("code", 0)
     if to not in DEAD or not code:  # A dead letter of a backout queue goes back there.
