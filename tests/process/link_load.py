@@ -1,7 +1,7 @@
 """Two daemons with a link each way, over proxies, under load: ``make crash LINK=1``.
 
     producers ──▶ EDGE ══4 connections══ proxy ══▶ HUB  ──▶ consumers
-    consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers
+    consumers ◀── EDGE ◀══ proxy ══4 connections══ HUB  ◀── producers      in order
 
 Each cycle does one thing of link_faults.py. At the end the network is healed, everything drains,
 and both ledgers must balance; no transmission queue has anything left, each link is up with all of
@@ -127,7 +127,9 @@ class LinkLoad:
     ) -> None:
         async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
             await manager.queue_create(incoming)
-            await manager.link_create(peer.name, [proxy.address], connections=CONNECTIONS)
+            await manager.link_create(
+                peer.name, [proxy.address], connections=CONNECTIONS, ordered=node is self.hub
+            )
             await manager.queue_create(f"{outgoing}@{peer.name}")
 
     async def _suffer(self, kinds: Sequence[str]) -> None:

@@ -158,6 +158,36 @@ def test_message_that_has_arrived_goes_back_the_way_it_came() -> None:
     assert chain.waiting() == 0
 
 
+def test_group_comes_whole_and_in_order_over_each_hop() -> None:
+    """Its members are put in disorder, and a hop is down whenever one comes."""
+    chain = Chain()
+    group = b"G" * 24
+    numbers = [3, 1, 5, 2, 4]
+    for number in numbers:
+        chain.put(b"%d" % number, group=(group, number, number == 5))
+        node = chain.nodes[WAY[1 + number % 3]]
+        node.die()
+        chain.advance(700)
+        node.start()
+    chain.advance(60_000)
+    request = (m.Get, "Q", 10, 0, 0, 1 << 30, "", b"", b"", b"", m.LOGICAL, True, 0, 1)
+    found = chain.target.request(*request)
+    assert [message.body for message in found] == [b"1", b"2", b"3", b"4", b"5"]
+    assert chain.waiting() == 0
+
+
+def test_circle_of_two_is_a_dead_letter_where_it_began() -> None:
+    chain = Chain()
+    chain.link("NYC", "EWR", routes=["NOWHERE"], transit=True)
+    chain.askers["EWR"].ask(lambda i: m.QueueCreate(i, "Q@NOWHERE"))
+    chain.put(b"lost", queue="Q@NOWHERE")
+    chain.advance(60_000)
+    assert chain.waiting() == 0
+    reader = Caller(chain, chain.nodes["EWR"], "reader-ewr")
+    (dead,) = reader.request(m.Get, "SYSTEM.DEAD.LETTERS", 10, 0, 0, 1 << 30)
+    assert "EWR -> NYC -> EWR" in dead.dead.text
+
+
 def test_time_that_is_left_goes_over_each_hop() -> None:
     chain = Chain()
     chain.nodes["LAX"].die()
