@@ -295,6 +295,7 @@ class Broker:
         self.sweep.run()
         self.settlements.return_leases()
         self.jobs.run()
+        self.streams.links.drain()
         for link in self.catalogue.links.values():
             if link.queue.id in context.awake_queues:
                 del context.awake_queues[link.queue.id]
@@ -359,7 +360,10 @@ class Broker:
     @property
     def busy(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.context.awake_queues or self.jobs.busy or self.settlements.busy)
+        links = self.streams.links
+        return bool(
+            self.context.awake_queues or self.jobs.busy or self.settlements.busy or links.is_busy
+        )
 
     def next_timer_ms(self) -> int | None:
         """Return when the store clock wants a turn, or None."""

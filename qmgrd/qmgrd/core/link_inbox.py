@@ -53,6 +53,7 @@ class LinkInbox:
     paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
     in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
     in_line_bytes: int = 0
+    is_draining: bool = False  # of what is in line, the first is taken in the next turn
 
     @property
     def key(self) -> bytes:
@@ -114,6 +115,7 @@ class LinkInbox:
         """Forget what waits behind a gap: it comes again."""
         self.in_line.clear()
         self.in_line_bytes = 0
+        self.is_draining = False
 
     def receive(
         self, context: Context, dead_letters: "DeadLetters", queue: Queue, put: m.Put,
@@ -217,7 +219,8 @@ class Inflow:
 
     def _ring(self, context: Context) -> None:
         self._timer_set = False
-        if self.news and self.stream.paths.get(self.path) is self:
+        is_open = self.stream.paths.get(self.path) is self
+        if self.news and is_open and not self.stream.is_draining:
             context.send(self.session.connection, self.tell())
 
 

@@ -33,6 +33,7 @@ class LinkStreams:
         self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
         self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
         self._untold: dict[Inflow, None] = {}  # something came, or a question
+        self._draining: dict[bytes, Inflow] = {}  # by stream id: more of its line is to be taken
         self._incarnations = int.from_bytes(context.life[:4], "big") << 31
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
@@ -146,16 +147,44 @@ class LinkStreams:
             self._context.send(inflow.session.connection, blocked)
 
     def _take_in_order(self, inflow: Inflow, put: m.Put) -> None:
-        """Take *put* one by one, and what waited for it; nothing behind what is refused."""
+        """Take *put* one by one, and what waited for it; nothing behind what is refused.
+
+        A long line is taken in slices, a turn each; its sender hears nothing in between.
+        """
         stream, wanted = inflow.stream, put
+        stream.is_draining = False
         while True:
             if not all(self._take(inflow, single) for single in _singles(wanted)):
                 stream.clear_line()
+                return
+            if stream.in_line and self._context.rows > self._context.turn_rows:
+                stream.is_draining = True
+                self._draining[stream.stream_id] = inflow
                 return
             following = stream.next_in_line()
             if following is None:
                 return
             wanted = following
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether another turn is wanted at once."""
+        return bool(self._draining)
+
+    def drain(self) -> None:
+        """Take more of the lines of which the last turn took as much as it could."""
+        draining, self._draining = self._draining, {}
+        for stream_id, inflow in draining.items():
+            stream = inflow.stream
+            if self.open_streams.get(stream_id) is not stream:
+                continue  # What it held comes again.
+            inflow = stream.paths.get(inflow.path) or next(iter(stream.paths.values()))
+            stream.is_draining = False
+            following = stream.next_in_line()
+            if following is not None:
+                self._dirty[stream_id] = stream
+                self._untold[inflow] = None
+                self._take_in_order(inflow, following)
 
     def _take(self, inflow: Inflow, put: m.Put) -> bool:
         """Store what of *put* is new; return whether all of it is held now."""
@@ -221,6 +250,8 @@ class LinkStreams:
             if inflow.stream.paths.get(inflow.path) is not inflow:
                 del self._untold[inflow]
                 continue
+            if inflow.stream.is_draining:
+                continue  # It would send again what was taken, and is not held yet.
             commit = inflow.due(self._context)
             if commit is not None:
                 self._context.send(inflow.session.connection, commit)

@@ -1,5 +1,7 @@
 """A link's stream at its receiving end, over several paths, in order and not."""
 
+from itertools import pairwise
+
 import pytest
 
 from qmgr_protocol import messages as m
@@ -208,6 +210,64 @@ def test_line_has_a_limit_of_its_own() -> None:
     assert int(str(inbound(app)["in_line"])) < 40
     ordered.send(1, message(1))
     assert len(app.bodies("Q")) > 1
+
+
+@pytest.fixture(params=[1, 1_000], ids=["told by count", "told by time"])
+def lined_up(request: pytest.FixtureRequest) -> tuple[Client, Far]:
+    """40 wait behind a gap, at a queue manager whose turns are short."""
+    manager = Manager(
+        limits={"turn_rows": 20},
+        link={"commit_messages": request.param, "commit_interval_ms": 1},
+    )
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    ordered = opened(app, 0, ordered=True)
+    for i in range(2, 42):
+        ordered.send(i, message(i))
+    return app, ordered
+
+
+def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
+    lined_up: tuple[Client, Far],
+) -> None:
+    """It would take what is not held yet for thrown away, and send that again."""
+    app, ordered = lined_up
+    manager = app.manager
+    assert ordered.send(1, message(1)) == []
+    depths = [manager.queue("Q").counters.depth]
+    told: list[m.Message] = []
+    while manager.turns.wanted or not told:
+        outcome = manager.turn(1)
+        depths.append(manager.queue("Q").counters.depth)
+        told += [x for _, x in outcome.sends]
+    assert told == [m.Committed(1, 41, taken=41)]
+    assert len(depths) > 3
+    assert max(later - earlier for earlier, later in pairwise(depths)) < 20
+    assert app.bodies("Q") == [b"%d" % i for i in range(1, 42)]
+
+
+def test_line_goes_on_over_another_path_where_its_own_is_lost(lined_up: tuple[Client, Far]) -> None:
+    app, ordered = lined_up
+    other = opened(app, 1, ordered=True)
+    ordered.send(1, message(1))
+    ordered.client.hang_up()
+    app.manager.rest()
+    assert app.bodies("Q") == [b"%d" % i for i in range(1, 42)]
+    assert other.client.goaway is None
+
+
+def test_line_that_was_being_taken_is_forgotten_with_the_last_path(
+    lined_up: tuple[Client, Far],
+) -> None:
+    app, ordered = lined_up
+    ordered.send(1, message(1))
+    ordered.client.hang_up()
+    app.manager.rest()
+    stored = app.manager.queue("Q").counters.depth
+    assert 1 < stored < 41
+    again = opened(app, 0, ordered=True)
+    again.send(stored + 1, message(stored + 1))
+    assert app.bodies("Q") == [b"%d" % i for i in range(1, stored + 2)]
 
 
 def test_line_is_forgotten_with_the_last_path(app: Client, ordered: Far) -> None:
