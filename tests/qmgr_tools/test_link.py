@@ -11,7 +11,8 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 pytestmark = pytest.mark.process
 KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
-    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "retry_ms",
+    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "blocked_ms",
+    "retry_ms",
     "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held", "connections",
     "connections_up", "ordered", "fetch", "routes", "transit", "paths",
 }  # fmt: skip

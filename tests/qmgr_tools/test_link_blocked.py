@@ -41,6 +41,14 @@ def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, r
     assert found.choices[-1].command == "qmctl link start LGA"
 
 
+@pytest.mark.parametrize(
+    ("blocked_ms", "says"), [(None, ""), (999, ""), (7_200_000, "; blocked for 2 h")]
+)
+def test_block_that_lasts_says_how_long(blocked_ms: int | None, says: str) -> None:
+    what = link_blocked.found(ROW | {"error": "odd", "blocked_ms": blocked_ms}, NOW_US).what
+    assert f"4 messages behind it{says}; tries again in 9 s" in what
+
+
 def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
     row = ROW | {"blocked_uid": None, "blocked_queue": None, "retry_ms": None, "error": "odd"}
     found = link_blocked.found(row | {"blocked_behind": None}, NOW_US)

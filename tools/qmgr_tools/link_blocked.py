@@ -16,6 +16,8 @@ ALTER = {
     "TRANSFER_REFUSED": "--transfer-in",
 }
 
+LONG_MS = 1_000  # Shorter it is not worth a word.
+
 
 def found(row: Row, now_us: int) -> Finding:
     """Return the finding of a link that its peer has blocked.
@@ -28,10 +30,12 @@ def found(row: Row, now_us: int) -> Finding:
     which = f"; it is {uid}{_since(uid, now_us)}" if uid else ""
     bound = f" for {queue}" if queue else ""
     behind = int(row.get("blocked_behind") or 0)
+    blocked_ms = int(row.get("blocked_ms") or 0)
+    long = f"; blocked for {duration(blocked_ms)}" if blocked_ms >= LONG_MS else ""
     again = f"; tries again in {duration(row['retry_ms'])}" if row.get("retry_ms") else ""
     what = (
         f"{link} cannot store a message{bound}: {one_line(_reason(code, text))}{which}; "
-        f"{messages(behind)} behind it{again}"
+        f"{messages(behind)} behind it{long}{again}"
     )
     choices = _mended(f"-c {address_of(row)} ", code, queue, f"at {link}: ")
     start = Choice(

@@ -44,6 +44,7 @@ COLUMNS = (
     output.count("attempts"),
     output.duration("down_ms", "DOWN FOR"),
     output.duration("redial_ms", "DIALS IN"),
+    output.duration("blocked_ms", "BLOCKED FOR"),
     output.duration("retry_ms", "TRIES IN"),
     output.text("blocked_uid", "BLOCKED BY"),
     output.text("blocked_queue", "BOUND FOR"),
@@ -124,7 +125,8 @@ def show(call: Call, link: Peer) -> None:
                                 fetches, rtt_ms, stalls, attempts, redial_ms,
                                 error
       down_ms, redial_ms        for how long it is down; until it dials; or null
-      retry_ms                  until a blocked one sends again by itself; or null
+      blocked_ms, retry_ms      for how long it is blocked; until it sends again by
+                                itself; or null
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null

@@ -55,6 +55,7 @@ class Link:
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
         self.down_since_ms: int | None = context.now.ms  # of neither up nor blocked
         self.retry_at_ms: int | None = None  # when, blocked, it sends again
+        self.blocked_since_ms: int | None = None  # since when no commit has come for that
         self.blocked_id = 0  # of the message that the peer could not take
         self._context = context
         self._epoch = 0  # makes the timer of an earlier block fall flat
@@ -118,6 +119,7 @@ class Link:
         """Take the peer as it will be found, and go on with what is held here as a new *stream*."""
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
+        self.blocked_since_ms = None
         forget_peer(self._context, self.name)
         self.pump = Pump(self, self._context)
 
@@ -125,6 +127,7 @@ class Link:
         """Hang up and stay so."""
         self._hang_up(ErrorCode.CANCELLED, f"link {self.name} was stopped")
         self._hold(LinkState.STOPPED)
+        self.blocked_since_ms = None
         self.error = ""  # It is not up as somebody said so, for no other reason.
 
     def _hang_up(self, code: int, text: str) -> None:
@@ -285,8 +288,10 @@ class Link:
         path.land(message.taken, self.pump.due_ms)
         for first, count in message.held:
             self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
-        if self.outbox.commit(commit_id) and self.state is LinkState.UP:
-            self.error = ""
+        if self.outbox.commit(commit_id):
+            self.blocked_since_ms = None
+            if self.state is LinkState.UP:
+                self.error = ""
         self.pump.committed()
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
@@ -295,6 +300,8 @@ class Link:
         self.error = f"{name_of(message.code)}: {why}"
         self._hold(LinkState.BLOCKED)
         self.blocked_id = message.seq_id
+        if self.blocked_since_ms is None:
+            self.blocked_since_ms = self._context.now.ms
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
         epoch = self._epoch
         due_ms = self.retry_at_ms = self._context.now.ms + max(message.retry_after_ms, 1)

@@ -11,6 +11,8 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
     """Return *link* for people and scripts, at that time of the store clock."""
     outbox, at_ms = link.outbox, link.retry_at_ms
     down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
+    is_blocked = link.held_by is LinkState.BLOCKED
+    since_ms = link.blocked_since_ms if is_blocked else None
     held = link.state is LinkState.UP and link.queue.bounds.get_inhibit
     redials = [path.redial_ms for path in link.paths if path.redial_ms is not None]
     ages = [now_ms - path.oldest.at_ms for path in link.paths if path.oldest is not None]
@@ -31,6 +33,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "attempts": min((0 if path.is_up else path.attempts for path in link.paths), default=0),
         "down_ms": down_ms,
         "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,
+        "blocked_ms": None if since_ms is None else now_ms - since_ms,
         "retry_ms": None if at_ms is None else max(at_ms - now_ms, 0),
         "connections": link.row.get("connections", 1),
         "connections_up": len(link.up_paths),
@@ -39,7 +42,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "routes": link.row.get("routes", []),
         "transit": link.row.get("transit", False),
         "paths": [path.describe() for path in link.paths],
-    } | outbox.describe(link.blocked_id if link.held_by is LinkState.BLOCKED else 0)
+    } | outbox.describe(link.blocked_id if is_blocked else 0)
 
 
 def _waits_for(link: Link) -> str:

@@ -31,7 +31,29 @@ def test_blocked_link_says_by_what_and_until_when(app: Client) -> None:
     one.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 500, "full", taken=2))
     row = lines.row
     assert (row["state"], row["retry_ms"], row["blocked_queue"]) == ("blocked", 500, "F")
-    assert (row["blocked_behind"], row["down_ms"]) == (1, None)
+    assert (row["blocked_behind"], row["down_ms"], row["blocked_ms"]) == (1, None, 0)
+
+
+def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> None:
+    """Until a commit comes: then it is another message that blocks it."""
+    lines = Lines(app.manager, connections=1)
+    (one,) = lines.up()
+    lines.put(3)
+    for taken in (3, 6):
+        one.ids()
+        one.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 500, "full", taken=taken))
+        lines.turn(200)
+        assert lines.row["state"] == "blocked"
+        lines.turn(300)
+    assert (lines.row["state"], lines.row["blocked_ms"]) == ("up", None)
+    one.ids()
+    one.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 500, "full", taken=9))
+    assert lines.row["blocked_ms"] == 1_000
+    lines.turn(500)
+    one.ids()
+    one.commit(1)
+    one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
+    assert lines.row["blocked_ms"] == 0
 
 
 def test_link_that_is_down_says_since_when_and_when_it_dials(app: Client) -> None:
