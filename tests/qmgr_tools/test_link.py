@@ -11,14 +11,13 @@ from tests.qmgr_tools.conftest import Daemon, Qmctl
 pytestmark = pytest.mark.process
 KEYS = {
     "link", "state", "addresses", "error", "waiting", "waiting_bytes", "in_flight", "commit_id",
-    "next_id", "transferred", "resent", "attempts", "down_ms", "redial_ms", "blocked_ms",
-    "retry_ms",
-    "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held", "connections",
-    "connections_up", "ordered", "fetch", "routes", "transit", "paths",
+    "next_id", "transferred", "resent", "lost", "lost_us", "attempts", "down_ms", "redial_ms",
+    "blocked_ms", "retry_ms", "blocked_uid", "blocked_queue", "blocked_behind", "oldest_ms", "held",
+    "connections", "connections_up", "ordered", "fetch", "routes", "transit", "paths",
 }  # fmt: skip
 INBOUND_KEYS = {
     "peer", "commit_id", "ahead", "duplicates", "stream", "blocked_id", "blocked_queue",
-    "tries_left", "error", "connections", "in_line",
+    "tries_left", "error", "connections", "in_line", "lost", "lost_us",
 }  # fmt: skip
 
 

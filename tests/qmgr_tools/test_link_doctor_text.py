@@ -65,14 +65,14 @@ def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen)
     peer = AHEAD | {"peer": "NYC", "in_line": 2, "duplicates": 5}
     shown = on_screen(found([lame], [peer], None, "NYC"), "NYC")
     assert (
-        "all up to id 100 is there for good; 4 messages above a gap; 1 message in flight, the "
+        "confirmed up to id 100; 4 messages above a gap; 1 message in flight, the "
         "oldest sent 700 ms ago;" in " ".join(shown.split())
     )
     head, first, second = (line for line in shown.splitlines() if "nyc:1" in line or "PATH" in line)
     assert head.split()[:5] == ["PATH", "STATE", "ADDRESS", "IN", "FLIGHT"]
     assert (first.split()[:2], second.split()[-2:]) == (["0", "up"], ["2", "gone"])
     assert (
-        "from NYC: all up to id 7 is here; 3 messages above a gap; 2 messages in line behind it; "
+        "from NYC: all up to id 7 has come; 3 messages above a gap; 2 messages in line behind it; "
         "5 messages came again" in " ".join(shown.split())
     )
 
@@ -114,7 +114,7 @@ def test_explaining_tells_why_and_what_each_way_does(capsys: Shown) -> None:
         "  qmctl link alter NYC HOST:PORT",
         "    if it listens elsewhere: goes on there; nothing is lost or doubled",
         "",
-        "from NYC: all up to id 7 is here",
+        "from NYC: all up to id 7 has come",
     ]
 
 
@@ -126,5 +126,5 @@ def test_explaining_tells_that_nothing_is_wrong(capsys: Shown) -> None:
 def test_one_that_only_leads_here_stands_so() -> None:
     entry: dict[str, Any] = found([], [INBOUND, INBOUND | {"commit_id": 0}])["links"][0]
     assert link_doctor_text.standing(entry) == (
-        "leads here only: all up to id 7 is here, nothing is here yet"
+        "leads here only: all up to id 7 has come, nothing has come yet"
     )

@@ -67,6 +67,14 @@ def test_destination_put_back_to_an_earlier_state_goes_on_and_tells_what_may_be_
         told = [value for value in node.store.rows.values() if name in value]
         assert len(told) == 1
         assert b'"lost": 3' in told[0]
+    for node in (pair.hub, pair.edge):  # And for good.
+        node.die()
+        node.start()
+    pair.advance(60_000)
+    (inbound,) = pair.at_hub.ask(m.LinkList)["inbound"]
+    row = pair.at_edge.ask(lambda i: m.LinkShow(i, HUB))
+    assert (row["lost"], inbound["lost"]) == (3, 3)
+    assert row["lost_us"] > 1_700_000_000_000_000
 
 
 def test_destination_with_a_new_store_is_refused_peer_store_changed_B22() -> None:

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from qmgr_tools import link_blocked, link_down, link_inbound, link_refused, link_running
+from qmgr_tools import (
+    link_blocked,
+    link_down,
+    link_inbound,
+    link_refused,
+    link_restored,
+    link_running,
+)
 from qmgr_tools.link_finding import Finding, worst
 from qmgr_tools.link_look import Look
 
@@ -27,10 +34,12 @@ def diagnosis(
     for name in names:
         look = Look(links.get(name, {}), _of(before, "links", "link", name), passed_ms)
         findings = findings_of(look, now_us) if look.row else []
+        findings += filter(None, [link_restored.at_peer(look.row, now_us)])
         inbound = [row for row in found["inbound"] if row["peer"] == name]
         for row in inbound:
             then = _of(before, "inbound", "stream", row.get("stream"))
             findings += link_inbound.found(row, then, passed_ms)
+            findings += filter(None, [link_restored.here(row, now_us)])
         findings.sort(key=lambda one: -one.severity)
         verdicts.append(worst(findings))
         entries.append(_entry(name, look, findings, inbound))

@@ -112,7 +112,7 @@ def standing(link: Row) -> str:
     """Return where a link stands, in a line."""
     figures = link["progress"]
     if figures is None:
-        ends = (_up_to(row.get("commit_id"), "here") for row in link["inbound"])
+        ends = (_arrived(row) for row in link["inbound"])
         return f"leads here only: {', '.join(ends)}"
     words = [str(link["state"])]
     if link["state"] == "up" and (figures["connections"] or 1) > 1:
@@ -132,7 +132,7 @@ def standing(link: Row) -> str:
 def getting_on(link: Row) -> str:
     """Return how far a link is, in words."""
     figures = link["progress"]
-    words = [_up_to(figures["commit_id"], "there for good")]
+    words = [_confirmed(figures["commit_id"])]
     if figures["held"]:
         words.append(f"{messages(figures['held'])} above a gap")
     if figures["in_flight"]:
@@ -177,7 +177,7 @@ def _explain(finding: Row) -> None:
 def _leading_here(row: Row) -> str:
     """Return how what leads here gets on, in words."""
     ahead, line = int(row.get("ahead") or 0), int(row.get("in_line") or 0)
-    words = [f"from {row.get('peer')}: {_up_to(row.get('commit_id'), 'here')}"]
+    words = [f"from {row.get('peer')}: {_arrived(row)}"]
     if ahead:
         words.append(f"{messages(ahead)} above a gap")
     if line:
@@ -187,5 +187,12 @@ def _leading_here(row: Row) -> str:
     return "; ".join(words)
 
 
-def _up_to(commit_id: Any, where: str) -> str:
-    return f"all up to id {commit_id} is {where}" if commit_id else f"nothing is {where} yet"
+def _confirmed(commit_id: Any) -> str:
+    return f"confirmed up to id {commit_id}" if commit_id else "nothing is confirmed yet"
+
+
+def _arrived(row: Row) -> str:
+    """Return what of a stream has come; what was lost as the store was put back came once."""
+    commit_id = row.get("commit_id")
+    lost = ", some of it lost since" if row.get("lost") else ""
+    return f"all up to id {commit_id} has come{lost}" if commit_id else "nothing has come yet"

@@ -71,7 +71,8 @@ def ls(
     JSON: an object with
       links     an array of links, as "qmctl link show" gives them
       inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream, connections, in_line; and of the first
+                duplicates, stream, connections, in_line, lost and lost_us
+                (as of a link, here); and of the first
                 message that cannot be stored: blocked_id, blocked_queue,
                 tries_left (until it goes
                 to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
@@ -117,6 +118,9 @@ def show(call: Call, link: Peer) -> None:
       commit_id, held, next_id  up to where the other end has all for good; what
                                 it has above that; what comes next
       transferred, resent       messages that went over; that went again
+      lost, lost_us             how many the other end may have lost as its store
+                                was put back; when that was found out, in
+                                microseconds since 1970, or null
       attempts                  dials in a row that led nowhere
       connections, ordered,     as it is defined
         fetch, routes, transit

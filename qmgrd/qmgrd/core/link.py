@@ -45,7 +45,8 @@ class Link:
     def __init__(self, name: str, row: dict[str, Any], queue: Queue, context: Context) -> None:
         self.name = name
         # As stored: addresses, stopped, queue_id; connections, ordered and fetch; stream and
-        # base_id where it was begun anew; and what a newer version knows.
+        # base_id where it was begun anew; lost and lost_us where its peer was put back; and what a
+        # newer version knows.
         self.row = row
         self.queue = queue
         self.error = ""
@@ -251,9 +252,7 @@ class Link:
             self.refuse(path, error)
             return
         if lost:
-            self._context.event("link peer restored", link=self.name, lost=lost)
-            why = f"{self.name} was put back to an older state: it may have lost {lost} messages"
-            self._context.note("warning", "link peer restored", link=self.name, why=why)
+            link_continuation.tell_restored(self._context, self.name, self.row, lost)
         newest = max((other.incarnation for other in self.up_paths), default=0)
         if newest >> 31 == incarnation >> 31 and incarnation < newest:
             late = RequestError(ErrorCode.LINK_FENCED, "an answer of before came late")

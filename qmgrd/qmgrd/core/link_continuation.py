@@ -9,7 +9,13 @@ how many may be lost. A sender that was put back gives ids to other messages tha
 them the receiver has consumed already nobody knows: people have to say that it may come twice.
 """
 
+from typing import Any
+
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.context import Context
 from qmgrd.core.link_outbox import LinkOutbox
 
 
@@ -51,3 +57,17 @@ def check(
             f"{peer} holds another message than this store under id {held_to}: "
             "one of the two was restored from an older state",
         )
+
+
+def tell_restored(context: Context, peer: str, row: dict[str, Any], lost: int) -> None:
+    """Have operators know that *peer* was put back, and keep it in the *row* of its link.
+
+    Args:
+        lost: how many messages that it had committed it may have lost.
+    """
+    row |= {"lost": row.get("lost", 0) + lost, "lost_us": context.now.wall_us}
+    rows.put(context.tx, keys.SPACE_LINK + peer.encode(), pack(row))
+    context.wrote = True
+    context.event("link peer restored", link=peer, lost=lost)
+    why = f"{peer} was put back to an older state: it may have lost {lost} messages"
+    context.note("warning", "link peer restored", link=peer, why=why)

@@ -63,8 +63,8 @@ class LinkDefinitions:
                 if before != after:
                     raise RequestError(
                         ErrorCode.LINK_EXISTS,
-                        f"link {name} exists, with {attribute} {before}, not {after}; give it that "
-                        "with: qmctl link alter",
+                        f"link {name} exists, with {attribute} {_said(before)}, not "
+                        f"{_said(after)}; see: qmctl link alter --help",
                     )
             return known
         if name == self._context.name:
@@ -180,3 +180,10 @@ class LinkDefinitions:
             names.check(name)
             raise no_link(name)
         return found
+
+
+def _said(value: Any) -> str:
+    """Return an attribute as people say it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)

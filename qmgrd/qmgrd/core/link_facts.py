@@ -30,6 +30,8 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "next_id": link.queue.counters.next_arrival,
         "transferred": link.queue.counters.acked,
         "resent": link.pump.resent,
+        "lost": link.row.get("lost", 0),
+        "lost_us": link.row.get("lost_us"),
         "attempts": min((0 if path.is_up else path.attempts for path in link.paths), default=0),
         "down_ms": down_ms,
         "redial_ms": min(redials, default=None) if link.state is LinkState.WAITING else None,

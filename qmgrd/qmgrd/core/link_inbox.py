@@ -47,6 +47,8 @@ class LinkInbox:
     highest_id: int = 0  # ever held
     highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
     duplicates: int = 0  # discarded since the stream was opened
+    lost: int = 0  # committed, and gone as this store was put back to before that
+    lost_us: int | None = None  # when that was found out the last time
     life: bytes = b""  # of the sender
     incarnation: int = 0  # of this object, as the sender is told
     is_ordered: bool = False
@@ -63,7 +65,8 @@ class LinkInbox:
     def encode(self) -> bytes:
         """Return the stored row."""
         inbox = self.inbox
-        row: bytes = pack([self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid])
+        fields = [self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid]
+        row: bytes = pack([*fields, self.lost, self.lost_us] if self.lost else fields)
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
@@ -233,11 +236,14 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    peer, commit_id, runs, highest_uid = unpack(row)[:4]
+    fields = unpack(row)
+    peer, commit_id, runs, highest_uid = fields[:4]
     ahead = ids_of(runs)
+    lost, lost_us = fields[4:6] or (0, None)
     return LinkInbox(
-        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), highest_uid
-    )
+        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id),
+        highest_uid, lost=lost, lost_us=lost_us,
+    )  # fmt: skip
 
 
 def pin_peer(context: Context, name: str, store_id: bytes, remedy: str) -> None:

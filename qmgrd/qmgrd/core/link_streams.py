@@ -65,6 +65,7 @@ class LinkStreams:
         inflow.number = session.add_stream(inflow)
         lost = stream.begin_at(message.lowest_id)
         if lost:
+            stream.lost, stream.lost_us = stream.lost + lost, self._context.now.wall_us
             self._dirty[stream.stream_id] = stream
             self._undeliverable.forget_held(stream)
             self._context.event("link messages lost", link=stream.peer, lost=lost)
@@ -268,6 +269,8 @@ class LinkStreams:
                 "commit_id": stream.inbox.commit_id,
                 "ahead": len(stream.inbox.ahead),
                 "duplicates": stream.duplicates,
+                "lost": stream.lost,
+                "lost_us": stream.lost_us,
                 "connections": len(stream.paths),
                 "in_line": sum(len(put.records) for put in stream.in_line.values()),
             }

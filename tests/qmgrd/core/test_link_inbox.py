@@ -348,12 +348,15 @@ def test_row_is_read_as_it_was_written() -> None:
     stream = LinkInbox(STREAM, "FAR", Inbox(10, 4, {6, 8}), 8, b"h")
     rows.put(tx, stream.key, stream.encode())
     assert link_inbox.load(tx, STREAM, 10) == stream
+    stream.lost, stream.lost_us = 3, 1_700_000_000_000_000
+    rows.put(tx, stream.key, stream.encode())
+    assert link_inbox.load(tx, STREAM, 10) == stream
     assert link_inbox.load(tx, STREAM[:-1] + b"x", 10) is None
 
 
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
-    rows.put(tx, keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", "new"]))
+    rows.put(tx, keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", 1, 2, "x"]))
     loaded = link_inbox.load(tx, STREAM, 10)
     assert loaded is not None
     assert (loaded.inbox.ahead, loaded.highest_id, loaded.highest_uid) == ({6, 7}, 7, b"g")
