@@ -126,7 +126,9 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
 _REPLIES: dict[type[Any], Check] = {
     m.ProducerOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), _REFUSED),
-    m.LinkOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ, U64, U64),
+    m.LinkOpen: row(
+        _ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ, U64, U64, binary(16)
+    ),
     m.Consume: row(U32, _LEASE),
     m.UnitPut: row(array(LENGTH_MAX, row(U32, U32, _LONG)), array(LENGTH_MAX, row(U32, U64, U32))),
     m.GroupNew: exactly(24),

@@ -107,6 +107,7 @@ class FarStore:
 
     def __init__(self) -> None:
         self.trailers: dict[int, bytes | None] = {}
+        self.life = b""  # of the sender, in which the last came
 
     @property
     def commit_id(self) -> int:
@@ -127,6 +128,7 @@ class FarEnd(Hostile):
         super().__init__(manager, number, maker, dial=dial)
         self.store = store
         self.was_asked = False
+        self.life = b""
         self.taken = 0
         self.read(self.peer.hello())
         store_id = STORE_IDS[1] if maker.rng.random() < 0.9 else maker.rng.choice(STORE_IDS)
@@ -135,11 +137,12 @@ class FarEnd(Hostile):
 
     def heard(self, message: m.Message) -> None:
         if type(message) is m.LinkOpen:
-            self.was_asked = True
+            self.was_asked, self.life = True, message.life
         elif type(message) is m.Put:
             self.taken += len(message.records)
             for seq_id, record in enumerate(message.records, message.first_id):
                 self.store.trailers[seq_id] = record[-8 - record[4] :] if record else None
+                self.store.life = self.life
 
     def sound_frame(self) -> bytes:
         return encode(layout.to_array(self._answer()))
@@ -162,6 +165,7 @@ class FarEnd(Hostile):
                 rng.choice((4, 64, 64, 64)),
                 rng.choice((1, 2)),
                 0,
+                self.store.life if rng.random() < 0.95 else rng.choice((b"", bytes(16))),
             ]
             if rng.random() < 0.2:
                 value[rng.randrange(7)] = maker.odd()

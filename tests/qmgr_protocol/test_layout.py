@@ -139,7 +139,7 @@ def test_unknown_operation_names_its_request(array: list[Any], request_id: int) 
 
 REPLIES: dict[type[Any], list[Any]] = {
     m.ProducerOpen: [1, 7, [9, 10], [[5, 303, "full"]]],
-    m.LinkOpen: [1, 7, [9, 10], b"QM1" + bytes(8), 4_096, 7, 0],
+    m.LinkOpen: [1, 7, [9, 10], b"QM1" + bytes(8), 4_096, 7, 0, b"L" * 16],
     m.Consume: [12, 30_000],
     m.UnitPut: [[[1, 303, "full"]], [[0, 1_700_000_000_000_000, 1]]],
 }
@@ -157,7 +157,7 @@ def test_reply_is_checked(kind: type[Any]) -> None:
 
 
 def test_reply_of_a_link_that_has_nothing_yet_names_no_uid() -> None:
-    layout.check_reply(m.LinkOpen, [1, 0, [], None, 4_096, 7, 0])
+    layout.check_reply(m.LinkOpen, [1, 0, [], None, 4_096, 7, 0, b""])
 
 
 def test_refusal_names_message_field_and_limit() -> None:

@@ -133,7 +133,7 @@ class Stranger:
     def __init__(self, name: str = HUB, store_id: bytes = b"N" * 16) -> None:
         self.welcome = m.Welcome(m.VERSION, name, store_id, 1)
         self.heard: list[m.Message] = []
-        self.opens: Any = [1, 0, [], None, 1000, 1, 0]  # what a LinkOpen is answered
+        self.opens: Any = [1, 0, [], None, 1000, 1, 0, b""]  # what a LinkOpen is answered
         self.wire: Wire | None = None
 
     def opened(self, wire: Wire) -> None:

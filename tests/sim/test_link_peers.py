@@ -8,6 +8,7 @@ from itertools import pairwise
 from qmgr_client.message import Outgoing, PutResult, encode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.record import Uid
 from qmgrd.core.link import LinkState
 from tests.sim.pair import EDGE, HUB, REMOTE, Caller, Pair, Sender, Stranger, stored
 
@@ -48,6 +49,69 @@ def test_source_put_back_that_gave_its_ids_to_other_messages_is_refused_restored
     assert "RESTORED" in pair.link.error
     assert "another message" in pair.link.error
     assert len(stored(pair.edge, pair.link.queue)) == 8
+
+
+def test_source_put_back_is_refused_though_the_message_that_would_tell_has_expired_B21() -> None:
+    """The id that the peer has seen last was given to one that is gone."""
+    pair = Pair()
+    pair.put(3)
+    pair.advance(1_000)
+    old = dict(pair.edge.store.rows)
+    pair.put(3)
+    pair.advance(1_000)
+    pair.hub.die()
+    _put_back(pair, EDGE, old)
+    pair.put(2)
+    pair.app.core.put(REMOTE, encode(Outgoing(b"short", expiry_ms=100)))
+    pair.app.settle_down()
+    pair.advance(1_000)
+    pair.hub.start()
+    pair.advance(60_000)
+    assert "RESTORED" in pair.link.error
+    assert len(stored(pair.edge, pair.link.queue)) == 2
+
+
+def test_source_put_back_is_refused_though_the_same_uid_has_the_same_id_B21() -> None:
+    """Its producer puts it again, behind two others that were never sent."""
+    pair = Pair()
+    pair.put(3)
+    pair.advance(1_000)
+    old = dict(pair.edge.store.rows)
+    pair.put(2)
+    pair.app.put(REMOTE, [b"own"], [Uid("APP", 3)])
+    pair.advance(1_000)
+    pair.hub.die()
+    _put_back(pair, EDGE, old)
+    pair.put(2)
+    pair.app.put(REMOTE, [b"own"], [Uid("APP", 3)])
+    pair.hub.start()
+    pair.advance(60_000)
+    assert "at a time that this store does not know of" in pair.link.error
+    assert len(stored(pair.edge, pair.link.queue)) == 3
+    pair.at_edge.ask(lambda i: m.LinkStart(i, HUB, accept=True))
+    pair.advance(60_000)
+    assert stored(pair.edge, pair.link.queue) == {}
+
+
+def test_source_that_was_started_often_is_no_restored_one_B21() -> None:
+    """What was sent in one life is committed in another, and answered in a third."""
+    pair = Pair(hub={"link": {"commit_interval_ms": 60_000}})
+    for _ in range(4):
+        pair.put(2)
+        pair.settle()
+        pair.hub.die()
+        pair.edge.die()
+        pair.edge.start()
+        pair.advance(1_000)
+        pair.put(1)
+        pair.edge.die()
+        pair.edge.start()
+        pair.hub.start()
+        pair.advance(5_000)
+        assert pair.link.state is LinkState.UP, pair.link.error
+    pair.advance(120_000)
+    assert len(pair.reader.get("FLIGHTS")) == 12
+    assert stored(pair.edge, pair.link.queue) == {}
 
 
 def test_destination_put_back_to_an_earlier_state_goes_on_and_tells_what_may_be_lost_B22() -> None:

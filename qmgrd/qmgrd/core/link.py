@@ -240,10 +240,10 @@ class Link:
     def _opened(self, path: Path, value: Any) -> None:
         try:
             check_reply(m.LinkOpen, value)
-            stream, commit_id, ahead, highest_uid, window, incarnation, lost = value[:7]
+            stream, commit_id, ahead, uid, window, incarnation, lost, life = value[:8]
             held_to = max([commit_id, *ahead])
             link_continuation.check(
-                self.name, self.outbox, path.since_commit_id, commit_id, held_to, highest_uid
+                self.name, self.outbox, path.since_commit_id, commit_id, held_to, uid, life
             )
         except FieldInvalid as error:
             self.refuse(path, RequestError(error.code, str(error)))

@@ -7,6 +7,10 @@ A receiver that was put back lacks what it had committed, and the sender deleted
 that again: it is told what the lowest id is that can still come, goes on there, and both ends tell
 how many may be lost. A sender that was put back gives ids to other messages than before. What of
 them the receiver has consumed already nobody knows: people have to say that it may come twice.
+
+The receiver knows in which life of the sender the highest id came that it holds. A sender that was
+put back does not know that life, or knows that it had given fewer ids when it ended. UIDs tell
+less: a message may be gone at the sender, or come to have the same id, or the same UID, once more.
 """
 
 from typing import Any
@@ -20,8 +24,9 @@ from qmgrd.core.link_outbox import LinkOutbox
 
 
 def check(
-    peer: str, outbox: LinkOutbox, since_id: int, commit_id: int, held_to: int, uid: bytes | None
-) -> None:
+    peer: str, outbox: LinkOutbox, since_id: int, commit_id: int, held_to: int, uid: bytes | None,
+    life: bytes,
+) -> None:  # fmt: skip
     """Raise RequestError where the peer's window is not of the stream of *outbox*.
 
     Args:
@@ -31,6 +36,7 @@ def check(
         commit_id: what it says now.
         held_to: the highest id that it holds.
         uid: encoded, of the message under that one; None where it is not known there.
+        life: of the sender in which that one came; empty where it is not known there.
 
     Raises:
         RequestError: RESTORED, this store is an older one; PEER_RESTORED, the peer's is, and it
@@ -56,6 +62,14 @@ def check(
             ErrorCode.RESTORED,
             f"{peer} holds another message than this store under id {held_to}: "
             "one of the two was restored from an older state",
+        )
+    # In which life came what is committed is forgotten: that is the same in both states.
+    end = outbox.end_of(life) if life and held_to > outbox.commit_id else next_id
+    if end is None or held_to >= end:
+        raise RequestError(
+            ErrorCode.RESTORED,
+            f"{peer} holds up to id {held_to}, sent at a time that this store does not know of: it "
+            "was restored from an older state",
         )
 
 

@@ -5,8 +5,8 @@ consecutive run, is told occasionally, and with it what is held above: after ``c
 them, ``commit_bytes`` or ``commit_interval_ms`` after the first, when it is asked for, and as the
 connection is closed. The window row is written in the turn of the messages that it speaks of, and
 outlives them: a message may be consumed before its commit id is told. The ids that a restored
-sender gives to other messages are those from some id on. So the UID at the highest id held is
-enough to tell that the two ends do not belong together.
+sender gives to other messages are those from some id on. So what came under the highest id
+held, and in which life of the sender, tells that the two ends do not belong together.
 """
 
 from dataclasses import dataclass, field
@@ -46,6 +46,7 @@ class LinkInbox:
     inbox: Inbox
     highest_id: int = 0  # ever held
     highest_uid: bytes | None = None  # encoded UID of the message that came under it, if one did
+    highest_life: bytes = b""  # of the sender, in which that came
     duplicates: int = 0  # discarded since the stream was opened
     lost: int = 0  # committed, and gone as this store was put back to before that
     lost_us: int | None = None  # when that was found out the last time
@@ -65,20 +66,24 @@ class LinkInbox:
     def encode(self) -> bytes:
         """Return the stored row."""
         inbox = self.inbox
-        fields = [self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid]
-        row: bytes = pack([*fields, self.lost, self.lost_us] if self.lost else fields)
+        row: bytes = pack([
+            self.peer, inbox.commit_id, runs_of(inbox.ahead), self.highest_uid, self.highest_life,
+            self.lost, self.lost_us,
+        ])  # fmt: skip
         return row
 
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
         """Return the value that answers a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
-        return [stream, commit_id, ahead, self.highest_uid, window, self.incarnation, lost]
+        highest = self.highest_uid, self.highest_life
+        return [stream, commit_id, ahead, highest[0], window, self.incarnation, lost, highest[1]]
 
     def begin_at(self, lowest_id: int) -> int:
         """Take all ids below *lowest_id* as held; return how many were not."""
         lost = self.inbox.begin_at(lowest_id)
         if self.highest_id < self.inbox.commit_id:
             self.highest_id, self.highest_uid = self.inbox.commit_id, None
+            self.highest_life = b""
         return lost
 
     def line_up(self, put: m.Put, bytes_max: int) -> None:
@@ -176,7 +181,7 @@ class LinkInbox:
         self.inbox.receive(seq_id)
         if seq_id > self.highest_id:
             uid = None if record is None else record[-8 - record[4] :]
-            self.highest_id, self.highest_uid = seq_id, uid
+            self.highest_id, self.highest_uid, self.highest_life = seq_id, uid, self.life
 
 
 @dataclass(slots=True, eq=False)
@@ -236,13 +241,11 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    fields = unpack(row)
-    peer, commit_id, runs, highest_uid = fields[:4]
+    peer, commit_id, runs, uid, life, lost, lost_us = unpack(row)[:7]
     ahead = ids_of(runs)
-    lost, lost_us = fields[4:6] or (0, None)
     return LinkInbox(
-        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id),
-        highest_uid, lost=lost, lost_us=lost_us,
+        stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,
+        lost=lost, lost_us=lost_us,
     )  # fmt: skip
 
 
@@ -279,13 +282,11 @@ def forget_peer(context: Context, name: str) -> bool:
     return True
 
 
-def check_stamped(put: m.Put) -> None:
-    """Raise RequestError where a record has no UID: a link moves messages, it creates none."""
-    for record in put.records:
-        if len(record) < HEAD_BYTES or not record[4]:
-            raise RequestError(
-                ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link"
-            )
+def unstamped(put: m.Put) -> RequestError | None:
+    """Return what to say where a record has no UID: a link moves messages, it creates none."""
+    if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):
+        return None
+    return RequestError(ErrorCode.RECORD_MALFORMED, "a record without a UID came over a link")
 
 
 def notes_of(put: m.Put) -> list[bytes]:

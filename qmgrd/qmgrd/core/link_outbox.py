@@ -2,6 +2,10 @@
 
 The transmission queue keeps each message under its sequence id, which is its arrival number: given
 in the turn of the put, without holes. It is deleted here only once the peer's commit id covers it.
+
+Beside the commit id is kept in which lives of this process something was sent, and which id was the
+next one when each of these had ended: what the peer says that it has from one of them has to be
+below (link_continuation.py).
 """
 
 from collections.abc import Iterator
@@ -22,6 +26,7 @@ from qmgrd.core.take import is_there
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
+LIVES_MAX = 1_000  # that are remembered
 HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # the same of an id that the peer has, or gets
 _PLAIN: Extra = {}
 _EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
@@ -40,16 +45,38 @@ class LinkOutbox(Outbox):
         self.flying: set[int] = set()  # on its way over some path: not to be sent once more
         self._damaged: dict[bytes, bytes] = {}  # entries met in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
+        # Lives in which something was sent, each with the next id when it ended; 0 of this one.
+        self._lives: list[list[Any]] = []
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
-            commit_id, self._commit_uid = unpack(row)[:2]
+            commit_id, self._commit_uid, self._lives = [*unpack(row), []][:3]
         super().__init__(
             context.config.link.window_messages, commit_id, queue.counters.next_arrival
         )
+        if self._lives and not self._lives[-1][1]:
+            self._lives[-1][1] = self.next_id
+            self._write()
 
     def _save(self) -> None:
-        rows.put(self._context.tx, self._row_key, pack([self.commit_id, self._commit_uid]))
+        self._write()
         self._context.touch(self.queue)
+
+    def _write(self) -> None:
+        row = pack([self.commit_id, self._commit_uid, self._lives])
+        rows.put(self._context.tx, self._row_key, row)
+
+    def sending(self) -> None:
+        """Take note, with this turn, that something is sent in this life."""
+        if not self._lives or self._lives[-1][1]:
+            self._lives = [*self._lives[1 - LIVES_MAX :], [self._context.life, 0]]
+            self._save()
+
+    def end_of(self, life: bytes) -> int | None:
+        """Return the id that was next when *life* ended; None where nothing was sent in it."""
+        for known, end in self._lives:
+            if known == life:
+                return int(end) or self.queue.counters.next_arrival
+        return None
 
     def _key(self, seq_id: int) -> bytes:
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
@@ -163,6 +190,8 @@ class LinkOutbox(Outbox):
         done = super().commit(commit_id)
         if done:
             self._commit_uid = uid
+            # Of what the peer holds above that, nothing was sent in them.
+            self._lives = [x for x in self._lives if not 0 < x[1] <= commit_id + 1]
             self._delete(before + 1, commit_id)
             self._save()
         return done

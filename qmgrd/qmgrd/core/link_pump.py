@@ -125,6 +125,7 @@ class Pump:
         room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
         try:
             for put in cut(outbox, room):
+                outbox.sending()
                 count, size = len(put.records), size_of(put)
                 self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
                 last_id = put.first_id + count - 1

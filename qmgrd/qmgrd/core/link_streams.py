@@ -209,18 +209,21 @@ class LinkStreams:
         context = self._context
         if not route.goes_on(put.queue, context.name):
             return self._store(stream, put)
+        stream.inbox.check(put.first_id + len(put.records) - 1)
         refused = list[tuple[int, RequestError]]()
         for run, looped in route.forwarded(put, stream.peer, context.name):
             if looped is None:
                 refused += self._store(stream, run)
             else:
-                refused += [(seq_id, looped) for seq_id in stream.inbox.missing(run.first_id, 1)]
+                why = link_inbox.unstamped(run) or looped
+                refused += [(seq_id, why) for seq_id in stream.inbox.missing(run.first_id, 1)]
         return refused
 
     def _store(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         context, count = self._context, len(put.records)
         try:
-            link_inbox.check_stamped(put)
+            if unstamped := link_inbox.unstamped(put):
+                raise unstamped
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(

@@ -110,6 +110,8 @@ def make_room(
         if not leaving:
             break
         for key, value in leaving:
+            if len(stuck) > STUCK_MAX:
+                break
             if _goes(context, dead_letters, queue, key, value):
                 pushed_out += 1
             else:

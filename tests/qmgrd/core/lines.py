@@ -37,14 +37,14 @@ class Line:
 
     def open(
         self, commit_id: int = 0, ahead: tuple[int, ...] = (), uid: bytes | None = None,
-        incarnation: int = 1, **welcome: Any,
+        incarnation: int = 1, life: bytes = b"", **welcome: Any,
     ) -> m.LinkOpen:  # fmt: skip
         """Say welcome, and what is held of the stream."""
         self.say(m.Welcome(1, "NYC", b"N" * 16, 1, **welcome))
         (opening,) = self.sent
         self.sent.clear()
         assert isinstance(opening, m.LinkOpen)
-        self.say(m.Ok(1, [1, commit_id, list(ahead), uid, 4096, incarnation, 0]))
+        self.say(m.Ok(1, [1, commit_id, list(ahead), uid, 4096, incarnation, 0, life]))
         return opening
 
     def ids(self) -> list[int]:

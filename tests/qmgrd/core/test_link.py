@@ -92,7 +92,7 @@ class Nyc:
         assert type(opening) is m.LinkOpen
         assert opening.stream_id == STREAM
         self.stream += 1
-        value = [self.stream, commit_id, [], trailer, window, 1, 0]
+        value = [self.stream, commit_id, [], trailer, window, 1, 0, b""]
         return self.say(m.Ok(opening.request_id, value))
 
     def hang_up(self) -> None:
@@ -159,7 +159,7 @@ def test_commit_deletes_what_it_covers_B9(store: AnyStore, app: Client, nyc: Nyc
     nyc.turn()
     (opening,) = nyc.answer()
     assert (opening.base_id, opening.next_id) == (1, 4)
-    assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096, 1, 0]))) == [3]
+    assert ids(nyc.say(m.Ok(1, [1, 2, [], trailer_of(sent, 2), 4096, 1, 0, b""]))) == [3]
 
 
 def test_late_or_repeated_commit_changes_nothing_B15(app: Client, nyc: Nyc) -> None:
@@ -328,7 +328,7 @@ def test_peer_that_lost_what_it_committed_is_told_where_to_go_on_B22(app: Client
     (opening,) = nyc.answer()
     assert (opening.base_id, opening.lowest_id, opening.next_id) == (1, 3, 4)
     assert ids(sent) == [1, 2, 3]
-    assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 2, 2]))) == [3]
+    assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 2, 2, b""]))) == [3]
     assert state(app) == "up"
     (event,) = [json.loads(x.body) for x in app.get(EVENTS, 9) if b"restored" in x.body]
     assert (event["event"], event["link"], event["lost"]) == ("link peer restored", "NYC", 2)
@@ -409,7 +409,7 @@ def test_start_of_a_link_that_is_on_its_way_changes_nothing(app: Client, nyc: Ny
     (opening,) = nyc.answer()
     start("opening")
     nyc.stream += 1
-    nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096, 1, 0]))
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 0, [], None, 4096, 1, 0, b""]))
     start("up")
     app.put("F@NYC", b"1")
 
@@ -596,7 +596,7 @@ def test_peer_that_holds_what_was_damaged_here_since_is_not_refused(app: Client,
 def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", bytes(5_000), b"3")
     nyc.answer(message_max_bytes=4_096)
-    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0]))) == [1]
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0, b""]))) == [1]
     assert nyc.turn() == []
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
@@ -632,7 +632,7 @@ def test_accepted_peer_gets_what_is_held_as_a_new_stream_B22(
         assert (opening.base_id, opening.next_id) == (3, 4)
         assert opening.stream_id[:16] == STORE_ID
         assert opening.stream_id != STREAM
-        assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 1, 0]))) == [3]
+        assert ids(nyc.say(m.Ok(1, [1, 2, [], None, 4_096, 1, 0, b""]))) == [3]
 
 
 def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) -> None:
@@ -643,7 +643,7 @@ def test_restored_link_goes_on_once_that_is_accepted_B21(app: Client, nyc: Nyc) 
     nyc.turn()
     (opening,) = nyc.answer()
     assert opening.base_id == 1
-    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0]))) == [1]
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0, b""]))) == [1]
 
 
 def test_peer_of_another_name_is_not_to_be_accepted(app: Client, nyc: Nyc) -> None:
@@ -899,7 +899,7 @@ def test_message_in_flight_is_not_removed_before_it_is_committed_D11(
     nyc.turn(1_000)
     (opening,) = nyc.answer()
     nyc.stream += 1
-    nyc.say(m.Ok(opening.request_id, [nyc.stream, 1, [], trailer_of(sent, 1), 4096, 1, 0]))
+    nyc.say(m.Ok(opening.request_id, [nyc.stream, 1, [], trailer_of(sent, 1), 4096, 1, 0, b""]))
     assert (app.show("@NYC")["depth"], app.show("@NYC")["acked"]) == (0, 1)
     assert app.manager.scan(keys.SPACE_DUE) == []
 

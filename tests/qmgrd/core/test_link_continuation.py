@@ -8,7 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import link_continuation
 from qmgrd.core.link_outbox import LinkOutbox
-from tests.qmgrd.core.harness import Client
+from tests.qmgrd.core.harness import Client, Manager
 
 
 @pytest.fixture
@@ -27,10 +27,14 @@ def outbox(app: Client) -> Iterator[LinkOutbox]:
 
 
 def check(
-    outbox: LinkOutbox, commit_id: int, held_to: int = 0, uid: bytes | None = None
+    outbox: LinkOutbox,
+    commit_id: int,
+    held_to: int = 0,
+    uid: bytes | None = None,
+    life: bytes = b"",
 ) -> ErrorCode | None:
     try:
-        link_continuation.check("NYC", outbox, 2, commit_id, max(held_to, commit_id), uid)
+        link_continuation.check("NYC", outbox, 2, commit_id, max(held_to, commit_id), uid, life)
     except RequestError as error:
         return ErrorCode(error.code)
     return None
@@ -57,3 +61,60 @@ def test_peer_that_has_another_message_under_an_id_tells_it_too_B21(outbox: Link
 
 def test_peer_that_has_less_than_it_had_committed_was_restored_B22(outbox: LinkOutbox) -> None:
     assert check(outbox, 1) is ErrorCode.PEER_RESTORED
+
+
+def test_what_came_in_a_life_that_is_not_known_here_tells_a_restored_store_B21(
+    outbox: LinkOutbox,
+) -> None:
+    """Its UID tells nothing where the message is gone here, or has the same one."""
+    outbox.sending()
+    own = outbox._context.life
+    assert check(outbox, 2, 4, outbox.uid_at(4), own) is None
+    assert check(outbox, 2, 4, outbox.uid_at(4), b"later".ljust(16)) is ErrorCode.RESTORED
+    assert check(outbox, 2, 2, outbox.uid_at(2), b"pruned".ljust(16)) is None
+
+
+def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", *[b"x"] * 3)
+    manager = app.manager
+    before = _outbox(manager)
+    first = manager.turns.broker.context.life
+    manager.turns.broker.context.tx = manager.store.begin()
+    before.sending()
+    manager.turns.broker.context.tx.put(*_row(before))
+    manager.store.commit()
+    assert before.end_of(first) == 4
+    for lives in (1, 2):
+        manager.crash()
+        manager.connect().put("F@NYC", *[b"y"] * 2)
+        after = _outbox(manager)
+        assert after.queue.counters.next_arrival == 4 + 2 * lives
+        assert after.end_of(first) == 4, "as it had ended, whatever was given since"
+        assert _life_check(after, 3, first) is None
+        assert _life_check(after, 4, first) is ErrorCode.RESTORED
+    tx = manager.turns.broker.context.tx = manager.store.begin()
+    after.sent_id = 5
+    after.commit(2)
+    assert after.end_of(first) == 4
+    after.commit(3)
+    assert after.end_of(first) is None, "nothing that is not committed was sent in it"
+    after.queue.flush(tx)
+    manager.store.commit()
+
+
+def _outbox(manager: Manager) -> LinkOutbox:
+    return manager.turns.broker.catalogue.links["NYC"].outbox
+
+
+def _row(outbox: LinkOutbox) -> tuple[bytes, bytes]:
+    return outbox._row_key, outbox._context.tx.get(outbox._row_key) or b""
+
+
+def _life_check(outbox: LinkOutbox, held_to: int, life: bytes) -> ErrorCode | None:
+    try:
+        link_continuation.check("NYC", outbox, 0, 0, held_to, outbox.uid_at(held_to), life)
+    except RequestError as error:
+        return ErrorCode(error.code)
+    return None

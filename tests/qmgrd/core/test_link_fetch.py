@@ -26,7 +26,7 @@ class Home(Far):
         return opening
 
     def opened(self, commit_id: int = 0, uid: bytes | None = None) -> list[Any]:
-        return self.hear(m.Ok(1, [1, commit_id, [], uid, 4096, 1, 0]))
+        return self.hear(m.Ok(1, [1, commit_id, [], uid, 4096, 1, 0, b""]))
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None
     home.opened()
     again = Home(app.manager)
     again.fetch(FETCH._replace(path=1))
-    again.hear(m.Ok(1, [1, 0, [], None, 4096, 7, 0]))
+    again.hear(m.Ok(1, [1, 0, [], None, 4096, 7, 0, b""]))
     assert [path["path"] for path in row(app)["paths"]] == [129]
 
 

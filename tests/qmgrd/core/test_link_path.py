@@ -106,7 +106,7 @@ def test_reply_that_is_older_than_a_commit_over_another_path_is_no_restored_peer
     late = lines.answer()
     late.say(m.Welcome(1, "NYC", b"N" * 16, 1))
     one.commit(3)
-    late.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0]))
+    late.say(m.Ok(1, [1, 0, [], None, 4096, 1, 0, b""]))
     assert (lines.row["state"], lines.row["connections_up"]) == ("up", 2)
     assert lines.row["commit_id"] == 3
 

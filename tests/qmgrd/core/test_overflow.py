@@ -1,6 +1,7 @@
 """What a put does that meets a full queue (G13)."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.overflow import STUCK_MAX
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
@@ -129,6 +132,25 @@ def test_what_has_no_place_among_the_dead_letters_is_passed_over_G13(app: Client
     assert app.bodies("Q") == [b"stuck", b"3", b"4"]
     assert app.bodies(DEAD_LETTERS) == [b"dead", b"1", b"2"]
     audit(app.manager)
+
+
+def test_few_are_tried_where_none_has_a_place_among_the_dead_letters(
+    app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+    bury = DeadLetters.bury
+
+    def counted(self: DeadLetters, *arguments: Any) -> str:
+        tried.append(1)
+        return bury(self, *arguments)
+
+    monkeypatch.setattr(DeadLetters, "bury", counted)
+    app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
+    app.put(DEAD_LETTERS, b"full")
+    app.put("Q", *[b"x"] * 60)
+    app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 20})
+    (refused,) = app.put_records("Q", record(b"1"))
+    assert (refused.code, len(tried)) == (ErrorCode.QUEUE_FULL, STUCK_MAX + 1)
 
 
 def test_what_is_lost_with_a_restart_makes_no_room(app: Client) -> None:

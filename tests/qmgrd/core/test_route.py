@@ -8,8 +8,9 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import notes, route
+from qmgrd.core.system import DEAD_LETTERS
 from tests.qmgrd.core.far import Far, message
-from tests.qmgrd.core.harness import Client
+from tests.qmgrd.core.harness import Client, record
 
 
 def put(*hops: list[str] | None) -> m.Put:
@@ -104,3 +105,18 @@ def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> N
     assert app.bodies("@SFO") == [b"1"]
     far.send(2, message(2), queue="Q@QM1")
     assert app.bodies("Q") == [b"2"]
+
+
+def test_circle_is_no_way_around_what_is_asked_of_any_put(app: Client) -> None:
+    """What lies beyond the window, or has no UID, becomes no dead letter."""
+    app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
+    app.put(DEAD_LETTERS, b"before")
+    looped: list[list[Any]] = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1", "JFK"]})}]]
+    far = Far(app.manager)
+    far.open()
+    (blocked,) = far.client.say(m.Put(far.stream, 1, 0, "Q@SFO", [record(b"x")], looped))
+    assert blocked.code == ErrorCode.RECORD_MALFORMED
+    far.client.say(m.Put(far.stream, 1_000_000, 0, "Q@SFO", [message(1)], looped))
+    assert far.client.goaway is not None
+    assert far.client.goaway.code == ErrorCode.WINDOW_EXCEEDED
+    assert app.bodies(DEAD_LETTERS) == [b"before"]
