@@ -282,6 +282,10 @@ class Durable:
         put.removed = True
         if (node.name, put.serial) in self.ledger.rotten:
             put.fate = "rotten"  # Perhaps set aside.
+            handed = view.handed.get(handle)
+            unit = handed and self.ledger.of_units.get((node.name, *handle, handed.lease))
+            if unit and view.is_committed(unit):
+                self._touched[unit] = None
             if held.is_member:
                 groups.went(view, handle, held, put.fate)
             return

@@ -97,6 +97,8 @@ def judge(
         if number in group.left or number in group.strangers:
             continue
         at = group.there.get(number)
+        if at is None and number < min(group.strangers, default=0):
+            continue  # It had left before those behind it were dead letters.
         before = view.handed.get(at) if at else None
         in_hands = before is not None and before.holder == holder
         require(in_hands, "members_are_in_order", f"{fact} before {number}: {group}")
