@@ -53,7 +53,7 @@ def test_reply_before_durable() -> None:
 
 def test_hello_of_a_link_without_commit_id(monkeypatch: Patch) -> None:
     def opened(self: LinkInbox, stream: int, window: int, lost: int) -> list[object]:
-        return [stream, 0, [], None, window, self.incarnation, lost]
+        return [stream, 0, [], None, window, self.incarnation, lost, b""]
 
     monkeypatch.setattr(LinkInbox, "opened", opened)
     assert_caught({"commit_id_grows", "no_link_is_refused"})
