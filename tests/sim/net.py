@@ -25,6 +25,7 @@ from tests.sim.net_account import NOWHERE, NetAccount, Saved
 from tests.sim.net_app import NetApp
 from tests.sim.node import Node
 
+LET_IN = {"put_inhibit": False}
 NAMES = ("EWR", "NYC", "LAX", "SFO", "BOS")
 STEPS = 2_000
 PORT = 7470
@@ -32,7 +33,7 @@ PORT = 7470
 FAULTS = {
     "cut": 1.0, "half open": 1.0, "dark": 0.3, "clog": 2.0, "dial fails": 1.0, "crash": 0.8,
     "crash before": 0.8, "crash after": 0.8, "stop": 0.4, "wall jumps": 0.5, "time jumps": 0.3,
-    "back up": 2.0, "put back": 0.3, "link stops": 0.3,
+    "back up": 2.0, "put back": 0.3, "link stops": 0.3, "inhibit": 0.3,
 }  # fmt: skip
 
 
@@ -141,9 +142,11 @@ class Net(Chance):
         self.account.put_back(node, self.saved[node.name])
 
     def look_after(self) -> None:
-        """Start links that are stopped, and accept peers where a store was put back."""
+        """Start links that are stopped, accept peers where a store was put back, let all in."""
         for name, node in self.nodes.items():
             if not self.askers[name].todo:
+                if node.turns.broker.catalogue.local("Q").bounds.put_inhibit:
+                    self.askers[name].want(partial(m.QueueAlter, queue="Q", attributes=LET_IN))
                 for link in node.turns.broker.catalogue.links.values():
                     if link.state in (LinkState.STOPPED, LinkState.REFUSED):
                         accept = link.state is LinkState.REFUSED
@@ -210,6 +213,16 @@ def _link_stops(net: Net) -> bool:
     return True
 
 
+def _inhibit(net: Net) -> bool:
+    """Have nothing put on a queue for a while: links to it are blocked."""
+    asker = net.askers[net.random.choice(list(net.nodes))]
+    asker.dial()
+    for is_on in (True, False):
+        asker.want(partial(m.QueueAlter, queue="Q", attributes={"put_inhibit": is_on}))
+    return True
+
+
 STRIKE: dict[str, Callable[..., bool]] = STRIKE_ANY | {
     "back up": _back_up, "put back": _put_back, "link stops": _link_stops,
+    "inhibit": _inhibit,
 }  # fmt: skip

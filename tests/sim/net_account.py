@@ -6,8 +6,8 @@ now for what the store held, and since for what came to it after the backup:
     lost at most       what is on a queue now, but was not on it then
     doubled at most    then, and since: it may have gone on, and who brought it may bring it again
 
-What had come over a link and is lost has to be told as an event, unless who sent it was put back,
-too, to before it had it: then nobody is left who knows.
+What has a time to live may be gone. What had come over a link and is lost has to be told as an
+event, unless who sent it was put back, too, to before it had it: then nobody is left who knows.
 """
 
 import json
@@ -110,10 +110,11 @@ class NetAccount(Watch):
         for put in self.ledger.puts:
             fact = f"message {put.serial} from {put.where} to {put.queue}: {put.consumed} consumed"
             serial, is_there = put.serial, put.consumed or not put.entered
-            require(is_there or serial in self.may_be_lost, "acknowledged_is_never_lost", fact)
+            excused = serial in self.may_be_lost or put.traits.expiry_ms
+            require(is_there or excused, "acknowledged_is_never_lost", fact)
             once = put.consumed <= 1 or serial in self.may_be_doubled
             require(once, "nothing_is_doubled", fact)
-            if not is_there:
+            if not (is_there or put.traits.expiry_ms):
                 lost.add(serial)
         for name, over in self._over_links.items():
             # Who had sent it may have been put back, too, and not know that it ever had it.
@@ -206,7 +207,7 @@ class NetAccount(Watch):
             return
         fact = f"message {held.put.serial}, id {handle[1]} of {name} at {node.name}"
         there = (name[1:], held.put.serial) in self._at
-        require(there, "deleted_is_held_by_the_receiver", fact)
+        require(there or held.put.traits.expiry_ms, "deleted_is_held_by_the_receiver", fact)
 
     def released(self, node: Node, outcome: Outcome) -> None:
         for note in outcome.notes:

@@ -33,6 +33,7 @@ class NetApp:
         self.total = random.choice([10, 60, 150])
         self.batch_max = random.choice([1, 5, 30])
         self.slow = random.choice([0, 0.3, 0.9])
+        self.timed = random.choice([0, 0, 0.2])  # of what it puts
         self.made = 0
         self.wire: Wire | None = None
         self._lives = 0
@@ -80,7 +81,9 @@ class NetApp:
         target = random.choice([*net.nodes, *net.circles(self.where)])
         queue = "Q" if target == self.where else f"Q@{target}"
         for _ in range(min(random.randint(1, self.batch_max), self.total - self.made)):
-            traits = Traits(body_bytes=random.choice([12, 200, 900]))
+            is_timed = self.timed and random.random() < self.timed
+            expiry_ms = random.choice([100, 3_000, 60_000]) if is_timed else 0
+            traits = Traits(body_bytes=random.choice([12, 200, 900]), expiry_ms=expiry_ms)
             put = net.ledger.new(self.name, self.where, queue, traits, net.now_ms)
             self._puts[self.core.put(queue, put.record)] = put
             self.made += 1
