@@ -274,7 +274,12 @@ def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> 
     why = at("link", "show", refused, "-o", "json").json["error"]
     shown = at("queue", "show", "Q@NYC").out
     assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in shown
-    assert "waits_on" not in at("queue", "show", "Q@NYC", "-o", "json").json
+    assert at("queue", "show", "Q@NYC", "-o", "json").json["waits_on"] == "@NYC"
+    assert at("link", "alter", "NYC", "--route", "SFO").code == 0
+    at("queue", "create", "Q@SFO")
+    assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in at("queue", "show", "Q@SFO").out
+    at("queue", "delete", "Q@SFO", "--yes")
+    at("link", "alter", "NYC", "--route", "")
 
 
 def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:

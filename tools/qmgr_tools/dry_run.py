@@ -67,7 +67,7 @@ def purge_queue(call: Call, row: dict[str, Any]) -> None:
     if kind == "transmission":
         raise _of_link(f"purge queue {queue}", queue)
     if kind == "remote":
-        why = f"it is remote: its messages wait on @{row.get('manager')}"
+        why = f"it is remote: its messages wait on {row.get('waits_on')}"
         raise Failure(Exit.REFUSED, f"cannot purge queue {queue}", why)
     if kind == "alias":
         why = f"it is an alias: its messages are on {row.get('alias_of')}"

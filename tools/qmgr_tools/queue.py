@@ -216,7 +216,9 @@ def show(call: Call, queue: AnyName) -> None:
       queue, kind (local, remote, transmission, alias), queue_id
       state                           open, full, no puts, no gets, closed (both),
                                       breaker (open, or probing)
-      target, manager; alias_of       of a remote one; of an alias
+      target, manager, waits_on       of a remote one: where to; the transmission
+                                      queue that its messages wait on
+      alias_of                        of an alias
       depth_max, bytes_max, message_max_bytes, overflow, lease_ms, expiry_max_ms,
       expiry_action, dedup_retention_ms, group_retention_ms, group_incomplete_ms,
       retry_initial_ms, retry_factor,
@@ -268,16 +270,16 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
-    """Return where the messages of a remote queue wait, and how its link is."""
-    manager = row.get("manager")
-    if not manager:
+    """Return how the link is over which the messages of a remote queue go."""
+    waits_on = row.get("waits_on")
+    if not waits_on:
         return {}
     try:
-        link = client.link_show(manager)
+        link = client.link_show(waits_on.removeprefix("@"))
     except RequestError:
-        return {"waits_on": f"@{manager}"}
+        return {}
     parts = (part for part in (link.get("state"), link.get("error")) if part)
-    return {"waits_on": f"@{manager}", "link": ": ".join(parts)}
+    return {"link": ": ".join(parts)}
 
 
 @command()

@@ -83,8 +83,8 @@ class Catalogue:
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
-                f"{found.name} is a remote queue: its messages wait on @{found.manager} "
-                f"and are got at {found.manager}",
+                f"{found.name} is a remote queue: its messages wait on "
+                f"{route.link_to(self, found.manager).queue.name} and are got at {found.manager}",
             )
         if gets and isinstance(known, Alias) and known.get_inhibit:
             raise attributes.get_inhibited(name)
@@ -346,7 +346,8 @@ class Catalogue:
         shown: dict[str, Any] = {"queue": name} | row | {"given": attributes.given_of(row)}
         shown |= attributes.in_force(self._context.config, self._full(name, row))
         if isinstance(known, Remote):
-            shown |= {"target": known.target, "manager": known.manager}
+            waits_on = route.link_to(self, known.manager).queue.name
+            shown |= {"target": known.target, "manager": known.manager, "waits_on": waits_on}
         if not isinstance(known, Queue):
             return shown
         found = self.template_of(name)
