@@ -59,6 +59,12 @@ def test_link_that_is_not_tells_what_to_type(on_screen: Screen) -> None:
     assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_what_cannot_be_typed_here_is_told_in_words(on_screen: Screen) -> None:
+    shown = on_screen(found([DOWN | {"addresses": [], "error": "the peer left: so"}], []))
+    assert "NYC dialled, and is gone: the peer left: so; " in shown
+    assert "\n    try: look at NYC, at its link to here: qmctl link doctor, there\n" in shown
+
+
 def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen) -> None:
     lame = up(path(), path(1, state="waiting", error="gone", stalls=2), waiting=1, in_flight=1)
     lame |= {"connections": 2, "connections_up": 1, "held": 4, "oldest_ms": 700, "resent": 9}

@@ -44,10 +44,20 @@ def test_link_is_critical_where_messages_wait_for_long(
     assert found.severity.word == severity
 
 
-def test_link_without_an_address_waits_to_be_dialled() -> None:
-    found = link_down.down(ROW | {"addresses": [], "error": "it has no address"})
-    assert found.what.startswith("NYC has not dialled, and it has no address here; down for 1 min")
-    assert (found.code, found.remedy) == ("down", "qmctl link alter NYC HOST:PORT")
+@pytest.mark.parametrize("error", ["", "it has no address: NYC is to dial, and to fetch"])
+def test_link_without_an_address_waits_to_be_dialled(error: str) -> None:
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith("NYC has not dialled; it has no address here; down for 1 min")
+    assert (found.code, found.remedy) == ("down", "")
+
+
+def test_peer_that_dialled_and_left_is_told_with_its_reason() -> None:
+    error = "the peer left: link QM1 was stopped"
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith(f"NYC dialled, and is gone: {error}; it has no address here; ")
+    look, address = found.choices
+    assert (look.command, "qmctl link doctor, there" in look.effect) == ("", True)
+    assert address.command == "qmctl link alter NYC HOST:PORT"
 
 
 def test_error_of_a_path_stands_for_that_of_the_link() -> None:

@@ -106,6 +106,8 @@ def _print_finding(finding: Row) -> None:
     if finding["remedy"]:
         typed = [("try: ", ""), (finding["remedy"], "bold")]
         output.words(typed, 2 * INDENT, is_whole=True)
+    elif finding["choices"]:  # The first is in words: nothing is typed here.
+        output.words([("try: ", ""), (finding["choices"][0]["effect"], "")], 2 * INDENT, 3 * INDENT)
 
 
 def standing(link: Row) -> str:

@@ -10,6 +10,7 @@ from qmgr_tools.link_refused import address_of
 
 Row = dict[str, Any]
 DOWN_LONG_MS = 10 * SECOND_MS  # A peer that is started anew is back by then.
+NEVER_DIALLED = "it has no address: "  # as a daemon says it, where nobody was there to leave
 
 
 def stopped(row: Row) -> Finding | None:
@@ -44,7 +45,7 @@ def down(row: Row) -> Finding:
     again = "" if redial_ms is None else f"dials again in {duration(redial_ms)}"
     backlog = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
     if not row.get("addresses"):
-        return _undialled(row, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
+        return _undialled(row, error, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
     said = [f"down for {duration(down_ms)}", error, tried, again, backlog]
     return Finding(
         "down", Severity.CRITICAL if is_bad else Severity.WARNING,
@@ -60,17 +61,20 @@ def down(row: Row) -> Finding:
     )  # fmt: skip
 
 
-def _undialled(row: Row, said: str, *, is_bad: bool) -> Finding:
+def _undialled(row: Row, error: str, said: str, *, is_bad: bool) -> Finding:
     """Return the finding of a link without an address: it is its peer that dials."""
     link = row["link"]
+    was_here = error and not error.startswith(NEVER_DIALLED)
+    gone = f"{link} dialled, and is gone: {error}" if was_here else f"{link} has not dialled"
     return Finding(
         "down", Severity.CRITICAL if is_bad else Severity.WARNING,
-        f"{link} has not dialled, and it has no address here; {said}",
+        f"{gone}; it has no address here; {said}",
         f"{link} does not run, does not reach this queue manager, or its link to here is stopped "
-        "or does not fetch.",
-        (Choice(f"qmctl link alter {link} HOST:PORT",
-                "if it can be dialled: goes on there; nothing is lost or doubled"),
-         Choice("", f"else look at {link}, at its link to here: qmctl link doctor, there")),
+        "or does not fetch. It dials; this link waits for that.",
+        (Choice("", f"look at {link}, at its link to here: qmctl link doctor, there"),
+         Choice(f"qmctl link alter {link} HOST:PORT",
+                f"only if {link} can be dialled from here: goes on there, and waits for its dials "
+                "no more; nothing is lost or doubled")),
     )  # fmt: skip
 
 
