@@ -93,6 +93,25 @@ def test_block_is_told_at_both_ends_and_mended(
     assert at("link", "explain", peer.name, "-o", "json").json["looked_ms"] == 0
 
 
+def test_message_bound_for_nobody_is_ended_by_what_is_told(
+    at: Qmctl, qm: Qmctl, peer: Daemon
+) -> None:
+    at("link", "create", peer.name, peer.tcp, "--route", "NOBODY")
+    at("queue", "create", "Q@NOBODY")
+    at("put", "Q@NOBODY", "x")
+    while at("link", "show", peer.name, "-o", "json").json["state"] != "blocked":
+        time.sleep(0.02)
+    (entry,) = at("link", "explain", peer.name, "-o", "json").json["links"]
+    _, passive, delete, start = (one["command"] for one in entry["findings"][0]["choices"])
+    assert "create NOBODY --passive" in passive
+    assert (qm(*passive.split()[1:]).code, at(*start.split()[1:]).code) == (0, 0)
+    while not qm("link", "show", "NOBODY", "-o", "json").json["waiting"]:
+        time.sleep(0.02)
+    assert "1 message" in qm(*delete.split()[1:], "--yes").out
+    while at("link", "show", peer.name, "-o", "json").json["waiting"]:
+        time.sleep(0.02)
+
+
 def test_terminal_shows_one_line_of_what_is_well(
     on_terminal: OnTerminal, own_daemon: Daemon, at: Qmctl
 ) -> None:
