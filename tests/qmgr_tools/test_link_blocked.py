@@ -78,6 +78,12 @@ def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
     assert found.remedy == "qmctl link start LGA"
 
 
+def test_meaning_of_the_error_says_where_it_is_meant() -> None:
+    why = link_blocked.found(ROW | {"error": "QUEUE_UNKNOWN: x"}, NOW_US).why
+    assert why.startswith("At LGA: There is no such queue here. Nothing is dropped: it waits here")
+    assert link_blocked.found(ROW | {"error": "odd"}, NOW_US).why.startswith("Nothing is dropped")
+
+
 def test_ordered_link_stores_nothing_behind_it() -> None:
     assert "nothing behind it" in link_blocked.found(ROW | {"ordered": True}, NOW_US).why
     assert "stored all the same" in link_blocked.found(ROW, NOW_US).why

@@ -42,18 +42,18 @@ def found(row: Row, now_us: int) -> Finding:
         f"qmctl link start {link}",
         f"once it is mended: tries at once, not only {_later(row)}; nothing is lost or doubled",
     )
-    return Finding("blocked", _severity(code), what, _why(code, row.get("ordered")),
+    return Finding("blocked", _severity(code), what, _why(link, code, row.get("ordered")),
                    (*choices, start))  # fmt: skip
 
 
-def _why(code: str, ordered: object) -> str:
+def _why(link: str, code: str, ordered: object) -> str:
     order = (
         "It is --ordered: nothing behind it is stored."
         if ordered
         else "What was under way beside it is stored all the same; the rest waits."
     )
     known = ErrorCode.__members__.get(code)
-    means = f"{known.means} " if known else ""
+    means = f"At {link}: {known.means} " if known else ""  # Its "here" is there.
     return (
         f"{means}Nothing is dropped: it waits here until the peer takes it, or, where "
         f"link.deliver_retries is set there, gives it up to SYSTEM.DEAD.LETTERS. {order}"
