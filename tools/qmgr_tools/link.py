@@ -6,8 +6,8 @@ import typer
 
 from qmgr_tools import completion, dry_run, output
 from qmgr_tools.command import Call, command, confirm
-from qmgr_tools.failure import Exit, Failure, usage
-from qmgr_tools.humane import duration, messages
+from qmgr_tools.failure import Exit, Failure, one_line, usage
+from qmgr_tools.humane import messages
 from qmgr_tools.link_show import Peer, row_of
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
@@ -228,11 +228,7 @@ def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: 
     """Return what a start has done to a link, in words."""
     was, error = before.get("state"), before.get("error")
     if was == "blocked":
-        later = duration(before.get("retry_ms") or 0)
-        return (
-            f"link {link} was not stopped: it is blocked, and tries now what it would have tried "
-            f"by itself in {later}: {error}"
-        )
+        return f"link {link} is trying again now; before: {one_line(str(error))}"
     if was in ON_ITS_WAY:
         return f"link {link} was not stopped: it is {row.get('state')}"
     words = f"link {link} is started: {row.get('state')}"
