@@ -83,6 +83,13 @@ def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen)
     )
 
 
+def test_path_tells_whether_the_peer_sends_over_it(capsys: Shown) -> None:
+    link_doctor_text.show_paths([path(fetches="yes"), path(1, fetches="LINK_DOWN: so")])
+    _, header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split("\t")[-1] == "FETCHES"
+    assert [row.split("\t")[-1] for row in rows] == ["yes", "LINK_DOWN: so"]
+
+
 def test_no_link_is_told(on_screen: Screen) -> None:
     assert on_screen(found([], [])) == "no link leads from here, and none to here\n"
 

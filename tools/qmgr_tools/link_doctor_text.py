@@ -22,6 +22,7 @@ PATHS = (
     output.duration("rtt_ms", "ROUND TRIP"),
     output.Column("messages_per_s", "PER S", lambda rate: f"{rate:,.0f}", is_number=True),
     output.count("stalls"),
+    output.long_text("fetches"),
     output.long_text("error"),
 )
 ROWS = (
@@ -57,6 +58,17 @@ def show(found: Row, named: str | None = None) -> None:
         output.note(f"{left} more that lead here are not looked at")
 
 
+def show_paths(paths: list[Row], indent: int = 0) -> None:
+    """Print a table of the *paths* of a link, below a line that stays free."""
+    if not paths:
+        return
+    print()
+    # The error of a single one is told above.
+    shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
+    used = [column for column in PATHS if any(column.cell(path) for path in shown)]
+    output.table(used, shown, indent)
+
+
 def _rows(link: Row) -> list[Row]:
     """Return the rows of a link where no terminal is."""
     own = {"link": link["link"], "verdict": link["verdict"], "state": link["state"]}
@@ -81,21 +93,11 @@ def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
     if link["paths"] and (is_named or not is_at_rest):
         output.words([(getting_on(link), "")], INDENT, INDENT)
     if is_named or (len(link["paths"]) > 1 and not is_at_rest):
-        _print_paths(link["paths"])
+        show_paths(link["paths"], INDENT)
     if is_named:
         for row in link["inbound"]:
             print()
             output.words([(_leading_here(row), "")], INDENT, INDENT)
-
-
-def _print_paths(paths: list[Row]) -> None:
-    if not paths:
-        return
-    print()
-    # The error of a single one is told above.
-    shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
-    used = [column for column in PATHS if any(column.cell(path) for path in shown)]
-    output.table(used, shown, INDENT)
 
 
 def _print_finding(finding: Row) -> None:
