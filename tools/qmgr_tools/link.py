@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, dry_run, output
+from qmgr_tools import completion, dry_run, output, same_place
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, one_line, usage
 from qmgr_tools.humane import messages
@@ -315,7 +315,7 @@ def _is_acceptable(row: dict[str, Any]) -> bool:
 
 
 def _accepting(link: str) -> str:
-    return f"qmctl link start {link} --accept"
+    return same_place.commands(f"qmctl link start {link} --accept")
 
 
 def _tell(call: Call, row: dict[str, Any], words: str) -> None:

@@ -129,8 +129,8 @@ def show(call: Call, link: Peer) -> None:
                                 fetches, rtt_ms, stalls, attempts, redial_ms,
                                 error
       down_ms, redial_ms        for how long it is down; until it dials; or null
-      blocked_ms, retry_ms      for how long it is blocked; until it sends again by
-                                itself; or null
+      blocked_ms, retry_ms      for how long it is blocked; until it sends again
+                                by itself; or null
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null
