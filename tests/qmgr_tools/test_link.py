@@ -282,6 +282,12 @@ def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> 
     assert "waits_on" not in at("queue", "show", "Q@NYC", "-o", "json").json
 
 
+@pytest.mark.parametrize("command", ["create", "alter"])
+def test_help_says_what_order_is(qmctl: Qmctl, command: str) -> None:
+    said = " ".join(qmctl("link", command, "--help").out.split())
+    assert "Keep the order of messages over several connections." in said
+
+
 def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:
     at("link", "create", "NYC", "127.0.0.1:1", "--stopped")
     assert at("link", "delete", "NYC").out == "deleted link NYC and 0 messages\n"

@@ -34,6 +34,7 @@ Name = Annotated[
     ),
 ]  # fmt: skip
 CONNECTIONS_MAX = 16
+KEEP_ORDER = "Keep the order of messages over several connections."
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 
@@ -46,9 +47,7 @@ def create(
     connections: Annotated[
         int, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
     ] = 1,
-    ordered: Annotated[
-        bool, typer.Option("--ordered", help="Store what overtook another behind it only.")
-    ] = False,
+    ordered: Annotated[bool, typer.Option("--ordered", help=KEEP_ORDER)] = False,
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Ask there, over what is dialled, for what waits.")
     ] = False,
@@ -105,7 +104,7 @@ def alter(
     ] = None,
     ordered: Annotated[
         bool | None,
-        typer.Option("--ordered/--unordered", help="Store what overtook another behind it only."),
+        typer.Option("--ordered/--unordered", help=KEEP_ORDER),
     ] = None,
     fetch: Annotated[
         bool | None,
