@@ -115,12 +115,12 @@ def test_what_cannot_be_is_explained(words: list[str], code: int, error: str, at
     assert error in ended.err
 
 
-def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl) -> None:
+def test_link_with_messages_is_deleted_with_purge_only(at: Qmctl, own_daemon: Daemon) -> None:
     at("link", "create", "NYC", "h:1", "--stopped")
     again = at("link", "create", "NYC", "h:2")
     assert (
         again.code,
-        again.err.endswith(" -- have it lead there with: qmctl link alter NYC h:2\n"),
+        again.err.endswith(f": qmctl -c {own_daemon.unix} link alter NYC h:2\n"),
     ) == (6, True)
     at("queue", "create", "Q@NYC")
     at("put", "Q@NYC", "x")
@@ -163,15 +163,17 @@ def wait_for_state(at: Qmctl, state: str, link: str = "NYC") -> None:
         time.sleep(0.02)
 
 
-def test_link_that_is_refused_for_its_address_names_alter(at: Qmctl, refused: str) -> None:
+def test_link_that_is_refused_for_its_address_names_alter(
+    at: Qmctl, own_daemon: Daemon, refused: str
+) -> None:
     said = at("link", "delete", refused).err
+    alter = f"qmctl -c {own_daemon.unix} link alter NYC HOST:PORT"
     assert "it holds 1 message, and is refused: PEER_WRONG: " in said
     assert said.endswith(
-        " -- correct the address with: qmctl link alter NYC HOST:PORT, "
-        "or delete it with --purge, which loses them\n"
+        f" -- correct the address with: {alter}, or delete it with --purge, which loses them\n"
     )
     tried = at("link", "start", refused, "--accept", "--yes")
-    assert (tried.code, "qmctl link alter NYC HOST:PORT" in tried.err) == (2, True)
+    assert (tried.code, alter in tried.err) == (2, True)
     assert "--accept" not in at("link", "start", refused).out
 
 
@@ -193,9 +195,11 @@ def changed(at: Qmctl, peer: Daemon, tmp_path: Path) -> Iterator[str]:
         other.program.stop()
 
 
-def test_link_that_is_refused_for_its_peers_store_names_accept(at: Qmctl, changed: str) -> None:
+def test_link_that_is_refused_for_its_peers_store_names_accept(
+    at: Qmctl, own_daemon: Daemon, changed: str
+) -> None:
     said = at("link", "delete", changed).err
-    accept = f"qmctl link start {changed} --accept"
+    accept = f"qmctl -c {own_daemon.unix} link start {changed} --accept"
     assert "it holds 1 message, and is refused: PEER_STORE_CHANGED: " in said
     assert said.endswith(
         f" -- have them sent with: {accept}, or delete it with --purge, which loses them\n"
@@ -253,10 +257,10 @@ def test_blocked_link_says_by_what_and_that_it_tries_again(
     assert cause == [uids[0], queue, 1]
     assert 0 <= row["retry_ms"] <= 1_000
     while not (said := at("link", "start", peer.name).out).startswith(
-        f"link {peer.name} was not stopped: it is blocked, and tries now what it would have"
+        f"link {peer.name} is trying again now; before: "
     ):
         assert "is started" not in said
-    assert f": PUT_INHIBITED: {peer.name} says: puts are inhibited on queue {queue}" in said
+    assert f"; before: PUT_INHIBITED: {peer.name} says: puts are inhibited on queue {queue}" in said
     assert f"qmctl -c {peer.tcp} queue alter {queue} --no-put-inhibit" in said  # there, not here
     qm("queue", "alter", queue, "--no-put-inhibit")
     at("link", "start", peer.name)
@@ -280,6 +284,12 @@ def test_remote_queue_tells_where_its_messages_wait(at: Qmctl, refused: str) -> 
     assert f"\nmessages wait on\t@NYC\nlink\trefused: {why}\n" in at("queue", "show", "Q@SFO").out
     at("queue", "delete", "Q@SFO", "--yes")
     at("link", "alter", "NYC", "--route", "")
+
+
+@pytest.mark.parametrize("command", ["create", "alter"])
+def test_help_says_what_order_is(qmctl: Qmctl, command: str) -> None:
+    said = " ".join(qmctl("link", command, "--help").out.split())
+    assert "Keep the order of messages over several connections." in said
 
 
 def test_empty_link_is_deleted_unasked(at: Qmctl) -> None:

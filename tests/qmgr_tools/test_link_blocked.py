@@ -42,6 +42,28 @@ def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, r
 
 
 @pytest.mark.parametrize(
+    ("queue", "is_plain"), [("BAGS@SHOPC", False), (None, True), ("BAGS", True)]
+)
+def test_message_for_a_manager_unknown_there_may_go_on_or_be_given_up(
+    queue: str | None, *, is_plain: bool
+) -> None:
+    error = "LINK_UNKNOWN: LGA says: there is no link to SHOPC; create it with: qmctl"
+    choices = link_blocked.found(ROW | {"error": error, "blocked_queue": queue}, NOW_US).choices
+    there = "qmctl -c lga:7470 link"
+    assert [choice.command for choice in choices] == (
+        ["qmctl explain LINK_UNKNOWN", "qmctl link start LGA"] if is_plain else [
+            f"{there} create SHOPC HOST:PORT --transit",
+            f"{there} create SHOPC --passive --transit",
+            f"{there} delete SHOPC --purge",
+            "qmctl link start LGA",
+        ]
+    )  # fmt: skip
+    if not is_plain:
+        assert "if there is no SHOPC" in choices[2].effect
+        assert "loses it" in choices[2].effect
+
+
+@pytest.mark.parametrize(
     ("blocked_ms", "says"), [(None, ""), (999, ""), (7_200_000, "; blocked for 2 h")]
 )
 def test_block_that_lasts_says_how_long(blocked_ms: int | None, says: str) -> None:
@@ -54,6 +76,12 @@ def test_message_that_is_gone_meanwhile_leaves_words_out() -> None:
     found = link_blocked.found(row | {"blocked_behind": None}, NOW_US)
     assert found.what == "LGA cannot store a message: odd; 0 messages behind it"
     assert found.remedy == "qmctl link start LGA"
+
+
+def test_meaning_of_the_error_says_where_it_is_meant() -> None:
+    why = link_blocked.found(ROW | {"error": "QUEUE_UNKNOWN: x"}, NOW_US).why
+    assert why.startswith("At LGA: There is no such queue here. Nothing is dropped: it waits here")
+    assert link_blocked.found(ROW | {"error": "odd"}, NOW_US).why.startswith("Nothing is dropped")
 
 
 def test_ordered_link_stores_nothing_behind_it() -> None:

@@ -1,7 +1,9 @@
 """qmctl link doctor and explain, against a daemon; what they find is tested where it is found."""
 
 import json
+import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -91,6 +93,55 @@ def test_block_is_told_at_both_ends_and_mended(
     assert well.json["looked_ms"] >= 1000
     assert well.json["links"][0]["progress"]["messages_per_s"] is not None
     assert at("link", "explain", peer.name, "-o", "json").json["looked_ms"] == 0
+
+
+def test_message_bound_for_nobody_is_ended_by_what_is_told(
+    at: Qmctl, qm: Qmctl, peer: Daemon
+) -> None:
+    at("link", "create", peer.name, peer.tcp, "--route", "NOBODY")
+    at("queue", "create", "Q@NOBODY")
+    at("put", "Q@NOBODY", "x")
+    while at("link", "show", peer.name, "-o", "json").json["state"] != "blocked":
+        time.sleep(0.02)
+    (entry,) = at("link", "explain", peer.name, "-o", "json").json["links"]
+    _, passive, delete, start = (one["command"] for one in entry["findings"][0]["choices"])
+    assert "create NOBODY --passive" in passive
+    assert (qm(*passive.split()[1:]).code, at(*start.split()[1:]).code) == (0, 0)
+    while not qm("link", "show", "NOBODY", "-o", "json").json["waiting"]:
+        time.sleep(0.02)
+    assert "1 message" in qm(*delete.split()[1:], "--yes").out
+    while at("link", "show", peer.name, "-o", "json").json["waiting"]:
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Where a listener is that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the daemons that are started after it wait but briefly for who is silent."""
+    monkeypatch.setenv("QMGRD_LIMITS__HEARTBEAT_MS", "100 ms")
+    monkeypatch.setenv("QMGRD_LIMITS__LIVENESS_MS", "300 ms")
+
+
+def test_who_refuses_is_silent_or_unknown_is_told_apart(
+    hasty: None, silent: str, at: Qmctl
+) -> None:
+    says = {
+        "127.0.0.1:1": "Nobody listens as ",
+        silent: "it hangs, or is no qmgrd",
+        "no.such.host.invalid:7470": "is not known by that name here",
+    }
+    for number, address in enumerate(says):
+        at("link", "create", f"L{number}", address)
+    for number, words in enumerate(says.values()):
+        while not at("link", "show", f"L{number}", "-o", "json").json["error"]:
+            time.sleep(0.02)
+        assert words in at("link", "explain", f"L{number}").out
 
 
 def test_terminal_shows_one_line_of_what_is_well(

@@ -59,6 +59,12 @@ def test_link_that_is_not_tells_what_to_type(on_screen: Screen) -> None:
     assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_what_cannot_be_typed_here_is_told_in_words(on_screen: Screen) -> None:
+    shown = on_screen(found([DOWN | {"addresses": [], "error": "the peer left: so"}], []))
+    assert "NYC dialled, and is gone: the peer left: so; " in shown
+    assert "\n    try: look at NYC, at its link to here: qmctl link doctor, there\n" in shown
+
+
 def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen) -> None:
     lame = up(path(), path(1, state="waiting", error="gone", stalls=2), waiting=1, in_flight=1)
     lame |= {"connections": 2, "connections_up": 1, "held": 4, "oldest_ms": 700, "resent": 9}
@@ -75,6 +81,13 @@ def test_link_that_is_named_has_its_paths_and_what_leads_here(on_screen: Screen)
         "from NYC: all up to id 7 has come; 3 messages above a gap; 2 messages in line behind it; "
         "5 messages came again" in " ".join(shown.split())
     )
+
+
+def test_path_tells_whether_the_peer_sends_over_it(capsys: Shown) -> None:
+    link_doctor_text.show_paths([path(fetches="yes"), path(1, fetches="LINK_DOWN: so")])
+    _, header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split("\t")[-1] == "FETCHES"
+    assert [row.split("\t")[-1] for row in rows] == ["yes", "LINK_DOWN: so"]
 
 
 def test_no_link_is_told(on_screen: Screen) -> None:

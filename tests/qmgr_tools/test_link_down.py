@@ -44,10 +44,20 @@ def test_link_is_critical_where_messages_wait_for_long(
     assert found.severity.word == severity
 
 
-def test_link_without_an_address_waits_to_be_dialled() -> None:
-    found = link_down.down(ROW | {"addresses": [], "error": "it has no address"})
-    assert found.what.startswith("NYC has not dialled, and it has no address here; down for 1 min")
-    assert (found.code, found.remedy) == ("down", "qmctl link alter NYC HOST:PORT")
+@pytest.mark.parametrize("error", ["", "it has no address: NYC is to dial, and to fetch"])
+def test_link_without_an_address_waits_to_be_dialled(error: str) -> None:
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith("NYC has not dialled; it has no address here; down for 1 min")
+    assert (found.code, found.remedy) == ("down", "")
+
+
+def test_peer_that_dialled_and_left_is_told_with_its_reason() -> None:
+    error = "the peer left: link QM1 was stopped"
+    found = link_down.down(ROW | {"addresses": [], "error": error})
+    assert found.what.startswith(f"NYC dialled, and is gone: {error}; it has no address here; ")
+    look, address = found.choices
+    assert (look.command, "qmctl link doctor, there" in look.effect) == ("", True)
+    assert address.command == "qmctl link alter NYC HOST:PORT"
 
 
 def test_error_of_a_path_stands_for_that_of_the_link() -> None:
@@ -56,3 +66,37 @@ def test_error_of_a_path_stands_for_that_of_the_link() -> None:
     assert link_down.down(row | {"attempts": 1, "paths": [], "waiting": 0}).what == (
         "down for 1 min 30 s; nothing waits on it"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "remedy"),
+    [
+        ("nyc:2: Connection refused", "Nobody listens as NYC at nyc:2: it does not run",
+         "qmctl -c nyc:1 status"),
+        ("nyc:1: nothing heard for 30057 ms, at most 30000; is it a qmgrd?",
+         "What answers at nyc:1 takes the connection and says nothing", "qmctl -c nyc:1 status"),
+        ("nyc:1: frame of 1397966893 bytes, at most 65536; is it a qmgrd?",
+         "it hangs, or is no qmgrd.", "qmctl -c nyc:1 status"),
+        ("nyc:1: nothing heard for 30909 ms, at most 30000", "NYC has gone silent: it hangs, or",
+         "qmctl -c nyc:1 status"),
+        ("nyc:1: Name or service not known", "The host of nyc:1 is not known by that name here",
+         "qmctl link alter NYC HOST:PORT"),
+        ("nyc:1: Temporary failure in name resolution", "or the name service does not answer",
+         "qmctl link alter NYC HOST:PORT"),
+        ("nyc:1: no answer within 10 s", "Nobody answers as NYC at nyc:1, nyc:2: it does not run",
+         "qmctl -c nyc:1 status"),
+        ("the peer left: so", "Nobody answers as NYC at nyc:1, nyc:2: ", "qmctl -c nyc:1 status"),
+    ],
+)  # fmt: skip
+def test_why_is_by_the_error_of_the_dial(error: str, says: str, remedy: str) -> None:
+    found = link_down.down(ROW | {"error": error})
+    assert says in found.why
+    assert found.remedy == remedy
+
+
+@pytest.mark.parametrize(("down_ms", "is_mute"), [(10_000, True), (9_999, False)])
+def test_first_dial_that_lasts_has_a_connection_and_no_answer(
+    down_ms: int, *, is_mute: bool
+) -> None:
+    row = ROW | {"state": "dialling", "error": "", "down_ms": down_ms}
+    assert ("it hangs, or is no qmgrd" in link_down.down(row).why) is is_mute

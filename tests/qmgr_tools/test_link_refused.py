@@ -56,6 +56,30 @@ def test_accepting_is_told_with_what_may_arrive_twice(code: str) -> None:
     assert "nothing arrives twice" in none[ACCEPT]
 
 
+AT_5 = "NYC holds up to id 9, but the next id to assign here is 5: this store was restored"
+OTHER = "NYC holds another message than this store under id 9: one of the two was restored"
+
+
+@pytest.mark.parametrize(
+    ("text", "commit_id", "says"),
+    [
+        (AT_5, 2, "2 messages of it, no more, (up to id 4) may be there already"),
+        (AT_5, 4, "goes, once and only once: all of it was put since the restore"),
+        (OTHER, 2, ": 7 messages (up to id 9) may be there already"),
+        (OTHER, 6, "3 messages of it, no more, (up to id 9) may be there already"),
+        ("why", 2, "new stream: some of it may be there already; what of that was consumed"),
+    ],
+)
+def test_restored_store_counts_only_what_can_arrive_twice(
+    text: str, commit_id: int, says: str
+) -> None:
+    row: dict[str, Any] = {"link": "NYC", "waiting": 7, "commit_id": commit_id}
+    finding = link_refused.found(row | {"error": f"RESTORED: {text}"})
+    assert finding.remedy == ACCEPT
+    assert says in finding.choices[0].effect
+    assert "What waits here from the backup may have been sent" in finding.why
+
+
 def test_address_is_that_where_the_peer_was_met() -> None:
     met = {"addresses": ["a:1"], "paths": [{"address": ""}, {"address": "b:2"}]}
     assert link_refused.address_of(met) == "b:2"

@@ -98,3 +98,27 @@ def said(now: Row, before: Row | None = None) -> str:
 def test_finding_says_how_much_and_since_when(case: str, words: str) -> None:
     now, before, _ = CASES[case]
     assert words in said(now, before)
+
+
+THERE = "qmctl -c nyc:1 link"
+
+
+@pytest.mark.parametrize(
+    ("why", "remedy", "says"),
+    [
+        ("LINK_UNKNOWN: there is no link to BOS; create it with: qmctl link create BOS HOST:PORT",
+         f"{THERE} create BOS --passive", "makes it: what waits"),
+        ("LINK_UNKNOWN: none", f"{THERE} create NAME --passive", "NAME being this queue manager"),
+        ("LINK_DOWN: link BOS of NYC is refused", f"{THERE} doctor BOS", "what is wrong with it"),
+        ("LINK_DOWN: link BOS of NYC is stopped", f"{THERE} start BOS", "starts it: what waits"),
+        ("LINK_DOWN: link BOS of NYC has addresses: it dials, and is not fetched from",
+         f"{THERE} show BOS", "must be deleted there, once nothing waits on it, and created"),
+        ("NOT_AUTHORIZED: no", f"{THERE} doctor NAME", "NAME being this queue manager"),
+    ],
+)  # fmt: skip
+def test_remedy_of_what_is_not_fetched_is_by_its_reason(why: str, remedy: str, says: str) -> None:
+    (finding,) = link_running.found(Look(row(path(fetches=why), path(1, fetches=why))))
+    assert why in finding.what
+    assert finding.remedy == remedy
+    assert says in finding.choices[0].effect
+    assert len({choice.command for choice in finding.choices}) == len(finding.choices)

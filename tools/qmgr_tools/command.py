@@ -3,6 +3,7 @@
 import inspect
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, help_text, target, watch
+from qmgr_tools import completion, help_text, same_place, target, watch
 from qmgr_tools.failure import Exit, Failure, look_for, refused, sent_away, usage
 from qmgr_tools.output import Format
 
@@ -84,6 +85,13 @@ class Call:
     def is_json(self) -> bool:
         """Whether the result is for scripts."""
         return self.output is Format.JSON
+
+    @property
+    def given(self) -> str:
+        """What says where to connect to, as it is typed; nothing where no option does."""
+        said = {"-c": self.connect, "--data-dir": self.data_dir, "--context": self.context}
+        options = (f"{key} {shlex.quote(str(v))}" for key, v in said.items() if v is not None)
+        return " ".join(options)
 
     def address(self) -> str:
         """Return where to connect to."""
@@ -232,7 +240,9 @@ class Command:
         ) -> None:
             before = ctx.find_root().obj or Call()
             call = Call(connect, data_dir, output, context, watch_s)
-            self.function(call.over(before), **own)
+            call = call.over(before)
+            with same_place.given(call.given):
+                self.function(call, **own)
 
         not_taken = {"own"} | (set() if self.watched else {"watch_s"})
         not_taken |= WHERE if self.local else set()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, name_of
+from qmgr_tools import same_place
 
 INDENT = "  "  # of why and what to try, on a terminal
 WIDTH_MIN = 20
@@ -90,7 +91,11 @@ class Failure(Exception):
         self, exit_code: Exit, what: str, why: str, what_to_try: str = "", code: int = 0
     ) -> None:
         """Make one, for an error *code* of the protocol if there is one."""
-        parts = [_shortened(one_line(part)) for part in (what, why, what_to_try) if part]
+        parts = [
+            _shortened(one_line(same_place.commands(part)))
+            for part in (what, why, what_to_try)
+            if part
+        ]
         super().__init__(" -- ".join(parts))
         self.exit_code = exit_code
         self.parts = parts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import RequestError
-from qmgr_tools import output, progress
+from qmgr_tools import output, progress, same_place
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import counted, messages
@@ -37,7 +37,7 @@ def run(call: Call, client: "Client", row: dict[str, Any], done: str, *, detach:
     if call.is_json:
         output.document(row)
     elif detach:
-        output.say(f"job {job} has begun; see: qmctl job show {job}")
+        output.say(same_place.commands(f"job {job} has begun; see: qmctl job show {job}"))
     elif row["state"] == "done" and not _all_stayed(row):
         stay = f"; {counted(delayed, 'delayed message')} stayed" if delayed else ""
         output.say(_told(row, done) + stay)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, dry_run, output
+from qmgr_tools import completion, dry_run, output, same_place
 from qmgr_tools.command import Call, command, confirm
-from qmgr_tools.failure import Exit, Failure, usage
-from qmgr_tools.humane import duration, messages
+from qmgr_tools.failure import Exit, Failure, one_line, usage
+from qmgr_tools.humane import messages
 from qmgr_tools.link_show import Peer, row_of
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
@@ -34,6 +34,7 @@ Name = Annotated[
     ),
 ]  # fmt: skip
 CONNECTIONS_MAX = 16
+KEEP_ORDER = "Keep the order of messages over several connections."
 ACCEPTABLE = {"PEER_STORE_CHANGED", "RESTORED", "PEER_RESTORED", "STORE_DAMAGED"}
 ON_ITS_WAY = {"dialling", "opening", "up"}  # A start does nothing for these.
 
@@ -46,9 +47,7 @@ def create(
     connections: Annotated[
         int, typer.Option(min=1, max=CONNECTIONS_MAX, help="How many carry it at a time.")
     ] = 1,
-    ordered: Annotated[
-        bool, typer.Option("--ordered", help="Store what overtook another behind it only.")
-    ] = False,
+    ordered: Annotated[bool, typer.Option("--ordered", help=KEEP_ORDER)] = False,
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Ask there, over what is dialled, for what waits.")
     ] = False,
@@ -105,7 +104,7 @@ def alter(
     ] = None,
     ordered: Annotated[
         bool | None,
-        typer.Option("--ordered/--unordered", help="Store what overtook another behind it only."),
+        typer.Option("--ordered/--unordered", help=KEEP_ORDER),
     ] = None,
     fetch: Annotated[
         bool | None,
@@ -228,11 +227,7 @@ def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: 
     """Return what a start has done to a link, in words."""
     was, error = before.get("state"), before.get("error")
     if was == "blocked":
-        later = duration(before.get("retry_ms") or 0)
-        return (
-            f"link {link} was not stopped: it is blocked, and tries now what it would have tried "
-            f"by itself in {later}: {error}"
-        )
+        return f"link {link} is trying again now; before: {one_line(str(error))}"
     if was in ON_ITS_WAY:
         return f"link {link} was not stopped: it is {row.get('state')}"
     words = f"link {link} is started: {row.get('state')}"
@@ -319,7 +314,7 @@ def _is_acceptable(row: dict[str, Any]) -> bool:
 
 
 def _accepting(link: str) -> str:
-    return f"qmctl link start {link} --accept"
+    return same_place.commands(f"qmctl link start {link} --accept")
 
 
 def _tell(call: Call, row: dict[str, Any], words: str) -> None:

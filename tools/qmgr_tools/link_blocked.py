@@ -42,18 +42,18 @@ def found(row: Row, now_us: int) -> Finding:
         f"qmctl link start {link}",
         f"once it is mended: tries at once, not only {_later(row)}; nothing is lost or doubled",
     )
-    return Finding("blocked", _severity(code), what, _why(code, row.get("ordered")),
+    return Finding("blocked", _severity(code), what, _why(link, code, row.get("ordered")),
                    (*choices, start))  # fmt: skip
 
 
-def _why(code: str, ordered: object) -> str:
+def _why(link: str, code: str, ordered: object) -> str:
     order = (
         "It is --ordered: nothing behind it is stored."
         if ordered
         else "What was under way beside it is stored all the same; the rest waits."
     )
     known = ErrorCode.__members__.get(code)
-    means = f"{known.means} " if known else ""
+    means = f"At {link}: {known.means} " if known else ""  # Its "here" is there.
     return (
         f"{means}Nothing is dropped: it waits here until the peer takes it, or, where "
         f"link.deliver_retries is set there, gives it up to SYSTEM.DEAD.LETTERS. {order}"
@@ -85,6 +85,9 @@ def _mended(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]
     goes_on = f"{at}it is stored at the next try, and the link goes on"
     if code == "QUEUE_UNKNOWN":
         return (Choice(f"qmctl {where}queue create {queue}", goes_on),)
+    manager = str(queue or "").partition("@")[2]
+    if code == "LINK_UNKNOWN" and manager:
+        return _onward(where, manager, at, goes_on)
     if code in ALTER:
         choices: tuple[Choice, ...] = (
             Choice(f"qmctl {where}queue alter {queue} {ALTER[code]}", goes_on),
@@ -102,6 +105,22 @@ def _mended(where: str, code: str, queue: object, at: str) -> tuple[Choice, ...]
     if code in ErrorCode.__members__:
         return (Choice(f"qmctl explain {code}", "changes nothing: tells what the error means"),)
     return ()
+
+
+def _onward(where: str, manager: str, at: str, goes_on: str) -> tuple[Choice, ...]:
+    """Return what has a message go on to *manager*, or ends one that is bound for nobody.
+
+    It is numbered at the end that sends, so it cannot be taken out there.
+    """
+    create, passive = f"qmctl {where}link create {manager}", "--passive --transit"
+    return (
+        Choice(f"{create} HOST:PORT --transit", f"{goes_on}; from there it goes to {manager}"),
+        Choice(f"{create} {passive}",
+               f"{goes_on}; it waits there until {manager} dials and fetches it"),
+        Choice(f"qmctl {where}link delete {manager} --purge",
+               f"{at}if there is no {manager}: after the command before this one, once it waits "
+               f"there; loses it, and all that waits there for {manager}"),
+    )  # fmt: skip
 
 
 def _severity(code: str) -> Severity:

@@ -55,8 +55,9 @@ def doctor(call: Call, link: AnyPeer = None) -> None:
                         waiting, waiting_bytes, in_flight, oldest_ms,
                         commit_id, held, next_id, transferred, resent,
                         connections, connections_up, down_ms, redial_ms,
-                        blocked_ms, retry_ms; and, or null, messages_per_s, put_per_s,
-                        bytes_per_s (by the size of what waits), drained_ms
+                        blocked_ms, retry_ms; and, or null,
+                        messages_per_s, put_per_s, bytes_per_s (by the size of
+                        what waits), drained_ms
         paths           as "qmctl link show", and messages_per_s
         inbound         what leads here from there, as "qmctl link ls"
 

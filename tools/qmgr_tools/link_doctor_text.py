@@ -7,7 +7,7 @@ on, below that. Where no terminal is, a finding is a row of a table, and so is a
 import sys
 from typing import Any
 
-from qmgr_tools import output
+from qmgr_tools import output, same_place
 from qmgr_tools.humane import duration, messages, size
 
 Row = dict[str, Any]
@@ -22,6 +22,7 @@ PATHS = (
     output.duration("rtt_ms", "ROUND TRIP"),
     output.Column("messages_per_s", "PER S", lambda rate: f"{rate:,.0f}", is_number=True),
     output.count("stalls"),
+    output.long_text("fetches"),
     output.long_text("error"),
 )
 ROWS = (
@@ -57,11 +58,23 @@ def show(found: Row, named: str | None = None) -> None:
         output.note(f"{left} more that lead here are not looked at")
 
 
+def show_paths(paths: list[Row], indent: int = 0) -> None:
+    """Print a table of the *paths* of a link, below a line that stays free."""
+    if not paths:
+        return
+    print()
+    # The error of a single one is told above.
+    shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
+    used = [column for column in PATHS if any(column.cell(path) for path in shown)]
+    output.table(used, shown, indent)
+
+
 def _rows(link: Row) -> list[Row]:
     """Return the rows of a link where no terminal is."""
     own = {"link": link["link"], "verdict": link["verdict"], "state": link["state"]}
     own["waiting"] = (link["progress"] or {}).get("waiting")
-    return [own | finding for finding in link["findings"]] or [own]
+    found = [f | {"remedy": same_place.commands(f["remedy"])} for f in link["findings"]]
+    return [own | finding for finding in found] or [own]
 
 
 def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
@@ -76,26 +89,17 @@ def _print(link: Row, wide: int, *, is_long: bool, is_named: bool) -> None:
     for finding in link["findings"]:
         _print_finding(finding)
     if any(len(finding["choices"]) > 1 for finding in link["findings"]):
-        output.words([(f"why, and other ways: qmctl link explain {link['link']}", "dim")], INDENT)
+        more = same_place.commands(f"why, and other ways: qmctl link explain {link['link']}")
+        output.words([(more, "dim")], INDENT)
     is_at_rest = link["state"] in ("stopped", "refused")
     if link["paths"] and (is_named or not is_at_rest):
         output.words([(getting_on(link), "")], INDENT, INDENT)
     if is_named or (len(link["paths"]) > 1 and not is_at_rest):
-        _print_paths(link["paths"])
+        show_paths(link["paths"], INDENT)
     if is_named:
         for row in link["inbound"]:
             print()
             output.words([(_leading_here(row), "")], INDENT, INDENT)
-
-
-def _print_paths(paths: list[Row]) -> None:
-    if not paths:
-        return
-    print()
-    # The error of a single one is told above.
-    shown = paths if len(paths) > 1 else [paths[0] | {"error": ""}]
-    used = [column for column in PATHS if any(column.cell(path) for path in shown)]
-    output.table(used, shown, INDENT)
 
 
 def _print_finding(finding: Row) -> None:
@@ -104,8 +108,10 @@ def _print_finding(finding: Row) -> None:
     head = [(f"{finding['code']}: ", style), (finding["what"], style if is_note else "")]
     output.words(head, INDENT, 2 * INDENT)
     if finding["remedy"]:
-        typed = [("try: ", ""), (finding["remedy"], "bold")]
+        typed = [("try: ", ""), (same_place.commands(finding["remedy"]), "bold")]
         output.words(typed, 2 * INDENT, is_whole=True)
+    elif finding["choices"]:  # The first is in words: nothing is typed here.
+        output.words([("try: ", ""), (finding["choices"][0]["effect"], "")], 2 * INDENT, 3 * INDENT)
 
 
 def standing(link: Row) -> str:
@@ -170,7 +176,8 @@ def _explain(finding: Row) -> None:
         output.words([("what can be done:", "bold")])
     for choice in finding["choices"]:
         if choice["command"]:
-            output.words([(choice["command"], "bold")], INDENT, is_whole=True)
+            typed = same_place.commands(choice["command"])
+            output.words([(typed, "bold")], INDENT, is_whole=True)
         output.words([(choice["effect"], "")], 2 * INDENT, 2 * INDENT)
 
 

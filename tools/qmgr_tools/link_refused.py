@@ -14,6 +14,10 @@ from qmgr_tools.link_finding import Choice, Finding, Severity, text_of
 Row = dict[str, Any]
 OTHER_STORE = re.compile(r"queue manager (\S+) was store")
 AT_PEER = re.compile(r"if so, say at (\S+): (qmctl .*)$")
+HOLDS = re.compile(
+    r"holds (?:up to|another message than this store under) id (\d+)"
+    r"(?:, but the next id to assign here is (\d+))?"
+)
 BEHIND = re.compile(r"holds up to id (\d+), but had committed (\d+)")
 
 
@@ -67,8 +71,8 @@ def _sends_anew(row: Row) -> str:
     if not _waiting(row):
         return "nothing waits here, so nothing arrives twice"
     return (
-        f"{_all(row)} goes as a new stream: what of it the peer had already, and was "
-        "consumed there, arrives twice; what is still on its queue there does not"
+        f"{_all(row)} goes as a new stream: some of it may be there already; what of that was "
+        "consumed there arrives twice, what is still on its queue there does not"
     )
 
 
@@ -115,14 +119,34 @@ def _restored(row: Row, code: str, text: str) -> Told:
     return (
         f"the store here is older than what {row['link']} holds of it: {text}",
         "This queue manager was put back to a backup. What was put here after the backup is gone "
-        f"here, unless it had gone to {row['link']} already. What waits here is from the backup: "
-        "it may have been sent since, and ids are given a second time, which is why it stops.",
+        f"here, unless it had gone to {row['link']} already. What waits here from the backup may "
+        "have been sent since; what was put since the restore has ids that were given before, "
+        "which is why it stops.",
         (
-            _accept(row, _sends_anew(row)),
+            _accept(row, _restored_goes(row, text)),
             Choice("", "if the newer store is still there: stop this daemon and start it with "
                    "that one; nothing is lost or doubled then"),
         ),
     )  # fmt: skip
+
+
+def _restored_goes(row: Row, text: str) -> str:
+    """Return what accepting does, where *text* may tell how much of it can be there already.
+
+    What got its id after the peer had told which it holds was never sent.
+    """
+    held = HOLDS.search(text)
+    if not held or not _waiting(row):
+        return _sends_anew(row)
+    highest = min(int(held[1]), int(held[2]) - 1 if held[2] else int(held[1]))
+    count = min(max(highest - int(row.get("commit_id") or 0), 0), _waiting(row))
+    if not count:
+        return f"{_all(row)} goes, once and only once: all of it was put since the restore"
+    which = messages(count) if count == _waiting(row) else f"{messages(count)} of it, no more,"
+    return (
+        f"{_all(row)} goes as a new stream: {which} (up to id {highest}) may be there already, "
+        "and what of that was consumed there arrives twice"
+    )
 
 
 def _peer_restored(row: Row, code: str, text: str) -> Told:

@@ -1,5 +1,6 @@
 """A link that is up: whether it gets on, over all of its paths, and for whom it is late."""
 
+import re
 from typing import Any
 
 from qmgr_config.units import MINUTE_MS, SECOND_MS
@@ -17,6 +18,7 @@ SLOW_MS = 100  # and by that much at least
 OFTEN = 0.1  # of what went over
 OFTEN_MIN = 100
 BACKLOG_S = 10  # of what goes in a second: a smaller one is no matter
+OWN_NAME = re.compile(r"there is no link to ([^;\s]+)|link ([^;\s]+) of \S+ ")
 
 
 def found(look: Look) -> list[Finding]:
@@ -99,15 +101,38 @@ def _fetches(row: Row) -> Finding | None:
     errors = sorted({one_line(why) for why in told if why not in ("", "asked", "yes")})
     if not errors:
         return None
-    there = f"qmctl -c {address_of(row)} link"
+    choices = {choice: None for why in errors for choice in _fetchable(row, why)}
     return Finding(
         "not-fetched", Severity.WARNING,
         f"{row['link']} sends nothing over what this link dials: {'; '.join(errors)}",
         "The link fetches, but the one that is to send, from there to here, is missing, stopped, "
         "refused, or has addresses of its own. It asks again each second.",
-        (Choice(f"{there} ls", "changes nothing: shows the link that leads here"),
-         Choice(f"{there} create NAME --passive", "makes it, NAME being this queue manager")),
+        tuple(choices),
     )  # fmt: skip
+
+
+def _fetchable(row: Row, why: str) -> tuple[Choice, ...]:
+    """Return what has the peer send what it was asked for, by *why* it does not."""
+    there = f"qmctl -c {address_of(row)} link"
+    named = OWN_NAME.search(why)
+    name = (named[1] or named[2]) if named else "NAME"
+    of = "" if named else ", NAME being this queue manager"
+    comes = "what waits there for here comes, once and only once"
+    if why.startswith("LINK_UNKNOWN"):
+        return (Choice(f"{there} create {name} --passive", f"makes it{of}: {comes}"),)
+    if "has addresses" in why:
+        return (
+            Choice(f"{there} show {name}",
+                   f"changes nothing: tells what waits on it{of}. It must be deleted there, once "
+                   "nothing waits on it, and created --passive: its addresses cannot be taken "
+                   "away"),
+            Choice(f"qmctl link alter {row['link']} --no-fetch",
+                   "if it gets here with its own addresses: nothing is fetched then"),
+        )  # fmt: skip
+    doctor = Choice(f"{there} doctor {name}", f"changes nothing: tells what is wrong with it{of}")
+    if why.endswith(" is stopped"):
+        return (Choice(f"{there} start {name}", f"starts it{of}: {comes}"), doctor)
+    return (doctor,)
 
 
 def _late(look: Look) -> Finding | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, inbound, output, watch
+from qmgr_tools import completion, inbound, link_doctor_text, output, watch
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command
 
@@ -50,6 +50,10 @@ COLUMNS = (
     output.text("blocked_queue", "BOUND FOR"),
     output.count("blocked_behind", "BEHIND IT"),
     output.Column("addresses", "ADDRESSES", output.listed),
+    output.Column("ordered", "ORDERED", output.flag),
+    output.Column("fetch", "FETCH", output.flag),
+    output.Column("routes", "ROUTES", output.listed),
+    output.Column("transit", "TRANSIT", output.flag),
     output.long_text("error"),
 )
 LISTED = (
@@ -102,7 +106,7 @@ def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
 
 @command(watched=True)
 def show(call: Call, link: Peer) -> None:
-    """Show a link: how it is, why it is not up, and what waits for it.
+    """Show a link: how it is, why it is not up, what waits for it, and each of its paths.
 
     Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
     MANAGER, that alone.
@@ -129,8 +133,8 @@ def show(call: Call, link: Peer) -> None:
                                 fetches, rtt_ms, stalls, attempts, redial_ms,
                                 error
       down_ms, redial_ms        for how long it is down; until it dials; or null
-      blocked_ms, retry_ms      for how long it is blocked; until it sends again by
-                                itself; or null
+      blocked_ms, retry_ms      for how long it is blocked; until it sends again
+                                by itself; or null
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null
@@ -158,6 +162,7 @@ def _both_ways(link: str, client: "Client") -> dict[str, Any]:
 def _show(row: dict[str, Any]) -> None:
     if "link" in row:
         output.facts(COLUMNS, row)
+        link_doctor_text.show_paths(row.get("paths") or [])
     inbound.show(row["inbound"], behind=row.get("link"))
 
 

@@ -65,6 +65,7 @@ def test_rates_in_words(qmctl: Qmctl) -> None:
         (["--explain", "--count", "4001"], "--explain counts 500 to 4,000 messages"),
         (["--count", "0"], "invalid value for '--count'"),
         (["--size", "1025"], "is too large (1 B to 1 KiB)"),
+        (["--size", "512"], "--size is of --explain; without that it measures 256 B and 1 KiB"),
         (["--dir", "/nowhere"], "does not exist"),
     ],
 )

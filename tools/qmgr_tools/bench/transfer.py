@@ -50,7 +50,7 @@ def _size(text: str | int) -> int:
 
 
 Size = Annotated[
-    int,
+    int | None,
     typer.Option(
         metavar="SIZE", parser=_size, show_default="256 B",
         help=f"Of each body, with --explain; at most {humane.size(SIZE_MOST)}.",
@@ -99,7 +99,7 @@ What was not measured is null."""
 
 @command(JSON_KEYS, local=True)
 def transfer(
-    call: Call, explain: Explain = False, count: Count = None, size: Size = SIZE,
+    call: Call, explain: Explain = False, count: Count = None, size: Size = None,
     directory: Directory = None,
 ) -> None:  # fmt: skip
     """Measure a link between two daemons that are started for it.
@@ -120,11 +120,17 @@ def transfer(
             f"--explain counts {EXPLAINED_LEAST:,} to {EXPLAINED_MOST:,} messages",
             "say another --count, or none",
         )
+    if size is not None and not explain:
+        sizes = " and ".join(map(humane.size, RATED_SIZES))
+        raise usage(
+            f"cannot {DOING}", f"--size is of --explain; without that it measures {sizes}",
+            "say --explain too, or no --size",
+        )  # fmt: skip
     if sys.stderr.isatty():
         output.note("measuring; Ctrl-C ends it")
     with _failing(), TemporaryDirectory(prefix="qmctl-transfer-", dir=directory) as made:
         if explain:
-            row = explained(Path(made), count or EXPLAINED, size)
+            row = explained(Path(made), count or EXPLAINED, size or SIZE)
         else:
             row = rated(Path(made), count or RATED)
     if call.is_json:
