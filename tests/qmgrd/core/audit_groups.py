@@ -142,7 +142,7 @@ def _audit_positions(rows: Rows, queue: Queue, known: dict[bytes, GroupRow]) -> 
         position = by_index[Member(group_id, row.due)]
         due = entries.decode(rows[keys.of_queue(keys.SPACE_MESSAGE, queue.id) + position])
         # What may be over, and is not removed yet, is stepped over; so is what is somebody's.
-        if due.expires_ms or groups.holds.is_assigned(group_id):
+        if due.expires_ms or queue.is_lost(due, arrival) or groups.holds.is_assigned(group_id):
             continue
         head = groups.heads[keys.PRIORITY_TOP - rank]
         assert arrival >= head or group_id in groups._touched or row.changed_ms == 0, (
