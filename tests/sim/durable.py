@@ -196,6 +196,9 @@ class Durable:
             known = known or self.ledger.may_refuse(put, code)
             if put.member is not None and code == "MESSAGE_REJECTED":
                 known = known or fate.is_skipped(self.ledger, put, *put.home)
+            if put.member is not None and code == "GROUP_EXPIRED":
+                ids = [at for at, (queue, _) in view.queues.items() if queue == put.home[1]]
+                known = known or view.attribute(max(ids), "group_incomplete_ms", 0)
             require(known, "dead_letters_have_a_cause", f"{fact}: {code}")
             put.wandered = True  # Pushed out or expired in the turn in which it was put.
             self.ledger.died_on[node.name, *handle] = put.home[1]

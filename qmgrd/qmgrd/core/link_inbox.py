@@ -241,7 +241,8 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    peer, commit_id, runs, uid, life, lost, lost_us = unpack(row)[:7]
+    peer, commit_id, runs, uid, *more = unpack(row)
+    life, lost, lost_us = [*more, b"", 0, None][:3]
     ahead = ids_of(runs)
     return LinkInbox(
         stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,
