@@ -142,8 +142,9 @@ class LinkOpen(NamedTuple):
     """Opens a path of a link's stream.
 
     OK value: [stream, commit_id, [ids held above it], encoded UID at the highest or nil, window,
-    incarnation, lost]. Another incarnation than of the other paths: what they had brought may be
-    gone. Lost are ids below lowest_id that the receiver lacked, and now takes as held.
+    incarnation, lost, life]. Another incarnation than of the other paths: what they had brought may
+    be gone. Lost are ids below lowest_id that the receiver lacked, and now takes as held. The life
+    is that in which the highest came, empty where it is not known.
     """
 
     request_id: int

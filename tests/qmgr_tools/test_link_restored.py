@@ -26,6 +26,13 @@ def test_loss_is_a_warning_for_a_day_and_a_note_from_then_on(
     assert "put them again" in found.choices[-1].effect
 
 
+def test_peer_that_dials_has_no_address_to_be_asked_at() -> None:
+    found = link_restored.at_peer(ROW | {"addresses": [], "lost_us": NOW_US}, NOW_US)
+    assert found is not None
+    assert (found.remedy, found.choices[0].command) == ("", "")
+    assert found.choices[0].effect == "look there, too, at NYC: qmctl link doctor"
+
+
 def test_loss_here_is_told_of_who_sends() -> None:
     row = {"peer": "EWR", "lost": 1, "lost_us": NOW_US}
     found = link_restored.here(row, NOW_US)

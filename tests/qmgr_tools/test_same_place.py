@@ -25,6 +25,10 @@ from tests.qmgr_tools.test_link_down import ROW as DOWN
         ('see "qmctl queue --help"', 'see "qmctl queue --help"'),
         ("qmctl store verify DIR", "qmctl store verify DIR"),
         ("start qmgrd, not qmctl", "start qmgrd, not qmctl"),
+        ("qmctl link ls, or qmctl link start N",
+         "qmctl -c a:1 link ls, or qmctl -c a:1 link start N"),
+        ("qmctl queue show Q (or: qmctl -c b:2 status)",
+         "qmctl -c a:1 queue show Q (or: qmctl -c b:2 status)"),
     ],
 )  # fmt: skip
 def test_command_gets_what_was_given_unless_it_says_where(text: str, told: str) -> None:

@@ -22,7 +22,7 @@ from qmgrd.core import keys
 from qmgrd.core.context import Outcome
 from qmgrd.core.peer import Peer
 from tests.sim.durable import Place
-from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, body_at, require
+from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, body_at, require
 from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
@@ -56,10 +56,12 @@ class NetAccount(Watch):
         self.may_be_lost: set[int] = set()
         self.may_be_doubled: set[int] = set()
         self.put_back_count = 0
+        self.restored: set[str] = set()  # queue managers whose store was put back
         self._came: defaultdict[str, list[int]] = defaultdict(list)  # serials, by queue manager
         self._at: set[tuple[str, int]] = set()  # queue manager, and a serial that was there ever
         self._on: set[tuple[str, str, int]] = set()  # and queue
-        self._told: Counter[str] = Counter()  # how many each said that it may have lost
+        # By queue manager and who had sent them: how many it said that it may have lost.
+        self._told: Counter[tuple[str, str]] = Counter()
         self._over_links: defaultdict[str, set[int]] = defaultdict(set)  # lost there, at most
         self._forgotten: defaultdict[str, set[int]] = defaultdict(set)  # that had come since
         self._last: dict[tuple[str, str], int] = {}  # producer and target: the last that came
@@ -89,6 +91,7 @@ class NetAccount(Watch):
         node.store.rows.clear()
         node.store.rows.update(saved.rows)
         self.put_back_count += 1
+        self.restored.add(node.name)
         self.happened["stores put back"] += 1
 
     def durable(self, node: Node, changes: list[Change]) -> None:
@@ -102,7 +105,7 @@ class NetAccount(Watch):
                 text = record[body_at(record) :].decode(errors="replace")
                 told, _ = json.JSONDecoder().raw_decode(text)  # Its UID stands behind it.
                 if told["event"] == "link messages lost":
-                    self._told[node.name] += told["lost"]
+                    self._told[node.name, told["link"]] += told["lost"]
 
     def balance(self) -> None:
         """Hold what was consumed against what was put, when everything has come to rest."""
@@ -120,12 +123,20 @@ class NetAccount(Watch):
             # Who had sent it may have been put back, too, and not know that it ever had it.
             others = (x for other, x in self._forgotten.items() if other != name)
             known = (lost & over).difference(*others)
-            silent = len(known) - self._told[name]
-            fact = f"{name}: of {sorted(known)} {self._told[name]} were told"
-            require(silent <= 0, "losses_are_told", fact)
+            by_sender = Counter(self._sender(self.ledger.puts[serial], name) for serial in known)
+            for sender, count in by_sender.items():
+                told = self._told[name, sender]
+                fact = f"{name}: of {sorted(known)} {told} were told, {count} are of {sender}"
+                require(told >= count, "losses_are_told", fact)
         self.happened["lost with a store"] = len(lost)
         doubled = sum(put.consumed > 1 for put in self.ledger.puts)
         self.happened["doubled by a store"] = doubled
+
+    def _sender(self, put: Put, where: str) -> str:
+        """Return from whom *put* came to *where*."""
+        target = where if put.home[0] == NOWHERE else put.home[0]
+        way = self._way(put.where, target)
+        return way[way.index(where) - 1]
 
     def is_held(self) -> bool:
         """Return whether anything is on any queue."""
@@ -212,11 +223,9 @@ class NetAccount(Watch):
     def released(self, node: Node, outcome: Outcome) -> None:
         for note in outcome.notes:
             self.happened[note.event] += 1
-            excused = self.put_back_count > 0
-            require(
-                note.event != "link refused" or excused, "no_link_is_refused",
-                f"{node.name}: {note.facts}",
-            )  # fmt: skip
+            if note.event == "link refused":
+                excused = self.restored & {node.name, note.facts["link"]}
+                require(excused, "no_link_is_refused", f"{node.name}: {note.facts}")
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
         fact = f"{peer.peer_name} to {node.name}: {error}"

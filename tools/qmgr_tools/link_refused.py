@@ -41,11 +41,14 @@ def found(row: Row) -> Finding:
 Told = tuple[str, str, tuple[Choice, ...]]  # what happened, why it is refused, what can be done
 
 
+UNKNOWN_ADDRESS = "HOST:PORT"
+
+
 def address_of(row: Row) -> str:
     """Return where the peer was met last, or is looked for."""
     met = [str(path.get("address") or "") for path in row.get("paths") or []]
     known = [address for address in met if ":" in address and " " not in address]
-    return str((known or row.get("addresses") or ["HOST:PORT"])[0])
+    return str((known or row.get("addresses") or [UNKNOWN_ADDRESS])[0])
 
 
 def _waiting(row: Row) -> int:

@@ -3,6 +3,7 @@
 from qmgr_tools.humane import age, messages
 from qmgr_tools.link_finding import Choice, Finding, Severity
 from qmgr_tools.link_look import Row
+from qmgr_tools.link_refused import UNKNOWN_ADDRESS, address_of
 
 FRESH_US = 24 * 3_600 * 1_000_000  # So long it is worth a warning.
 _WHY = (
@@ -18,13 +19,14 @@ def at_peer(row: Row, now_us: int) -> Finding | None:
         row: of a link that leads from here.
         now_us: the time, in microseconds since 1970.
     """
-    peer = row.get("link")
-    return _found(row, now_us, "peer-restored", f"{peer} was put back to an older state", (
-        Choice(
-            f"qmctl -c {next(iter(row.get('addresses') or ()), 'ADDRESS')} link doctor",
-            "changes nothing: says the same at that end",
-        ),
-    ))  # fmt: skip
+    peer, address = row.get("link"), address_of(row)
+    look = f"qmctl -c {address} link doctor"
+    there = (
+        Choice("", f"look there, too, at {peer}: qmctl link doctor")
+        if address == UNKNOWN_ADDRESS
+        else Choice(look, "changes nothing: says the same at that end")
+    )
+    return _found(row, now_us, "peer-restored", f"{peer} was put back to an older state", (there,))
 
 
 def here(row: Row, now_us: int) -> Finding | None:

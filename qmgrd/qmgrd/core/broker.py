@@ -258,8 +258,11 @@ class Broker:
             if isinstance(error, rows.RowDamaged):
                 self.context.note("error", "the store is damaged", why=error.text)
         except RemoteProtocolError as error:
-            self.context.close(connection, error.code, str(error))
-            self.closed(connection, str(error))
+            self._part_from(connection, error)
+
+    def _part_from(self, connection: int, error: RemoteProtocolError) -> None:
+        self.context.close(connection, error.code, str(error))
+        self.closed(connection, str(error))
 
     def _handle(self, session: Session, message: m.Message) -> None:
         kind = type(message)
@@ -295,7 +298,8 @@ class Broker:
         self.sweep.run()
         self.settlements.return_leases()
         self.jobs.run()
-        self.streams.links.drain()
+        for connection, error in self.streams.links.drain():
+            self._part_from(connection, error)
         for link in self.catalogue.links.values():
             if link.queue.id in context.awake_queues:
                 del context.awake_queues[link.queue.id]

@@ -221,8 +221,9 @@ class Link:
             self._committed(path, message)
         elif kind is m.Blocked and message.stream == path.stream:
             # What it says to do is to be done at its end.
-            there = "" if path.is_fetched else f"-c {path.address} "
-            why = message.text.replace("qmctl ", f"qmctl {there}")
+            there = "qmctl " if path.is_fetched else f"qmctl -c {path.address} "
+            at = f"at {self.name}: " if path.is_fetched else ""
+            why = message.text.replace("qmctl ", at + there)
             path.land(message.taken, self.pump.due_ms)
             if message.code != ErrorCode.LINK_LINE_FULL:  # It comes again when its turn has come.
                 self._blocked(message, f"{self.name} says: {why}")
@@ -265,9 +266,8 @@ class Link:
                 other.lost(text)
                 if other.is_fetched:
                     self.paths.remove(other)
-        if self.up_paths:
-            self.outbox.commit(commit_id)
-        else:
+        self._commit(commit_id)
+        if not self.up_paths:
             self.outbox.held.clear()
             self.outbox.resume(commit_id)
             self._context.note("info", "link up", link=self.name, commit_id=commit_id)
@@ -287,11 +287,17 @@ class Link:
         path.land(message.taken, self.pump.due_ms)
         for first, count in message.held:
             self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
-        if self.outbox.commit(commit_id):
-            self.blocked_since_ms = None
-            if self.state is LinkState.UP:
-                self.error = ""
+        if self._commit(commit_id) and self.state is LinkState.UP:
+            self.error = ""
         self.pump.committed()
+
+    def _commit(self, commit_id: int) -> bool:
+        """Take note of what the peer holds; return whether that is more than before."""
+        done = self.outbox.commit(commit_id)
+        if done:  # If it is blocked, then by another message than before.
+            is_blocked = self.held_by is LinkState.BLOCKED
+            self.blocked_since_ms = self._context.now.ms if is_blocked else None
+        return bool(done)
 
     def _blocked(self, message: m.Blocked, why: str) -> None:
         if self.held_by is not None:

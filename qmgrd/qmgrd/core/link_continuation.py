@@ -4,9 +4,10 @@ Both ends outlive each other's crashes: an id, once durable at either end, stays
 store that was put back to an older state breaks that, or one that was made anew (see pin_peer).
 
 A receiver that was put back lacks what it had committed, and the sender deleted. Nobody can bring
-that again: it is told what the lowest id is that can still come, goes on there, and both ends tell
-how many may be lost. A sender that was put back gives ids to other messages than before. What of
-them the receiver has consumed already nobody knows: people have to say that it may come twice.
+that again: it is told what the lowest id is that can still come, goes on there, and tells how many
+may be lost; the sender tells it, too, where the answer arrives. A sender that was put back gives
+ids to other messages than before. What of them the receiver has consumed already nobody knows:
+people have to say that it may come twice.
 
 The receiver knows in which life of the sender the highest id came that it holds. A sender that was
 put back does not know that life, or knows that it had given fewer ids when it ended. UIDs tell
@@ -63,7 +64,7 @@ def check(
             f"{peer} holds another message than this store under id {held_to}: "
             "one of the two was restored from an older state",
         )
-    # In which life came what is committed is forgotten: that is the same in both states.
+    # What is committed here was so before a backup was taken: of that both states are one.
     end = outbox.end_of(life) if life and held_to > outbox.commit_id else next_id
     if end is None or held_to >= end:
         raise RequestError(

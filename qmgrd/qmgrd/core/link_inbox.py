@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
-from qmgr_protocol.errors import ErrorClass, ErrorCode, FieldInvalid, RequestError, class_of
+from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
 from qmgr_protocol.window import Inbox, ids_of, runs_of
 from qmgrd.core import keys, overflow
@@ -56,7 +56,7 @@ class LinkInbox:
     paths: dict[int, "Inflow"] = field(default_factory=dict)  # by number
     in_line: dict[int, m.Put] = field(default_factory=dict)  # by first id
     in_line_bytes: int = 0
-    is_draining: bool = False  # of what is in line, the first is taken in the next turn
+    is_draining: bool = False  # more of what is in line is to be taken in the next turn
 
     @property
     def key(self) -> bytes:
@@ -75,8 +75,10 @@ class LinkInbox:
     def opened(self, stream: int, window: int, lost: int = 0) -> list[object]:
         """Return the value that answers a LinkOpen."""
         commit_id, ahead = self.inbox.commit_id, sorted(self.inbox.ahead)
-        highest = self.highest_uid, self.highest_life
-        return [stream, commit_id, ahead, highest[0], window, self.incarnation, lost, highest[1]]
+        return [
+            stream, commit_id, ahead, self.highest_uid, window, self.incarnation, lost,
+            self.highest_life,
+        ]  # fmt: skip
 
     def begin_at(self, lowest_id: int) -> int:
         """Take all ids below *lowest_id* as held; return how many were not."""
@@ -168,10 +170,8 @@ class LinkInbox:
         """Take the ids of *put* as held: their messages are gone at the sender.
 
         Raises:
-            WindowExceeded, FieldInvalid: before anything is taken.
+            WindowExceeded: before anything is taken.
         """
-        if any(put.records):
-            raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
         self.inbox.check(put.first_id + len(put.records) - 1)
         for seq_id in self.inbox.missing(put.first_id, len(put.records)):
             self.hold(seq_id, None)
@@ -242,7 +242,7 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     if row is None:
         return None
     peer, commit_id, runs, uid, *more = unpack(row)
-    life, lost, lost_us = [*more, b"", 0, None][:3]
+    life, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
     ahead = ids_of(runs)
     return LinkInbox(
         stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,

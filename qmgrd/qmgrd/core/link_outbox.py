@@ -26,9 +26,10 @@ from qmgrd.core.take import is_there
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
 # Target, record and extra of an id whose message is damaged, expired or gone with a restart.
 GONE: tuple[str, bytes, Extra] = ("", b"", {})
-LIVES_MAX = 1_000  # that are remembered
 HELD: tuple[str, bytes, Extra] = ("held", b"", {})  # the same of an id that the peer has, or gets
 _PLAIN: Extra = {}
+LIVES_MAX = 64  # that are told apart: in each something was sent, and not all of it is committed
+_ANY_LIFE = b""  # stands for those before these
 _EXPIRY, _NO_EXPIRY = slice(8, 16), bytes(8)  # in the head of a record
 
 
@@ -46,15 +47,17 @@ class LinkOutbox(Outbox):
         self._damaged: dict[bytes, bytes] = {}  # entries met in this turn, by key
         self._row_key = keys.of_queue(keys.SPACE_LINK_OUTBOX, queue.id)
         # Lives in which something was sent, each with the next id when it ended; 0 of this one.
-        self._lives: list[list[Any]] = []
+        self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
-            commit_id, self._commit_uid, self._lives = [*unpack(row), []][:3]
+            commit_id, self._commit_uid, *more = unpack(row)
+            # One of before lives were kept says nothing of them.
+            self._lives = dict(more[0] if more else [(_ANY_LIFE, queue.counters.next_arrival)])
         super().__init__(
             context.config.link.window_messages, commit_id, queue.counters.next_arrival
         )
-        if self._lives and not self._lives[-1][1]:
-            self._lives[-1][1] = self.next_id
+        if 0 in self._lives.values():
+            self._lives = {life: end or self.next_id for life, end in self._lives.items()}
             self._write()
 
     def _save(self) -> None:
@@ -62,21 +65,24 @@ class LinkOutbox(Outbox):
         self._context.touch(self.queue)
 
     def _write(self) -> None:
-        row = pack([self.commit_id, self._commit_uid, self._lives])
+        row = pack([self.commit_id, self._commit_uid, [*self._lives.items()]])
         rows.put(self._context.tx, self._row_key, row)
 
     def sending(self) -> None:
         """Take note, with this turn, that something is sent in this life."""
-        if not self._lives or self._lives[-1][1]:
-            self._lives = [*self._lives[1 - LIVES_MAX :], [self._context.life, 0]]
-            self._save()
+        if self._context.life in self._lives:
+            return
+        if len(self._lives) >= LIVES_MAX:
+            self._lives.pop(_ANY_LIFE, None)
+            oldest = next(iter(self._lives))
+            self._lives = {_ANY_LIFE: self._lives.pop(oldest)} | self._lives
+        self._lives[self._context.life] = 0
+        self._save()
 
     def end_of(self, life: bytes) -> int | None:
         """Return the id that was next when *life* ended; None where nothing was sent in it."""
-        for known, end in self._lives:
-            if known == life:
-                return int(end) or self.queue.counters.next_arrival
-        return None
+        end = self._lives.get(life, self._lives.get(_ANY_LIFE))
+        return self.queue.counters.next_arrival if end == 0 else end
 
     def _key(self, seq_id: int) -> bytes:
         return keys.message(self.queue.id, keys.LANE_READY, keys.PRIORITY_TOP, seq_id)
@@ -190,8 +196,9 @@ class LinkOutbox(Outbox):
         done = super().commit(commit_id)
         if done:
             self._commit_uid = uid
-            # Of what the peer holds above that, nothing was sent in them.
-            self._lives = [x for x in self._lives if not 0 < x[1] <= commit_id + 1]
+            # All that was sent in the others is committed.
+            lives = self._lives.items()
+            self._lives = {life: end for life, end in lives if not 0 < end <= commit_id + 1}
             self._delete(before + 1, commit_id)
             self._save()
         return done

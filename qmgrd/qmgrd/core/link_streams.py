@@ -8,7 +8,7 @@ life of the sender has numbered.
 from collections.abc import Iterator
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
 from qmgr_protocol.layout import SEQ_END
 from qmgr_protocol.window import Inbox
 from qmgrd.core import link_inbox, route
@@ -132,6 +132,8 @@ class LinkStreams:
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:
             raise FieldInvalid("Put", "first_id", f"is {put.first_id}: ids end at {SEQ_END - 1}")
+        if not put.queue and any(put.records):
+            raise FieldInvalid("Put", "queue", "is empty, yet there are messages")
         inflow.take(put)
         if not stream.is_ordered:
             self._take(inflow, put)
@@ -172,8 +174,11 @@ class LinkStreams:
         """Whether another turn is wanted at once."""
         return bool(self._draining)
 
-    def drain(self) -> None:
-        """Take more of the lines of which the last turn took as much as it could."""
+    def drain(self) -> Iterator[tuple[int, RemoteProtocolError]]:
+        """Take more of the lines of which the last turn took as much as it could.
+
+        Yield the connections of those who broke the protocol by what waited there.
+        """
         draining, self._draining = self._draining, {}
         for stream_id, inflow in draining.items():
             stream = inflow.stream
@@ -182,10 +187,14 @@ class LinkStreams:
             inflow = stream.paths.get(inflow.path) or next(iter(stream.paths.values()))
             stream.is_draining = False
             following = stream.next_in_line()
-            if following is not None:
-                self._dirty[stream_id] = stream
-                self._untold[inflow] = None
+            if following is None:
+                continue
+            self._dirty[stream_id] = stream
+            self._untold[inflow] = None
+            try:
                 self._take_in_order(inflow, following)
+            except RemoteProtocolError as error:
+                yield inflow.session.connection, error
 
     def _take(self, inflow: Inflow, put: m.Put) -> bool:
         """Store what of *put* is new; return whether all of it is held now."""
@@ -222,8 +231,8 @@ class LinkStreams:
     def _store(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         context, count = self._context, len(put.records)
         try:
-            if unstamped := link_inbox.unstamped(put):
-                raise unstamped
+            if why := link_inbox.unstamped(put):
+                raise why
             queue, target = route.arrival(self._catalogue, put.queue, context.name)
             if not (target or queue.bounds.transfer_in):
                 raise RequestError(

@@ -105,12 +105,12 @@ def make_room(
     if messages > bounds.depth_max or bytes_ > bounds.bytes_max:
         return  # It is refused, however empty the queue.
     pushed_out, stuck = 0, set[bytes]()
-    while pushed_out < PUSHED_OUT_MAX and len(stuck) <= STUCK_MAX:
+    while pushed_out < PUSHED_OUT_MAX and len(stuck) < STUCK_MAX:
         leaving = list(_oldest(queue, context.tx, messages, bytes_, stuck))
         if not leaving:
             break
         for key, value in leaving:
-            if len(stuck) > STUCK_MAX:
+            if len(stuck) >= STUCK_MAX or pushed_out >= PUSHED_OUT_MAX:
                 break
             if _goes(context, dead_letters, queue, key, value):
                 pushed_out += 1

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import link_continuation
-from qmgrd.core.link_outbox import LinkOutbox
+from qmgrd.core import row as rows
+from qmgrd.core.link_outbox import LIVES_MAX, LinkOutbox
 from tests.qmgrd.core.harness import Client, Manager
 
 
@@ -102,6 +104,36 @@ def test_what_was_given_after_a_life_had_ended_here_tells_it_too_B21(app: Client
     assert after.end_of(first) is None, "nothing that is not committed was sent in it"
     after.queue.flush(tx)
     manager.store.commit()
+
+
+def test_of_many_lives_the_oldest_are_told_apart_no_more(outbox: LinkOutbox) -> None:
+    """Else a link with something blocked were refused, once its daemon had started often enough."""
+    context = outbox._context
+    lives = [b"%016d" % number for number in range(LIVES_MAX + 3)]
+    for life in lives:
+        outbox._lives = {known: end or 6 for known, end in outbox._lives.items()}
+        context.life = life
+        outbox.sending()
+        outbox.sending()
+    assert len(outbox._lives) == LIVES_MAX + 1
+    assert check(outbox, 2, 5, outbox.uid_at(5), lives[0]) is None
+    assert check(outbox, 2, 5, outbox.uid_at(5), lives[-2]) is None
+    outbox.commit(5)
+    assert [*outbox._lives] == [lives[-1]]
+
+
+def test_row_from_before_lives_were_kept_says_nothing_of_them(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    app.ask(m.QueueCreate, "F@NYC")
+    app.put("F@NYC", *[b"x"] * 3)
+    manager = app.manager
+    key, _ = _row(_outbox(manager))
+    rows.put(manager.store.begin(), key, pack([0, None]))
+    manager.store.commit()
+    manager.crash()
+    assert _life_check(_outbox(manager), 3, b"before".ljust(16)) is None
+    manager.connect().put("F@NYC", b"y")
+    assert _life_check(_outbox(manager), 4, b"before".ljust(16)) is ErrorCode.RESTORED
 
 
 def _outbox(manager: Manager) -> LinkOutbox:

@@ -54,6 +54,27 @@ def test_link_that_is_blocked_again_and_again_says_since_when(app: Client) -> No
     one.commit(1)
     one.say(m.Blocked(1, 2, ErrorCode.QUEUE_FULL, 500, "full", taken=12))
     assert lines.row["blocked_ms"] == 0
+    lines.turn(300)
+    one.commit(1)  # Of what lay before it, told behind the block.
+    assert lines.row["blocked_ms"] == 300
+
+
+def test_link_that_is_blocked_by_another_message_begins_anew(app: Client) -> None:
+    """Whether the commit between them comes behind the block, or with a new path."""
+    lines = Lines(app.manager, connections=1)
+    (one,) = lines.up()
+    lines.put(3)
+    one.ids()
+    one.say(m.Blocked(1, 1, ErrorCode.QUEUE_FULL, 5_000, "full", taken=3))
+    lines.turn(400)
+    one.commit(1)
+    assert lines.row["blocked_ms"] == 0
+    one.hang_up()
+    lines.turn(10_000)
+    (again,) = lines.up(2, uid=lines.link.outbox.uid_at(2))
+    again.ids()
+    again.say(m.Blocked(1, 3, ErrorCode.QUEUE_FULL, 5_000, "full", taken=1))
+    assert lines.row["blocked_ms"] == 0
 
 
 def test_link_that_is_down_says_since_when_and_when_it_dials(app: Client) -> None:

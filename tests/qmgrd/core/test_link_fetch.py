@@ -167,7 +167,7 @@ def test_what_is_to_be_done_at_the_peer_names_no_address_of_it(app: Client, home
     home.fetch()
     home.opened()
     home.hear(m.Blocked(1, 1, ErrorCode.QUEUE_UNKNOWN, 1, "do: qmctl queue create F", taken=1))
-    assert row(app)["error"].endswith("FAR says: do: qmctl queue create F")
+    assert row(app)["error"].endswith("FAR says: do: at FAR: qmctl queue create F")
 
 
 def test_path_of_a_peer_that_began_anew_is_gone(app: Client, home: Home) -> None:

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, FieldInvalid
+from qmgrd.core.link_inbox import LinkInbox
 from tests.qmgrd.core.far import STREAM, Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
@@ -244,6 +245,33 @@ def test_long_line_is_taken_in_slices_of_which_the_sender_hears_nothing(
     assert len(depths) > 3
     assert max(later - earlier for earlier, later in pairwise(depths)) < 20
     assert app.bodies("Q") == [b"%d" % i for i in range(1, 42)]
+
+
+def test_nonsense_that_waits_in_line_is_its_senders_fault(lined_up: tuple[Client, Far]) -> None:
+    """What is taken in a later turn is nobody's request: the turn failed, and the daemon."""
+    app, ordered = lined_up
+    ordered.client.say(m.Put(ordered.stream, 42, 0, "", [message(42)]))
+    assert ordered.client.goaway is not None
+    assert ordered.client.goaway.code == ErrorCode.FIELD_INVALID
+    app.put("Q", b"others go on")
+
+
+def test_fault_of_what_waited_parts_from_its_sender(
+    lined_up: tuple[Client, Far], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, ordered = lined_up
+    assert ordered.send(1, message(1)) == []
+
+    def fail(self: LinkInbox, *arguments: object) -> None:
+        raise FieldInvalid("Put", "records", "are wrong")
+
+    monkeypatch.setattr(LinkInbox, "receive", fail)
+    app.manager.turn()
+    ordered.client.hear()
+    assert ordered.client.goaway is not None
+    assert ordered.client.goaway.code == ErrorCode.FIELD_INVALID
+    monkeypatch.undo()
+    app.put("Q", b"others go on")
 
 
 def test_line_goes_on_over_another_path_where_its_own_is_lost(lined_up: tuple[Client, Far]) -> None:

@@ -17,7 +17,7 @@ from qmgr_tools.bench.qmgr import bodies
 from qmgr_tools.bench.rabbitmq import Channel, RabbitServer, depth
 from qmgr_tools.bench.server import QUEUE, Server, free_port
 
-POLL_S = 0.005
+POLL_S = 0.01
 SILENCE_MAX_S = 30.0
 US_PER_S = 1_000_000
 
@@ -120,7 +120,7 @@ def timed(
         servers: the sending and the receiving one.
 
     Raises:
-        LoadFailed: nothing more came for SILENCE_MAX_S.
+        LoadFailed: nothing more came for SILENCE_MAX_S, or most came before anybody looked.
     """
     before_s = [server.cpu_s() for server in servers]
     begin()
@@ -134,10 +134,12 @@ def timed(
             seen, moved_s = count, now_s
         elif now_s > moved_s + SILENCE_MAX_S:
             raise LoadFailed(f"{messages - seen:,} of {messages:,} messages did not come")
-    seconds = max(moved_s - start_s, POLL_S)
+    if messages - first < messages / 2:
+        raise LoadFailed(f"{first:,} of {messages:,} messages were there at once: that is no rate")
+    seconds = moved_s - start_s
     used_us = (
         (server.cpu_s() - before) * US_PER_S
         for server, before in zip(servers, before_s, strict=True)
     )
     cpu_us = (round(us / messages, 2) for us in used_us)
-    return Pull(round(max(messages - first, 1) / seconds), *cpu_us)
+    return Pull(round((messages - first) / seconds), *cpu_us)
