@@ -86,6 +86,6 @@ def test_backlog_is_moved(one: mover.Mover, tmp_path: Path) -> None:
     """Where the peer is installed; it is not where nobody put it there for the benchmark."""
     if one.version() is None:
         pytest.skip("it is not installed here")
-    found = one.move(tmp_path, 300, 256)
+    found = one.move(tmp_path, 5_000, 256)
     assert found.messages_per_second > 0
     assert found.cpu_us >= 0
