@@ -90,6 +90,7 @@ def test_sender_that_deletes_what_it_sends_is_found(monkeypatch: pytest.MonkeyPa
         self._link.outbox.commit(self._link.outbox.sent_id)
 
     monkeypatch.setattr(Pump, "run", eager)
+    # What is deleted in the turn in which it is put was never seen to be stored.
     assert _law() in ("deleted_is_held_by_the_receiver", "acked_is_durable")
 
 

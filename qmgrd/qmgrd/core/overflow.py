@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qmgrd.core.unit import Held
 
 PUSHED_OUT_MAX = 1_000  # for one put
-STUCK_MAX = 8  # that are passed over, as dead letters that have no place
+STUCK_MAX = 8  # so many have no place as dead letters: then no others are tried
 
 
 def put(
