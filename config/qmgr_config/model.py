@@ -152,6 +152,9 @@ class Limits(Section):
     queues_max: Annotated[int, count(1, 1_000_000)] = 10_000
     """The most queues."""
 
+    subscriptions_max: Annotated[int, count(1, 1_000_000)] = 20_000
+    """The most subscriptions, durable or not."""
+
     links_max: Annotated[int, count(1, 10_000)] = 100
     """The most links to other queue managers."""
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Unpack, cast
 
 from qmgr_client import address as addresses
+from qmgr_client import destination
 from qmgr_client.aio_admin import Admin
 from qmgr_client.aio_browse import browse
 from qmgr_client.aio_consumer import Consumer
@@ -29,6 +30,8 @@ from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.aio_groups import Groups
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_session import Session, Unopened
+from qmgr_client.aio_subscription import Subscription
+from qmgr_client.aio_topics import Topics
 from qmgr_client.aio_unit import UnitOfWork
 from qmgr_client.client_name import client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
@@ -40,7 +43,6 @@ from qmgr_client.selection import chosen as chosen
 from qmgr_client.selection import order_of as order_of
 from qmgr_client.settles import Terms
 from qmgr_protocol import messages as m
-from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.record import Uid
@@ -61,6 +63,7 @@ __all__ = [
     "PutResult",
     "QueueManager",
     "RequestError",
+    "Subscription",
     "Uid",
     "UnitOfWork",
     "UnknownOutcome",
@@ -118,7 +121,7 @@ def _checked(name: str) -> str:
     return name
 
 
-class QueueManager(Admin, Groups):
+class QueueManager(Admin, Groups, Topics):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())
@@ -231,7 +234,7 @@ class QueueManager(Admin, Groups):
     def _check(self, queue: str) -> None:
         if not isinstance(queue, str):
             raise RequestError(ErrorCode.NAME_INVALID, f"a queue's name is text, not {queue!r}")
-        names.split(queue)
+        destination.check(queue)
         if len(self._names) >= NAMES_KNOWN_MAX:
             self._names.clear()
         self._names.add(queue)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Unpack
 
+from qmgr_client import destination
 from qmgr_client.aio_get import get_many, give_back, has_result
 from qmgr_client.aio_session import Session
 from qmgr_client.message import Message
@@ -22,7 +23,6 @@ from qmgr_client.puts import FRAME_BYTES
 from qmgr_client.selection import SelectionOrUid, chosen
 from qmgr_client.units import Unit
 from qmgr_protocol import messages as m
-from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
 
@@ -109,7 +109,7 @@ class UnitOfWork:
                 UNIT_UNKNOWN: the unit is over.
         """
         self._unit.check()
-        names.split(queue)
+        destination.check(queue)
         results: list[PutResult] = []
         batch: list[tuple[bytes, Uid | None]] = []
         size = 0

@@ -23,13 +23,16 @@ from qmgr_protocol.messages import (
     STATE_MAYBE_REDELIVERED,
     STATE_NOTED,
     STATE_REDELIVERED,
+    STATE_REPUBLISHED,
     STATE_TAKEN_OVER,
+    STATE_TOPIC,
 )
 from qmgr_protocol.record import (
     CONTENT_TYPE,
     FLAG_NOT_PERSISTENT,
     FLAG_PRIORITY_OF_QUEUE,
     FLAG_REPORT_EXPIRY,
+    FLAG_RETAINED,
     HEADERS,
     REPLY_TO,
     Uid,
@@ -85,6 +88,7 @@ class Message(NamedTuple):
     group: Group | None = None
     expiry_left_ms: int | None = None  # when it was delivered; None is for ever
     note: bytes = b""  # what a dead letter, or one that failed, is accompanied by
+    topic: str = ""  # that it was published to
 
     @property
     def headers(self) -> dict[str, Any]:
@@ -130,6 +134,16 @@ class Message(NamedTuple):
         return bool(self.state & STATE_TAKEN_OVER)
 
     @property
+    def republished(self) -> bool:
+        """Whether this subscriber failed on it before, and it was decided to send it once more."""
+        return bool(self.state & STATE_REPUBLISHED)
+
+    @property
+    def retained(self) -> bool:
+        """Whether its topic was to keep it for those who subscribe later."""
+        return bool(self.flags & FLAG_RETAINED)
+
+    @property
     def leased(self) -> bool:
         """Whether somebody held it when it was browsed."""
         return bool(self.state & STATE_LEASED)
@@ -171,9 +185,9 @@ def decode(
     if len(item) < DELIVERY_BYTES:
         raise FieldInvalid("Deliver", "items", f"{len(item)} bytes, at least {DELIVERY_BYTES}")
     priority, _, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
-    record, left_ms, note = item[DELIVERY_BYTES:], None, b""
+    record, left_ms, note, topic = item[DELIVERY_BYTES:], None, b"", ""
     if state >= STATE_EXPIRES:
-        record, left_ms, note = _split(record, state)
+        record, left_ms, note, topic = _split(record, state)
     damage = ""
     try:
         fields = records.decode(record)
@@ -185,7 +199,7 @@ def decode(
     return Message(
         fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,
-        fields.flags, fields.delay_ms, group, left_ms, note,
+        fields.flags, fields.delay_ms, group, left_ms, note, topic,
     )  # fmt: skip
 
 
@@ -197,19 +211,22 @@ def record_bytes(item: bytes) -> int:
     return len(_split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
 
 
-def _split(data: bytes, state: int) -> tuple[bytes, int | None, bytes]:
-    """Return the record that *data* begins with, the time it has left, and its note.
+def _split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
+    """Return the record that *data* begins with, the time it has left, its note and its topic.
 
     What a newer queue manager has behind them is ignored, and what rotted is not there.
     """
     size = records.size_of(data)
     if not 0 < size <= len(data):
-        return data, None, b""
-    record, rest, left_ms = data[:size], data[size:], None
+        return data, None, b"", ""
+    record, rest, left_ms, topic = data[:size], data[size:], None, ""
+    if state & STATE_TOPIC and rest:
+        topic = rest[1 : 1 + rest[0]].decode(errors="replace")
+        rest = rest[1 + rest[0] :]
     if state & STATE_EXPIRES and len(rest) >= REMAINING.size:
         (left_ms,) = REMAINING.unpack_from(rest)
         rest = rest[REMAINING.size :]
-    return record, left_ms, rest if state & STATE_NOTED else b""
+    return record, left_ms, rest if state & STATE_NOTED else b"", topic
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from qmgr_protocol.record import (
     FLAG_NOT_PERSISTENT,
     FLAG_PRIORITY_OF_QUEUE,
     FLAG_REPORT_EXPIRY,
+    FLAG_RETAINED,
     HEADERS,
     PRIORITY_DEFAULT,
     REPLY_TO,
@@ -34,6 +35,7 @@ class PutResult(NamedTuple):
 
     uid: Uid | None
     resent: bool = False  # Sent more than once, or its answer came by way of a reconnect.
+    subscriptions: int | None = None  # of a publication: how many it fits, where that is known
 
 
 class _Place(NamedTuple):
@@ -73,6 +75,7 @@ class Outgoing(NamedTuple):
     persistent: bool = True  # False: given up when its queue manager starts anew
     report: bool = False  # to reply_to, if it expires
     group: tuple[GroupId, int, bool] | None = None  # id, number, last
+    retained: bool = False  # of a publication: its topic keeps it for those who subscribe later
 
     def dated(self, now: datetime) -> "Outgoing":
         """Return this message with ``deliver_at`` as a delay from *now* on.
@@ -128,7 +131,7 @@ def encode(outgoing: Outgoing) -> bytes:
     """
     (
         body, uid, priority, correlation_id, headers, reply_to, content_type, expiry_ms, delay_ms,
-        deliver_at, persistent, report, group,
+        deliver_at, persistent, report, group, retained,
     ) = outgoing  # fmt: skip
     assert deliver_at is None, "a time of day, and no clock to hold it against"
     if type(body) is not bytes:
@@ -143,6 +146,8 @@ def encode(outgoing: Outgoing) -> bytes:
         flags |= FLAG_NOT_PERSISTENT
     if report:
         flags |= FLAG_REPORT_EXPIRY
+    if retained:
+        flags |= FLAG_RETAINED
     try:
         place = group if group is None or type(group) is Group else Group(*group)
         return records.encode(

@@ -24,6 +24,7 @@ _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
     m.QueueDelete: (ErrorCode.QUEUE_UNKNOWN, {"messages": None}),
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
     m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
+    m.Unsubscribe: (ErrorCode.SUBSCRIPTION_UNKNOWN, {"messages": None}),
 }
 _ABANDONED = RequestError(ErrorCode.CANCELLED, "given up by the caller")
 

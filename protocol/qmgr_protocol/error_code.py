@@ -360,4 +360,35 @@ class ErrorCode(IntEnum):
     GROUP_NO_READER = (
         1112, _LATER, "", "Nobody is there who could have the group.",
         "Start a consumer that gets groups. See who is connected: qmctl connection ls.")
+    # 1200: topics and subscriptions
+    TOPIC_INVALID = (
+        1200, _NEVER, "2425 MQRC_TOPIC_STRING_ERROR", "This can be no topic, or no filter of them.",
+        "Say levels with / between them, as in flights/JFK/UA; in a filter + is one level, and # "
+        "at the end all that follow.")
+    SUBSCRIPTION_UNKNOWN = (
+        1201, _NEVER, "2428 MQRC_NO_SUBSCRIPTION", "There is no such subscription, or no longer.",
+        "See: qmctl sub ls. One that is not durable ends with its connection.")
+    SUBSCRIPTION_EXISTS = (
+        1202, _NEVER, "2432 MQRC_SUB_ALREADY_EXISTS",
+        "There is such a subscription, to other topics or with other attributes.",
+        "See: qmctl sub show; give it others with: qmctl sub alter, or end it: qmctl sub rm.")
+    SUBSCRIPTIONS_EXHAUSTED = (
+        1203, _NEVER, "", "No room for another subscription.",
+        "End subscriptions, or raise limits.subscriptions_max in qmgrd.toml.")
+    QUEUE_IS_SUBSCRIPTION = (
+        1204, _NEVER, "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE",
+        "It is a subscription, which is filled by publications alone.",
+        "Publish to a topic that it fits. See: qmctl sub show.")
+    TOPIC_UNKNOWN = (
+        1205, _NEVER, "2085 MQRC_UNKNOWN_OBJECT_NAME", "Nothing is defined for the topic itself.",
+        "See: qmctl topic ls. A topic needs no definition to be published to.")
+    PUBLICATION_UNKNOWN = (
+        1206, _NEVER, "2033 MQRC_NO_MSG_AVAILABLE",
+        "No subscription holds such a publication, or it is not parked.",
+        "See: qmctl republish ls. What all subscribers have had is not kept.")
+    REDELIVERY_LIMIT_EXCEEDED = (
+        1207, _NEVER, "2362 MQRC_BACKOUT_THRESHOLD_REACHED",
+        "Why a publication is parked: its subscriber gave it back too often.",
+        "See what was said of it: qmctl republish show. Mend the subscriber, then: qmctl republish "
+        "send.")
     # fmt: on

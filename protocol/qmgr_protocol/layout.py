@@ -55,6 +55,7 @@ _ATTRIBUTES = mapping(100, text(200), either(array(100, SCALAR), SCALAR))
 _REFUSED = array(LENGTH_MAX, row(_SEQ, U32, _LONG))
 _STAMPED = array(LENGTH_MAX, row(_SEQ, U64, _SEQ))
 _HELD = array(m.HELD_RUNS_MAX, row(_SEQ, _SEQ))
+_MATCHED = array(LENGTH_MAX, row(_SEQ, _SEQ, U32))
 _EXCEPTIONS = array(LENGTH_MAX, row(_ID, U32, U32))
 
 # operation: (number, class, checks in the order of the fields)
@@ -72,7 +73,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (9, m.Ended, (_ID, U32, _LONG)),
     (20, m.ProducerOpen, (_ID, exactly(16), flag, U64)),
     (21, m.Put, (_ID, _SEQ, U64, NAME, blobs, _EXTRAS)),
-    (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED, _HELD, U64)),
+    (22, m.Committed, (_ID, U64, _REFUSED, _STAMPED, _HELD, U64, _MATCHED)),
     (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
                   integer(m.PHYSICAL, m.LOGICAL), flag, _NUMBER, _READER)),
     (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP,
@@ -121,6 +122,18 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (100, m.GroupList, (_ID, NAME, _GROUP, integer(1, 1_000), flag)),
     (101, m.GroupShow, (_ID, NAME, _GROUP_ID, _NUMBER)),
     (102, m.GroupAlter, (_ID, NAME, _GROUP_ID, _WORD, _NUMBER, U64)),
+    (120, m.Subscribe, (_ID, NAME, NAME, _SELECTOR, _ATTRIBUTES, flag)),
+    (121, m.Unsubscribe, (_ID, NAME)),
+    (122, m.SubscriptionList, (_ID, NAME, integer(1, 1_000), NAME)),
+    (123, m.SubscriptionHealthy, (_ID, NAME)),
+    (124, m.TopicSet, (_ID, NAME, _ATTRIBUTES)),
+    (125, m.TopicDelete, (_ID, NAME, flag)),
+    (126, m.TopicList, (_ID, NAME, integer(1, 1_000))),
+    (127, m.TopicShow, (_ID, NAME)),
+    (128, m.TopicLacks, (_ID, _UID)),
+    (129, m.RepublishList, (_ID, optional(row(U64, U32)), integer(1, 1_000), _SELECTOR, _UID,
+                            NAME)),
+    (130, m.Republish, (_ID, flag, _UID, _SELECTOR, array(1_000, NAME), U32, U64)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
@@ -147,7 +160,7 @@ def _is_put(stream: Any, first_id: Any, seen: Any, queue: Any, records: Any) -> 
         and 0 < first_id < SEQ_END
         and 0 <= seen < SEQ_END
         and type(queue) is str
-        and len(queue) <= 64
+        and len(queue) <= 200
         and not blobs(records)
     )
 

@@ -59,6 +59,27 @@ QUEUE_ATTRIBUTES = {
     "breaker_messages_min": Attribute("messages", 1, 100_000),
     "breaker_pause_ms": Attribute("ms", 100, _HOUR_MS),
 }
+# Of a subscription: as of a queue, but for what links, backout queues and put refusals are about.
+SUBSCRIPTION_ATTRIBUTES = {
+    name: found
+    for name, found in QUEUE_ATTRIBUTES.items()
+    if name not in ("transfer_in", "dedup_retention_ms", "backout_threshold", "backout_queue",
+                    "message_max_bytes")
+} | {
+    "overflow": Attribute(
+        "choice", choices=("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
+    ),
+    "redelivery_limit": Attribute("count", -1, 65_534),
+    "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
+}  # fmt: skip
+REPUBLISH_WAYS = ("manual", "healthy", "schedule")
+# Of a topic; each holds for all below it that say nothing else.
+TOPIC_ATTRIBUTES = {
+    "redelivery_limit": Attribute("count", 0, 65_534),
+    "republish": Attribute("choice", choices=REPUBLISH_WAYS),
+    "republish_interval_ms": Attribute("ms", 1_000, 365 * _DAY_MS),
+    "put_inhibit": Attribute("flag"),
+}
 QUEUE_LIMITS = {
     name: (found.low, found.high) for name, found in QUEUE_ATTRIBUTES.items() if found.is_number
 }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.admin_messages import *  # noqa: F403
 from qmgr_protocol.record import DELAY_MAX_MS as DELAY_MAX_MS
+from qmgr_protocol.topic_messages import *  # noqa: F403
 
 MAGIC = "qmgr"
 VERSION = 1
@@ -20,6 +21,9 @@ STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
 # What follows the record in a delivery: the time it has left (u64, ms), then its note (a map).
 STATE_EXPIRES, STATE_NOTED = 8, 16
 STATE_TAKEN_OVER = 32  # with this message its group came to this consumer or reader
+# Of a publication its topic (u8 length, text) stands before these two.
+STATE_TOPIC = 64
+STATE_REPUBLISHED = 128  # its subscriber failed, and it was decided to send it once more
 REMAINING = struct.Struct(">Q")
 # How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or goes on.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
@@ -181,7 +185,8 @@ class Committed(NamedTuple):
 
     refused: [id, code, text]; stamped: [first id, its timestamp, how many, both counting on];
     held, over a link: [first id, how many] of what is durable above commit_id; taken: how many
-    records came over this connection, whatever became of them.
+    records came over this connection, whatever became of them; matched, of publications:
+    [first id, how many, subscriptions that each fits].
     """
 
     stream: int
@@ -190,6 +195,7 @@ class Committed(NamedTuple):
     stamped: list[list[int]] = []
     held: list[list[int]] = []
     taken: int = 0
+    matched: list[list[int]] = []
 
 
 class Blocked(NamedTuple):

@@ -6,7 +6,8 @@
          6    priority            u8    0-9, 9 first
          7    flags               u8    bits 4-7 must be understood, bits 0-3 may be ignored
                                         bit 0 the queue says the priority, bit 1 not kept over a
-                                        restart, bit 2 a report if it expires, bit 4 a delay
+                                        restart, bit 2 a report if it expires, bit 3 kept by its
+                                        topic for who subscribes later, bit 4 a delay
          8    expiry_ms           u64   0 = never
         16    correlation_length  u8    at most 64
         17    group_flags         u8    bit 0 in a group, bit 1 last in its group
@@ -50,6 +51,7 @@ UID_MAX_BYTES = NAME_MAX + TIMESTAMP.size  # in a record
 EXPIRY_END = 2**63
 DELAY_MAX_MS = 3_650 * 24 * 3_600_000
 FLAG_PRIORITY_OF_QUEUE, FLAG_NOT_PERSISTENT, FLAG_REPORT_EXPIRY, FLAG_DELAYED = 1, 2, 4, 16
+FLAG_RETAINED = 8
 FLAGS_NOT_UNDERSTOOD = 0xE0
 DELAY = struct.Struct(">Q")
 IN_GROUP, LAST_IN_GROUP = 1, 2

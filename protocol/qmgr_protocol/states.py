@@ -49,6 +49,9 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.GroupNew, m.ReaderClose, m.GroupList, m.GroupShow, m.GroupAlter,
     m.QueueMove, m.JobList, m.JobShow, m.JobCancel,
     m.TemplateSet, m.TemplateDelete, m.TemplateList,
+    m.Subscribe, m.Unsubscribe, m.SubscriptionList, m.SubscriptionHealthy,
+    m.TopicSet, m.TopicDelete, m.TopicList, m.TopicShow, m.TopicLacks,
+    m.RepublishList, m.Republish,
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,

@@ -67,6 +67,11 @@ class Admin:
         """Delete a queue at once; a job removes what was on it. An alias goes without its queue."""
         found = self._catalogue.named(message.queue)
         system.check_deletable(message.queue)
+        if message.queue in self._catalogue.topics.subscriptions:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_SUBSCRIPTION,
+                f"{message.queue} is a subscription; end it with: qmctl sub rm {message.queue}",
+            )
         if not isinstance(found, Queue):
             self._catalogue.remove_queue(message.queue)
             self._ok(session, message.request_id, {"messages": 0})
@@ -98,7 +103,10 @@ class Admin:
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""
-        names = sorted(name for name in self._catalogue.queues if name > message.after)
+        others = self._catalogue.topics.subscriptions
+        names = sorted(
+            name for name in self._catalogue.queues if name > message.after and name not in others
+        )
         page = names[: message.limit]
         rows = [self._catalogue.show_queue(name) for name in page]
         self._context.count_read(len(page), 0)
@@ -227,7 +235,8 @@ class Admin:
             "store_id": self._context.store_id.hex(),
             "boot": self._context.boot,
             "turn": self._context.turn_number,
-            "queues": len(self._catalogue.queues),
+            "queues": len(self._catalogue.queues) - len(self._catalogue.topics.subscriptions),
+            "subscriptions": len(self._catalogue.topics.subscriptions),
             "messages": sum(queue.counters.depth for queue in queues),
             "leased": sum(len(queue.leases) for queue in queues),
             "links": len(self._catalogue.links),

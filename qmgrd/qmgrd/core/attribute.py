@@ -6,12 +6,22 @@ from typing import Any
 from qmgr_config.units import bytes_text, ms_text
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import QUEUE_ATTRIBUTES, Attribute, Quantity
+from qmgr_protocol.limits import (
+    QUEUE_ATTRIBUTES,
+    SUBSCRIPTION_ATTRIBUTES,
+    TOPIC_ATTRIBUTES,
+    Attribute,
+    Quantity,
+)
 
 INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
 ALIAS_OF = "alias_of"
 _FLAG = Attribute("flag")
 _KNOWN = QUEUE_ATTRIBUTES | dict.fromkeys(INHIBITS, _FLAG) | {ALIAS_OF: Attribute("queue")}
+_OF_NOUN = {
+    "subscription": SUBSCRIPTION_ATTRIBUTES | dict.fromkeys(INHIBITS, _FLAG),
+    "topic": TOPIC_ATTRIBUTES,
+}
 _SAID: dict[Quantity, Callable[[Any], str]] = {
     "messages": "{:,}".format, "bytes": bytes_text, "ms": ms_text, "count": "{:,}".format,
     "percent": "{} %".format, "factor": "{:g}".format,
@@ -19,12 +29,12 @@ _SAID: dict[Quantity, Callable[[Any], str]] = {
 
 
 def check(noun: str, name: str, attribute: str, value: Any) -> None:
-    """Raise VALUE_INVALID where *value* is none for that attribute of a queue or a template.
+    """Raise VALUE_INVALID where *value* is none for that attribute of a queue or another noun.
 
     Args:
-        noun: "queue" or "template", whose *name* the text gives.
+        noun: "queue", "template", "subscription" or "topic", whose *name* the text gives.
     """
-    known = _KNOWN[attribute]
+    known = _OF_NOUN.get(noun, _KNOWN)[attribute]
     if known.quantity == "flag":
         if type(value) is not bool:
             _refuse(f"{noun}s.{name}.{attribute}: {_shown(value)} is neither true nor false")

@@ -5,8 +5,9 @@ from typing import Any
 
 from qmgr_config.model import Config
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import QUEUE_ATTRIBUTES
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES, SUBSCRIPTION_ATTRIBUTES
 from qmgrd.core import attribute as attribute_
+from qmgrd.core import subscription
 from qmgrd.core.attribute import ALIAS_OF, INHIBITS
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.templates import Template
@@ -14,10 +15,14 @@ from qmgrd.core.templates import Template
 _KNOWN = {
     "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
     "transmission": ("depth_max", "bytes_max", *INHIBITS),
+    "publications": ("depth_max", "bytes_max", "dedup_retention_ms", "put_inhibit"),
+    "subscription": (*SUBSCRIPTION_ATTRIBUTES, "get_inhibit"),
+    "proxy": (),
     "remote": ("put_inhibit",),
     "alias": (ALIAS_OF, *INHIBITS),
 }
-_IDENTITY = ("kind", "queue_id")  # what else is in a row
+_IDENTITY = ("kind", "queue_id", *subscription.OWN)  # what else is in a row
+_OF_SUBSCRIPTIONS = {"overflow": "discard-newest"}  # Nobody who publishes is to wait for them.
 
 
 def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -28,7 +33,8 @@ def queue_attributes(queue: str, given: dict[str, Any], kind: str) -> dict[str, 
     """
     for attribute, value in given.items():
         _check_known(queue, attribute, kind)
-        attribute_.check("queue", queue, attribute, value)
+        noun = kind if kind == "subscription" else "queue"
+        attribute_.check(noun, queue, attribute, value)
     if kind == "alias" and not given.get(ALIAS_OF, queue):
         raise RequestError(
             ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: empty; say which queue it names"
@@ -99,7 +105,8 @@ def in_force(config: Config, row: dict[str, Any]) -> dict[str, Any]:
 
 def given_of(row: dict[str, Any]) -> list[str]:
     """Return the attributes that the queue of that *row* was given; the others are defaults."""
-    return [attribute for attribute in QUEUE_ATTRIBUTES if attribute in row]
+    known = SUBSCRIPTION_ATTRIBUTES if row["kind"] == "subscription" else QUEUE_ATTRIBUTES
+    return [attribute for attribute in known if attribute in row]
 
 
 def is_same(row: dict[str, Any], given: dict[str, Any]) -> bool:
@@ -119,8 +126,11 @@ def own_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def bounds(config: Config, attributes: dict[str, Any]) -> Bounds:
     """Return what a queue with these attributes is held to."""
-    given = {key: attributes[key] for key in _KNOWN["local"] if key in attributes}
-    return Bounds(**config.queue_defaults.model_dump() | given)
+    is_subscription = attributes.get("kind") == "subscription"
+    known = _KNOWN["subscription" if is_subscription else "local"]
+    given = {key: attributes[key] for key in known if key in attributes}
+    defaults = config.queue_defaults.model_dump() | (_OF_SUBSCRIPTIONS if is_subscription else {})
+    return Bounds(**defaults | given)
 
 
 def put_inhibited(queue: str) -> RequestError:

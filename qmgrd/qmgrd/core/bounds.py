@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Overflow = Literal["refuse", "discard-oldest", "dead-letter-oldest"]
+Overflow = Literal["refuse", "discard-oldest", "dead-letter-oldest", "discard-newest", "suspend"]
 ExpiryAction = Literal["discard", "dead-letter"]
 
 
@@ -38,3 +38,6 @@ class Bounds:
     breaker_window_ms: int = 10_000
     breaker_messages_min: int = 20  # in the window, before the share means anything
     breaker_pause_ms: int = 5_000  # until one message is tried
+    # Of a subscription alone.
+    redelivery_limit: int = -1  # how often what fails is delivered again; -1: as its topic has it
+    unused_expiry_ms: int = 0  # a durable one that nobody consumes from for so long is ended

@@ -26,12 +26,11 @@ from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.events import tell
-from qmgrd.core.group_admin import GroupAdmin
-from qmgrd.core.intake import SettlePart
-from qmgrd.core.job_admin import JobAdmin
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
+from qmgrd.core.operations import operations
+from qmgrd.core.publications import Publications
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
@@ -39,8 +38,8 @@ from qmgrd.core.selection import compile_weight
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
+from qmgrd.core.subscriptions import Subscriptions
 from qmgrd.core.sweep import Sweep
-from qmgrd.core.template_admin import TemplateAdmin
 from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
@@ -89,8 +88,12 @@ class Broker:
         context.schedule.load(tx)
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
         LinkDefinitions(context, self.catalogue).load()
+        self.publications = Publications(context, self.catalogue, self.dead_letters)
+        self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
+        self.delivery.on_use = self.subscriptions.used
+        self.subscriptions.load()
         self._lose_volatile()
-        self._handlers = self._table()
+        self._handlers = operations(self)
         for link in self.catalogue.links.values():
             if not link.row["stopped"]:
                 link.start()
@@ -112,65 +115,6 @@ class Broker:
                 )
                 queue.groups.begin_sweep()
                 queue.flush(self.context.tx)  # No turn may come before the next crash.
-
-    def _table(self) -> dict[type[Any], Callable[[Session, Any], None]]:
-        admin, delivery, streams = self.admin, self.delivery, self.streams
-        templates = TemplateAdmin(self.context, self.catalogue, delivery)
-        jobs = JobAdmin(self.context, self.catalogue, self.jobs)
-        groups = GroupAdmin(self.context, self.catalogue, self.dead_letters)
-        return {
-            m.Put: streams.put,
-            m.Settle: self.settlements.settle,
-            SettlePart: self.settlements.settle_part,
-            m.UnitBegin: self.units.begin,
-            m.UnitPut: self.units.put,
-            m.UnitCommit: streams.commit,
-            m.UnitBackout: self.units.backout,
-            m.Credit: delivery.credit,
-            m.Consume: delivery.consume,
-            m.Get: delivery.get,
-            m.Cancel: delivery.cancel,
-            m.ProducerOpen: streams.open_producer,
-            m.Browse: admin.browse,
-            m.QueueCreate: admin.queue_create,
-            m.QueueAlter: admin.queue_alter,
-            m.QueueDelete: admin.queue_delete,
-            m.QueueList: admin.queue_list,
-            m.QueueShow: admin.queue_show,
-            m.QueuePurge: jobs.queue_purge,
-            m.QueueMove: jobs.queue_move,
-            m.GroupNew: groups.group_new,
-            m.GroupList: groups.group_list,
-            m.GroupShow: groups.group_show,
-            m.GroupAlter: groups.group_alter,
-            m.ReaderClose: delivery.reader_close,
-            m.JobList: jobs.job_list,
-            m.JobShow: jobs.job_show,
-            m.JobCancel: jobs.job_cancel,
-            m.TemplateSet: templates.template_set,
-            m.TemplateDelete: templates.template_delete,
-            m.TemplateList: templates.template_list,
-            m.Status: admin.status,
-            m.Snapshot: admin.snapshot,
-            m.ConnectionList: self.connections.connection_list,
-            m.ConnectionClose: self.connections.connection_close,
-            **self._table_of_links(),
-        }
-
-    def _table_of_links(self) -> dict[type[Any], Callable[[Session, Any], None]]:
-        admin, streams = self.admin, self.streams
-        return {
-            m.LinkOpen: streams.links.open,
-            m.CommitAsk: streams.links.ask_commit,
-            m.LinkFetch: admin.link_fetch,
-            m.LinkCreate: admin.link_create,
-            m.LinkAlter: admin.link_alter,
-            m.LinkDelete: admin.link_delete,
-            m.LinkList: admin.link_list,
-            m.LinkShow: admin.link_show,
-            m.LinkStart: admin.link_start,
-            m.LinkStop: admin.link_stop,
-        }
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
         """Open a turn."""
@@ -236,6 +180,7 @@ class Broker:
         if session.path is not None and session.path.connection == connection:
             session.path.link.lost(session.path, why)
         self.delivery.close(session)
+        self.subscriptions.close(session)
         self.streams.close(session)
 
     def received(self, connection: int, message: m.Message) -> None:
@@ -298,6 +243,7 @@ class Broker:
         self.sweep.run()
         self.settlements.return_leases()
         self.jobs.run()
+        self.publications.run()
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
         for link in self.catalogue.links.values():
@@ -313,6 +259,7 @@ class Broker:
         self._refresh_groups()
         self._answer_all()
         tell(context, self.catalogue, self.dead_letters)
+        self.publications.count()
         self._write()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
@@ -366,7 +313,11 @@ class Broker:
         """Whether another turn is wanted at once."""
         links = self.streams.links
         return bool(
-            self.context.awake_queues or self.jobs.busy or self.settlements.busy or links.is_busy
+            self.context.awake_queues
+            or self.jobs.busy
+            or self.settlements.busy
+            or links.is_busy
+            or self.publications.is_busy
         )
 
     def next_timer_ms(self) -> int | None:

@@ -86,7 +86,8 @@ def _item(
     state = state_of(entry.delivered, arrival, queue.counters.maybe_before)
     if arrival in queue.leases:
         state |= STATE_LEASED
-    more, tail = tail_of(queue, tx, now, entry, arrival)
+    topic = entries.publication(tx, entry).target if entry.shared else ""
+    more, tail = tail_of(queue, tx, now, entry, arrival, topic)
     # No lease number: who browses must not be able to settle for others.
     head = DELIVERY.pack(
         priority, arrival, 0, entry.delivered, entry.failed, state | more, entry.put_us

@@ -4,6 +4,7 @@
     FLIGHTS@NYC   a remote queue: what is put on it goes to FLIGHTS on queue manager NYC
     @NYC          the transmission queue of link NYC: made and deleted with the link
     SALES         an alias: another name for ORDERS, or for FLIGHTS@NYC
+    B:late        a subscription (subscription.py)
 
 Queue ids are given once and never used again; names are free again when a queue is deleted.
 """
@@ -12,22 +13,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol import topic as topic_names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys, route, system
 from qmgrd.core import row as rows
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import ALIAS_OF
+from qmgrd.core.boot import check_arrivals
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
-from qmgrd.core.kv import Transaction
+from qmgrd.core.definition import check_alias, check_same
+from qmgrd.core.holders import Holders
 from qmgrd.core.link import Link
-from qmgrd.core.missing import no_queue, no_target
-from qmgrd.core.named import KINDS, Alias, Remote, named
+from qmgrd.core.missing import no_queue, no_subscription, no_target
+from qmgrd.core.named import KINDS, Alias, Proxy, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
+from qmgrd.core.put_refusal import full
 from qmgrd.core.queue import Queue
+from qmgrd.core.subscription import Subscription
 from qmgrd.core.templates import Template, Templates
+from qmgrd.core.topics import Topics
 
 
 class Catalogue:
@@ -39,11 +46,13 @@ class Catalogue:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queues: dict[str, Queue | Remote | Alias] = {}
+        self.queues: dict[str, Queue | Remote | Alias | Proxy] = {}
         self.by_id: dict[int, Queue] = {}
         self.links: dict[str, Link] = {}
         self.routes: dict[str, Link] = {}  # by the queue manager that lies behind it
         self.templates = Templates()
+        self.topics = Topics(context)
+        self.holders = Holders()
         self._rows: dict[str, dict[str, Any]] = {}
         self._held: dict[str, Template] = {}
 
@@ -59,6 +68,7 @@ class Catalogue:
         tx = self._context.tx
         for key, row in rows.scan(tx, keys.SPACE_TEMPLATE):
             self.templates.add(Template(key[1:].decode(), unpack(row)))
+        self.topics.load()
         for key, row in rows.scan(tx, keys.SPACE_QUEUE):
             self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
         for key, _ in tx.scan(keys.SPACE_COUNTERS, keys.after(keys.SPACE_COUNTERS)):
@@ -66,7 +76,7 @@ class Catalogue:
             if queue_id not in self.by_id and queue_id not in dropped:
                 raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
         for queue in self.by_id.values():
-            _check_arrivals(tx, queue)
+            check_arrivals(tx, queue)
         rows.get(tx, keys.NEXT_QUEUE)
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
@@ -80,6 +90,12 @@ class Catalogue:
         """
         known = self.named(name)
         found = self._behind(known)
+        if isinstance(found, Proxy):
+            raise RequestError(
+                ErrorCode.QUEUE_IS_REMOTE,
+                f"{name} is a proxy: what it gets goes to {found.manager}, to those who subscribed "
+                "there",
+            )
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
@@ -90,7 +106,7 @@ class Catalogue:
             raise attributes.get_inhibited(name)
         return found
 
-    def named(self, name: str) -> Queue | Remote | Alias:
+    def named(self, name: str) -> Queue | Remote | Alias | Proxy:
         """Return what *name* names itself. A system queue is made when it is first asked for.
 
         Raises:
@@ -100,12 +116,14 @@ class Catalogue:
         if found is None:
             if name in system.ATTRIBUTES:
                 return self.system(name)
+            if topic_names.is_subscription(name):
+                raise no_subscription(name)
             names.split(name)
             self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
             raise no_queue(name, self.queues)
         return found
 
-    def find(self, name: str) -> Queue | Remote:
+    def find(self, name: str) -> Queue | Remote | Proxy:
         """Return what *name* names, or that of which it is an alias.
 
         Raises:
@@ -113,7 +131,7 @@ class Catalogue:
         """
         return self._behind(self.named(name))
 
-    def _behind(self, known: Queue | Remote | Alias) -> Queue | Remote:
+    def _behind(self, known: Queue | Remote | Alias | Proxy) -> Queue | Remote | Proxy:
         """Return what is meant by what was named."""
         if not isinstance(known, Alias):
             return known
@@ -130,7 +148,9 @@ class Catalogue:
             name: one of those in system.py.
         """
         if name not in self.queues:
-            row = {"kind": "local", "queue_id": self.next_queue_id()}
+            row: dict[str, Any] = {"kind": "publications", "queue_id": keys.PUBLICATIONS_ID}
+            if name != system.PUBLICATIONS:
+                row = {"kind": "local", "queue_id": self.next_queue_id()}
             self.store_queue(name, system.ATTRIBUTES[name] | row)
         found = self.queues[name]
         assert isinstance(found, Queue), name
@@ -139,17 +159,27 @@ class Catalogue:
     def destination(self, name: str) -> tuple[Queue, str]:
         """Return the queue on which a put to *name* is stored, and the target behind a link.
 
+        That of a publication is its topic.
+
         Raises:
-            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, PUT_INHIBITED.
+            RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
+                PUT_INHIBITED, TOPIC_INVALID.
         """
+        if topic_names.is_topic(name):
+            return self._publications(name[1:])
         known = self.named(name)
         found = self._behind(known)
-        if not isinstance(known, Queue) and known.put_inhibit:
+        if isinstance(known, Remote | Alias) and known.put_inhibit:
             raise attributes.put_inhibited(name)
         if isinstance(found, Remote):
             if found.put_inhibit:
                 raise attributes.put_inhibited(found.name)
             queue, target = route.way(self, found.target, found.manager)
+        elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
+            raise RequestError(
+                ErrorCode.QUEUE_IS_SUBSCRIPTION,
+                f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
+            )
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -161,14 +191,27 @@ class Catalogue:
             raise attributes.put_inhibited(queue.name)
         return queue, target
 
+    def _publications(self, topic: str) -> tuple[Queue, str]:
+        """Return the queue that keeps what is published to *topic*, and that."""
+        self.topics.check_put(topic)
+        for found in self.topics.match(topic) if self.topics.proxies else ():
+            if found.manager and not route.link_to(self, found.manager).queue.has_room(1, 0):
+                raise full(route.link_to(self, found.manager).queue)
+        queue = self.system(system.PUBLICATIONS)
+        if queue.bounds.put_inhibit:
+            raise attributes.put_inhibited(queue.name)
+        return queue, topic
+
     def keeper(self, name: str) -> Queue:
         """Return the queue that stores what is put on *name*: of a remote one its link's.
 
         Raises:
             RequestError: as :meth:`find`.
         """
+        if topic_names.is_topic(name):
+            return self.system(system.PUBLICATIONS)
         found = self.find(name)
-        return route.link_to(self, found.manager).queue if isinstance(found, Remote) else found
+        return found if isinstance(found, Queue) else route.link_to(self, found.manager).queue
 
     def create_queue(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """Define a queue and return its row; the same definition again changes nothing.
@@ -190,7 +233,7 @@ class Catalogue:
             self.system(name)
             given = system.ATTRIBUTES[name] | given
         if name in self.queues:
-            self._check_same(name, given)
+            check_same(name, self._rows[name], given)
             return self.show_queue(name)
         self._check_definition(name, given, kind, manager)
         queue_id = 0 if kind in KINDS else self.next_queue_id()
@@ -209,36 +252,17 @@ class Catalogue:
         else:
             system.check_free(name)
         if kind == "alias":
-            self._check_alias(name, given[ALIAS_OF])
+            check_alias(self.queues, name, given[ALIAS_OF])
         self.check_room()
         if kind == "local":
             found = self.templates.of(name)
             attributes.check_in_force(name, given, found)
 
-    def _check_alias(self, name: str, target: str) -> None:
-        """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
-        known = self.queues.get(target)
-        fault = ""
-        if isinstance(known, Alias):
-            fault = f"{target} is an alias itself, of {known.target}; name that"
-        for other in self.queues.values():
-            if isinstance(other, Alias) and other.target == name:
-                fault = f"{name} is to be an alias, and {other.name} is an alias of it"
-        if fault:
-            raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
-
-    def _check_same(self, name: str, given: dict[str, Any]) -> None:
-        known = self._rows[name]
-        if not attributes.is_same(known, given):
-            old = attributes.own_of(known)
-            raise RequestError(
-                ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
-            )
-
     def check_room(self) -> None:
         """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
         limit = self._context.config.limits.queues_max
         count = len(self.queues) - len(system.ATTRIBUTES.keys() & self.queues.keys())
+        count -= len(self.topics.subscriptions)
         if count >= limit:
             raise RequestError(
                 ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
@@ -259,15 +283,20 @@ class Catalogue:
         self._rows[name] = row
         if row["kind"] in KINDS:
             self.queues[name] = named(name, row)
+            if row["kind"] == "proxy":
+                self.topics.add(Subscription(name, row, None))
             return
-        queue_id = row["queue_id"]
+        queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
         queue = Queue(
             queue_id, name, self._bounds(name, row),
             Counters.read(self._context.tx, queue_id, name), self._context.ids,
             self._context.schedule,
-            is_transmission=row["kind"] == "transmission", unclean=unclean,
+            is_transmission=row["kind"] in ("transmission", "publications"), unclean=unclean,
+            holders=self.holders if is_subscription else None,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
+        if is_subscription:
+            self.topics.add(Subscription(name, row, queue))
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Return what the queue of that *row* is held to, and keep in mind by which template."""
@@ -314,10 +343,9 @@ class Catalogue:
         if row == old:
             return {}
         if isinstance(known, Alias) and row[ALIAS_OF] != known.target:
-            self._check_alias(name, row[ALIAS_OF])
+            check_alias(self.queues, name, row[ALIAS_OF])
         attributes.check_in_force(name, row, self.template_of(name))
-        self._rows[name] = row
-        self._write_queue(name, row)
+        self.store_row(name, row)
         if isinstance(known, Queue):
             self.hold(known)
         else:
@@ -326,8 +354,17 @@ class Catalogue:
         after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
+    def store_row(self, name: str, row: dict[str, Any]) -> None:
+        """Have *row* be that of *name* from here on."""
+        self._rows[name] = row
+        self._write_queue(name, row)
+        if (found := self.topics.subscriptions.get(name)) is not None:
+            found.row = row
+
     def remove_queue(self, name: str) -> None:
         """Forget *name*; what was stored under its id is a job's to remove."""
+        if name in self.topics.subscriptions:
+            self.topics.remove(name)
         found = self.queues.pop(name)
         self._rows.pop(name)
         self._held.pop(name, None)
@@ -365,22 +402,3 @@ class Catalogue:
         queue_id = int.from_bytes(rows.get(self._context.tx, keys.NEXT_QUEUE), "big")
         rows.put(self._context.tx, keys.NEXT_QUEUE, (queue_id + 1).to_bytes(4, "big"))
         return queue_id
-
-
-def _check_arrivals(tx: Transaction, queue: Queue) -> None:
-    """Raise RowDamaged where a message lies at or behind the next arrival: a put would replace it.
-
-    A seek for each priority that there is, and one more.
-    """
-    start = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
-    stop = keys.after(start)
-    next_arrival = queue.counters.next_arrival
-    while (found := next(tx.scan(start, stop), None)) is not None:
-        _, arrival = keys.place(found[0])
-        if arrival >= next_arrival:
-            raise rows.RowDamaged(
-                f"the counters of queue {queue.name} (id {queue.id})",
-                f"message {arrival} is there, yet the next is to be {next_arrival}",
-            )
-        # The same lane and priority, from where nothing should be: else it is the next one's first.
-        start = found[0][:-8] + next_arrival.to_bytes(8, "big")

@@ -1,8 +1,8 @@
 """What a queue counts: one stored row, written once in each turn that touched the queue.
 
-24 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
+26 x u64: next_arrival depth bytes puts fast slow duplicates acked purged damaged
           delivered returned refused maybe_before delayed expired dead moved lost
-          volatile volatile_delayed volatile_bytes volatile_from grouped
+          volatile volatile_delayed volatile_bytes volatile_from grouped parked missed
 """
 
 import builtins
@@ -14,15 +14,16 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
-_ROW = struct.Struct(">24Q")
+_ROW = struct.Struct(">26Q")
 
 
 @dataclass(slots=True)
 class Counters:
     """The counters of a queue.
 
-    Invariant: depth + delayed = puts - acked - purged - damaged - expired - dead - moved - lost,
-    and puts = fast + slow: each message went one of the two ways through the table of origins.
+    Invariant: depth + delayed + parked = puts - acked - purged - damaged - expired - dead - moved
+    - lost, and puts = fast + slow: each message went one of the two ways through the table of
+    origins.
     """
 
     next_arrival: int = 1
@@ -49,6 +50,8 @@ class Counters:
     volatile_bytes: int = 0
     volatile_from: int = 0  # no arrival of one is lower
     grouped: int = 0  # in groups, of depth and of what is gone with a restart and not swept yet
+    parked: int = 0  # of a subscription: what its subscriber gave back too often
+    missed: int = 0  # publications that it did not get, being full or suspended
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""

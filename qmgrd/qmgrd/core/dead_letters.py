@@ -7,7 +7,8 @@
 
 It takes a note along that says why, from where, and what its consumers said (notes.py), and it
 expires no more: the time that it had left stands in the note. Nothing is ever lost on this way.
-What a link brought, and no queue here takes, goes there too (undeliverable.py).
+What a link brought, and no queue here takes, goes there too (undeliverable.py). What a subscriber
+fails on is parked for it instead (parked.py).
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.messages import EXTRA_EXPIRY_MS
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane, notes, overflow
+from qmgrd.core import keys, lane, notes, overflow, parked
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.notes import Cause
@@ -29,7 +30,7 @@ from qmgrd.core.transfer import Place, transfer
 
 _FAILURES = frozenset({
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
-    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED,
+    ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED, ErrorCode.REDELIVERY_LIMIT_EXCEEDED,
 })  # fmt: skip
 
 
@@ -58,6 +59,10 @@ class DeadLetters:
             lane.remove(queue, self._context.tx, key, value, for_good=False)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
+        if queue.holders is not None and cause.code in _FAILURES:
+            parked.park(self._context, queue, key, value, entry, note)
+            self._context.event("publication parked", subscription=queue.name, why=cause.why)
+            return parked.PLACE
         for name in [only] if only else self._ways(queue, cause.code):
             place = self._place(name, queue)
             if place is None or self._is_anothers(place, entry, queue):
@@ -129,11 +134,27 @@ class DeadLetters:
 
     def has_way(self, queue: Queue, code: int) -> bool:
         """Return whether there is a queue that dead letters of *queue* go to, full or not."""
+        if queue.holders is not None:
+            return True
         for name in self._ways(queue, code):
             with suppress(RequestError):  # There is none of that name.
                 if self._catalogue.keeper(name) is not queue:
                     return True
         return False
+
+    def threshold(self, queue: Queue, entry: entries.Entry) -> tuple[int, int]:
+        """Return after how many failures a message is no longer handed out, and the reason then.
+
+        Of a subscription one more than its redelivery limit, which its topic may say. 0 is never.
+        """
+        bounds = queue.bounds
+        if queue.holders is None:
+            return bounds.backout_threshold, int(ErrorCode.BACKOUT_THRESHOLD_REACHED)
+        limit = bounds.redelivery_limit
+        if limit < 0:
+            topic = entries.publication(self._context.tx, entry).target
+            limit = self._catalogue.topics.value(topic, "redelivery_limit")
+        return limit + 1, int(ErrorCode.REDELIVERY_LIMIT_EXCEEDED)
 
     def _place(self, name: str, source: Queue) -> Place | None:
         try:

@@ -40,6 +40,7 @@ class OriginTable:
     """The table of one queue: a cache of its stored rows."""
 
     def __init__(self, queue_id: int) -> None:
+        self._has_targets = queue_id != keys.PUBLICATIONS_ID  # What is published is there once.
         self._prefix = keys.of_queue(keys.SPACE_ORIGIN, queue_id)
         self._index_prefix = keys.of_queue(keys.SPACE_UID, queue_id)
         self._message_prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
@@ -52,7 +53,9 @@ class OriginTable:
 
         On a transmission queue a message is bound for a *target*, and may be there once for each.
         """
-        return self._index_prefix + bytes([len(target)]) + target if target else self._index_prefix
+        if not target or not self._has_targets:
+            return self._index_prefix
+        return self._index_prefix + bytes([len(target)]) + target
 
     def index_key(self, trailer: bytes, target: bytes = b"") -> bytes:
         """Return the key of the UID index for the encoded UID *trailer*."""

@@ -6,6 +6,7 @@ that thousands may wait, each for an answer of its own.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -42,6 +43,7 @@ class Delivery:
         self._settlements = settlements
         self._readers = Readers(context)
         self._pump = Pump(context, settlements, self._end)
+        self.on_use: Callable[[Queue], None] = lambda queue: None  # of a subscription
 
     def consume(self, session: Session, message: m.Consume) -> None:
         """Open a consumer."""
@@ -143,6 +145,8 @@ class Delivery:
             if consumer.is_choosy:
                 queue.selecting[consumer] = None
         self._context.awake(queue)
+        if queue.holders is not None:
+            self.on_use(queue)
 
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
@@ -161,6 +165,8 @@ class Delivery:
             self._context.timers.cancel(consumer.timer)
         if consumer.reader is not None and consumer.owns_reader and not queue.deleted:
             self._readers.close(queue, consumer.reader)
+        if queue.holders is not None and not queue.has_consumers and not queue.deleted:
+            self.on_use(queue)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:

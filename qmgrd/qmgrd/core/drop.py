@@ -17,13 +17,16 @@ _OF_A_QUEUE = (
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     """Remove a slice."""
-    del catalogue
     tx = context.tx
     for space in _OF_A_QUEUE:
         found, _ = next_rows(context, job, keys.of_queue(space, job.row["queue_id"]))
         for key, value in found:
             if space == keys.SPACE_MESSAGE:
-                entries.delete_rows(tx, entries.decode(value))
+                entry, arrival = entries.decode(value), keys.place(key)[1]
+                if entry.shared:
+                    catalogue.holders.release(arrival)
+                    tx.delete(keys.parked(arrival, job.row["queue_id"]))
+                entries.delete_rows(tx, entry)
                 job.count("examined")
                 job.count("done")
             tx.delete(key)

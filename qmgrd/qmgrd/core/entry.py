@@ -3,15 +3,19 @@
     byte 0   version       u8   2
          1   flags         u8   bit 0 the record lies in body rows, bit 1 a note belongs to it,
                                 bit 2 gone after a restart, bit 3 on a transmission queue: its
-                                delay is not over at due_ms
+                                delay is not over at due_ms, bit 4 its record is that of a
+                                publication, bit 5 republished, bit 6 parked: it is to be
+                                republished once its subscriber is back
          2   hops          u8
-         3   target_length u8   a transmission queue's entry names the queue it is bound for
+         3   target_length u8   a transmission queue's entry names the queue it is bound for,
+                                a publication's its topic
          4   delivered     u16  how often it came back after a delivery
          6   failed        u16  how often of these it was released or its lease ended
          8   put_us        u64  wall clock of the put here, microseconds
         16   expires_ms    u64  store clock, 0 = never
         24   due_ms        u64  store clock of its row in the schedule, 0 = none
-        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
+        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record;
+             of a publication that others hold, too, its arrival stands in place of the body id
 
 No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
 (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
@@ -31,7 +35,9 @@ from qmgrd.core.kv import Transaction
 
 VERSION = 2
 INLINE, IN_ROWS, NOTED, VOLATILE, DELAYED, UNREADABLE = 0, 1, 2, 4, 8, 255
-_FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED
+SHARED, REPUBLISHED, AWAITED = 16, 32, 64
+_APART = IN_ROWS | SHARED
+_FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED | SHARED | REPUBLISHED | AWAITED
 VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQQ")
@@ -60,6 +66,16 @@ class Entry(NamedTuple):
     def in_rows(self) -> bool:
         """Whether the record lies in body rows."""
         return self.flags != UNREADABLE and bool(self.flags & IN_ROWS)
+
+    @property
+    def shared(self) -> bool:
+        """Whether its record is that of a publication, which others may hold, too."""
+        return self.flags != UNREADABLE and bool(self.flags & SHARED)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its record lies elsewhere."""
+        return self.flags != UNREADABLE and bool(self.flags & _APART)
 
     @property
     def noted(self) -> bool:
@@ -129,11 +145,26 @@ def write_rows(tx: Transaction, body_id: int, record: bytes, trailer: bytes) -> 
 
 def record(tx: Transaction, entry: Entry) -> bytes:
     """Return the record of *entry*; of rows that are missing nothing, which its checksum tells."""
-    if not entry.in_rows:
+    if not entry.is_apart:
         return entry.rest
-    found = b"".join(row for _, row in _rows(tx, entry))
+    if entry.shared:
+        found = record(tx, publication(tx, entry))
+    else:
+        found = b"".join(row for _, row in _rows(tx, entry))
     # A rotten body id may name another message's rows, which are sound: the UID tells.
     return found if found.endswith(entry.rest[_ROWS.size :]) else b""
+
+
+def publication(tx: Transaction, entry: Entry) -> Entry:
+    """Return the publication that a shared *entry* is of; an unreadable one where it is missing."""
+    arrival, _ = _ROWS.unpack_from(entry.rest)
+    value = tx.get(keys.publication(arrival))
+    return _NOTHING if value is None else decode(value)
+
+
+def reference(arrival: int, record_bytes: int, trailer: bytes) -> bytes:
+    """Return what stands for the record of the publication of that *arrival* in a shared entry."""
+    return _ROWS.pack(arrival, record_bytes) + trailer
 
 
 def sound(record: bytes) -> bool:
@@ -158,21 +189,30 @@ class Sound(NamedTuple):
     record: bytes
     trailer: bytes  # its encoded UID
     checksum: int
+    topic: str = ""  # of a publication
 
 
 def open_sound(tx: Transaction, value: bytes) -> Sound | None:
     """Return what a delivery needs of an entry, or None if it is damaged."""
-    entry = decode(value)
-    record_ = record(tx, entry)
+    entry, topic = decode(value), ""
+    if entry.shared:
+        held = publication(tx, entry)
+        record_, topic = record(tx, held), held.target
+        if not record_.endswith(uid_trailer(entry)):
+            return None
+    else:
+        record_ = record(tx, entry)
     if not sound(record_):
         return None
-    return Sound(entry, record_, uid_trailer(entry), checksum_of(record_))
+    return Sound(entry, record_, uid_trailer(entry), checksum_of(record_), topic)
 
 
 def front(tx: Transaction, entry: Entry) -> bytes:
     """Return the record of *entry*, or of a long one at least what stands before its envelope."""
-    if not entry.in_rows:
+    if not entry.is_apart:
         return entry.rest
+    if entry.shared:
+        return front(tx, publication(tx, entry))
     body_id, _ = _ROWS.unpack_from(entry.rest)
     return tx.get(keys.body(body_id, 0)) or b""
 
@@ -206,13 +246,13 @@ def body_rows(entry: Entry) -> int:
 
 def record_bytes(entry: Entry) -> int:
     """Return the size of the record of *entry*."""
-    if not entry.in_rows:
+    if not entry.is_apart:
         return len(entry.rest)
     return int(_ROWS.unpack_from(entry.rest)[1])
 
 
 def uid_trailer(entry: Entry) -> bytes:
     """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
-    if entry.in_rows:
+    if entry.is_apart:
         return entry.rest[_ROWS.size :]
     return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

@@ -183,7 +183,7 @@ class Following:
     def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
         """Lease a message; return whether it fits in what is being sent."""
         queue, arrival = self._queue, keys.place(key)[1]
-        more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival)
+        more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival, sound.topic)
         size = DELIVERY.size + len(sound.record) + len(tail)
         if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
             self._at_end = False

@@ -18,12 +18,13 @@ SHOWN_IN_LIST = 200  # characters of a selector, and of what is told
 WHYS_MAX = 3  # that a job names for what stayed
 OTHERS = "other reasons"
 MOVES = ("move", "copy", "retry")
+REPUBLISHES = ("republish", "republish-drop")
 # What an operator may end. Of the others something would be left that nothing else removes.
-CANCELLABLE = ("purge", *MOVES)
-KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch")
+CANCELLABLE = ("purge", *MOVES, *REPUBLISHES)
+KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch", "retained")
 _SHOWN = (
     "kind", "state", "queue", "target", "where", "messages_max", "rate", "retries_max", "examined",
-    "done", "skipped", "stayed", "total", "started_us", "ended_us", "text",
+    "done", "skipped", "stayed", "total", "started_us", "ended_us", "text", "by",
 )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def new_row(kind: str, started_us: int, facts: dict[str, Any]) -> dict[str, Any]
         "queue": "", "queue_id": 0, "target": "", "where": "",
         "messages_max": 0, "rate": 0, "retries_max": 0, "before": 0,
         "examined": 0, "done": 0, "skipped": 0, "stayed": 0, "total": 0,
-        "group": b"", "again": False, "whys": {},
+        "group": b"", "again": False, "whys": {}, "by": "",
         "started_us": started_us, "ended_us": 0, "ended_ms": 0,
     }  # fmt: skip
     return row | facts

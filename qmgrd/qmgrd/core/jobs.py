@@ -20,12 +20,14 @@ from qmgrd.core import (
     move,
     origin_eviction,
     purge,
+    republish,
+    retained,
     retention,
 )
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.job import CANCELLABLE, MOVES, Job, Step, new_row
+from qmgrd.core.job import CANCELLABLE, MOVES, REPUBLISHES, Job, Step, new_row
 from qmgrd.core.queue import Queue
 
 RUNNING_MAX = 1_000
@@ -35,7 +37,8 @@ ENDED_KEPT_MS = 3_600_000
 _Work = Callable[[Context, Catalogue, Job], Step]
 _WORK: dict[str, _Work] = {
     "purge": purge.step, "drop": drop.step, "sweep": lost.step,
-    "origins": origin_eviction.step, "group": group_end.step, **dict.fromkeys(MOVES, move.step),
+    "origins": origin_eviction.step, "group": group_end.step, "retained": retained.step,
+    **dict.fromkeys(MOVES, move.step), **dict.fromkeys(REPUBLISHES, republish.step),
 }  # fmt: skip
 
 

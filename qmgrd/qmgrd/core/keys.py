@@ -8,6 +8,7 @@
     03     queue manager name                             store id pinned to it (16 bytes)
     04     queue id (u32)                                 counters row
     05     pattern of names                               template row (msgpack map)
+    06     topic                                          topic row (msgpack map)
     10     queue id, lane (u8), 9 - priority, arrival     entry
     11     queue id, origin, timestamp (u64)              lane, 9 - priority, arrival: UID index;
            (of a transmission queue: u8 length and name of the target before the origin)
@@ -23,14 +24,18 @@
     16     queue id, arrival                              note (msgpack map)
     17     queue id, group id                             group row (msgpack)
     18     queue id, 9 - priority, arrival                group id: its due member can be got
+    19     arrival of a publication                       how many hold it (u32)
+    1a     arrival of a publication, queue id             9 - priority: parked for that
+                                                          subscription (parked.py)
+    1b     topic                                          arrival of its retained publication
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
 
-Behind each value but those of 10, 11, 13 to 15, 18 and 30 stands a CRC-32 of key and value: see
-row.py.
+Behind each value but those of 10, 11, 13 to 15, 18, 1a and 30 stands a CRC-32 of key and value: see
+row.py. What a publication's arrival is, says publications.py.
 
 To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
 begins with store id and format in every format: they are read before the seal is looked at.
@@ -41,17 +46,20 @@ import struct
 FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
+FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
-SPACE_TEMPLATE = b"\x05"
+SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
 SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
 SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
+SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 
 LANE_READY = 0
 LANE_DELAYED = 1  # What waits for its time.
 LANE_GROUPED = 2  # What can be got and is in a group.
+LANE_PARKED = 3  # What a subscriber gave back too often, until it is decided to send it again.
 LANES_READY = (LANE_READY, LANE_GROUPED)  # of all that can be got
 LANE_GROUP = 13  # No message: a group that is looked at in time.
 LANE_REMEMBERED = 14  # No message: the UID of one that was consumed, while it is remembered.
@@ -75,6 +83,9 @@ _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
 PRIORITY_TOP = 9
+PUBLICATIONS_ID = 2**32 - 2  # of the queue that keeps them: ids are given from 1 on
+PARKED = struct.Struct(">cQI")
+FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that has it
 
 
 def message(queue_id: int, lane: int, priority: int, arrival: int) -> bytes:
@@ -136,6 +147,24 @@ def note(queue_id: int, arrival: int) -> bytes:
 def body(body_id: int, chunk: int) -> bytes:
     """Return the key of a piece of a long record."""
     return _BODY.pack(SPACE_BODY, body_id, chunk)
+
+
+def publication(arrival: int) -> bytes:
+    """Return the key of the entry of a publication, which many may hold."""
+    return _PUBLICATION + arrival.to_bytes(8, "big")
+
+
+_PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
+
+
+def holders(arrival: int) -> bytes:
+    """Return the key of the number of those who hold a publication."""
+    return SPACE_HOLDERS + arrival.to_bytes(8, "big")
+
+
+def parked(arrival: int, queue_id: int) -> bytes:
+    """Return the key of a publication that is parked for a subscription."""
+    return PARKED.pack(SPACE_PARKED, arrival, queue_id)
 
 
 def job(job_id: int) -> bytes:

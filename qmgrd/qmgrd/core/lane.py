@@ -3,6 +3,7 @@
     lane ready       what can be got, and what is leased
     lane grouped     the same of members of groups
     lane delayed     what waits for its time
+    lane parked      what a subscriber gave back too often (parked.py)
     lane damaged     what failed its checksum: kept for forensics
 
 What rotted is removed, too: so nothing here trusts what an entry says, and no row of another
@@ -54,10 +55,16 @@ def add(
         _count_volatile(queue, lane, size, arrival)
     rank = keys.PRIORITY_TOP if queue.is_transmission else priority
     key = keys.message(queue.id, lane, rank, arrival)
+    if queue.is_publications:
+        due_ms = ready_ms  # Those who hold it have the schedule's rows.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
-    tx.put(queue.origins.index_key(trailer, entry.target.encode()), key[keys.POSITION_AT :])
     rows = ROWS_OF_A_PUT
-    if due_ms:
+    if entry.shared:
+        rows -= 1  # It is found by its publication.
+    else:
+        index_key = queue.origins.index_key(trailer, entry.target.encode())
+        tx.put(index_key, key[keys.POSITION_AT :])
+    if due_ms and not queue.is_publications:
         queue.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
         rows += 1
     if member is not None:
@@ -111,8 +118,16 @@ def remove(
 ) -> entries.Entry:
     """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
     entry = unlink(queue, tx, key, value, for_good=for_good)
-    entries.delete_rows(tx, entry)
+    let_go(queue, tx, entry, keys.place(key)[1])
     return entry
+
+
+def let_go(queue: "Queue", tx: Transaction, entry: entries.Entry, arrival: int) -> None:
+    """Remove the record of a message that is unlinked; one that is shared with its last holder."""
+    if queue.holders is not None:
+        queue.holders.release(arrival)
+    else:
+        entries.delete_rows(tx, entry)
 
 
 def unlink(
@@ -126,13 +141,16 @@ def unlink(
     entry = entries.decode(value)
     lane, (priority, arrival) = key[keys.POSITION_AT], keys.place(key)
     tx.delete(key)
-    trailer = entries.uid_trailer(entry)
-    index_key = queue.origins.index_key(trailer, entry.target.encode())
-    if tx.get(index_key) == key[keys.POSITION_AT :]:
-        tx.delete(index_key)
+    if queue.holders is None:
+        trailer = entries.uid_trailer(entry)
+        index_key = queue.origins.index_key(trailer, entry.target.encode())
+        if tx.get(index_key) == key[keys.POSITION_AT :]:
+            tx.delete(index_key)
     for timed in index.timed_keys(queue.id, entry, lane, priority, arrival):
         tx.delete(timed)
-    if not queue.is_transmission:
+    if lane == keys.LANE_PARKED:
+        tx.delete(keys.parked(arrival, queue.id))
+    elif not queue.is_transmission:
         front = entries.front(tx, entry)
         if lane != keys.LANE_DELAYED and (
             selecting := index.correlation_key(queue.id, front, priority, arrival)
@@ -193,6 +211,9 @@ def _count_volatile(queue: "Queue", lane: int, size: int, arrival: int) -> None:
 
 def _uncount(queue: "Queue", entry: entries.Entry, lane: int, arrival: int) -> None:
     counters, size = queue.counters, entries.record_bytes(entry)
+    if lane == keys.LANE_PARKED:
+        counters.parked -= 1
+        return
     counters.grouped -= lane == keys.LANE_GROUPED
     if entry.volatile:
         if queue.is_lost(entry, arrival):

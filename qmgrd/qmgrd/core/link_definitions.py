@@ -40,7 +40,7 @@ class LinkDefinitions:
         for key, row in rows.scan(self._context.tx, keys.SPACE_LINK):
             self._add(key[1:].decode(), unpack(row))
         for queue in catalogue.by_id.values():
-            if queue.is_transmission and queue.name[1:] not in catalogue.links:
+            if queue.name.startswith("@") and queue.name[1:] not in catalogue.links:
                 raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
 
     def create(self, name: str, given: dict[str, Any]) -> Link:

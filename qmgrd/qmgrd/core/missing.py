@@ -18,6 +18,14 @@ def no_queue(name: str, known: Iterable[str]) -> RequestError:
     )
 
 
+def no_subscription(name: str) -> RequestError:
+    """Return that there is no subscription *name*."""
+    return RequestError(
+        ErrorCode.SUBSCRIPTION_UNKNOWN,
+        f"there is no subscription {name[:150]} here, or no longer; see: qmctl sub ls",
+    )
+
+
 def no_target(alias: str, target: str) -> RequestError:
     """Return that *alias* is one of a queue that is missing."""
     return RequestError(

@@ -49,11 +49,11 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         if error.error_class is not ErrorClass.RETRY_LATER:
             return Step("failed", error.text)
         found = Step("waiting", error.text, context.now.ms + TRY_AGAIN_MS)
-    return _paced(context, job, found, job.row["done"] - before)
+    return paced(context, job, found, job.row["done"] - before)
 
 
-def _paced(context: Context, job: Job, found: Step, moved: int) -> Step:
-    """Return *found*, put off until the rate allows more."""
+def paced(context: Context, job: Job, found: Step, moved: int) -> Step:
+    """Return how *job* stands after it *moved* so many: as *found*, not before its rate allows."""
     rate, now_ms = job.row["rate"], context.now.ms
     if not rate or not moved:
         return found

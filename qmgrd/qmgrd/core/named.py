@@ -24,11 +24,20 @@ class Alias(NamedTuple):
     get_inhibit: bool = False
 
 
-KINDS = ("remote", "alias")  # of rows
+class Proxy(NamedTuple):
+    """A subscription whose publications go on to another queue manager."""
+
+    name: str
+    manager: str
 
 
-def named(name: str, row: dict[str, Any]) -> Remote | Alias:
+KINDS = ("remote", "alias", "proxy")  # of rows
+
+
+def named(name: str, row: dict[str, Any]) -> Remote | Alias | Proxy:
     """Return what the *row* of *name* makes of it."""
+    if row["kind"] == "proxy":
+        return Proxy(name, name.partition("@")[2])
     put_inhibit = row.get("put_inhibit", False)
     if row["kind"] == "remote":
         return Remote(name, *names.split(name), put_inhibit)

@@ -63,7 +63,7 @@ def evict(queue: Queue, tx: Transaction, found: Rows) -> tuple[int, int]:
 def _prefixes(queue: Queue, tx: Transaction) -> list[bytes]:
     """Return what stands before the origins in the UID index: one, or one for each target."""
     everything = queue.origins.index_prefix()
-    if not queue.is_transmission:
+    if not queue.is_transmission or queue.is_publications:
         return [everything]
     found: list[bytes] = []
     start, stop = everything, keys.after(everything)

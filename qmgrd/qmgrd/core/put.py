@@ -8,7 +8,7 @@ are prepared in the same loop, and appended with the rest in another.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import record as records
@@ -347,6 +347,15 @@ def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) ->
             run[2] += count
             return
     runs.append([first, timestamp, count])
+
+
+def add_matches(runs: list[list[int]], ids: Sequence[int], subscriptions: int) -> None:
+    """Add to *runs* that the publications of these *ids* fit so many *subscriptions* each."""
+    for seq_id in ids:
+        if runs and runs[-1][0] + runs[-1][1] == seq_id and runs[-1][2] == subscriptions:
+            runs[-1][1] += 1
+        else:
+            runs.append([seq_id, 1, subscriptions])
 
 
 def _identify(

@@ -29,6 +29,7 @@ from qmgrd.core.counters import Counters
 from qmgrd.core.dedup import OriginTable, Verdict
 from qmgrd.core.entry import Entry
 from qmgrd.core.groups import NEVER, Groups
+from qmgrd.core.holders import Holders
 from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
@@ -41,7 +42,7 @@ _PRIORITIES = range(records.PRIORITY_MAX + 1)
 
 
 class Queue:
-    """A local queue or the transmission queue of a link.
+    """A local queue, a subscription, the transmission queue of a link, or that of publications.
 
     Invariant: ``depth`` counts the entries of the ready lane, ``leases`` are among them.
     """
@@ -49,11 +50,14 @@ class Queue:
     def __init__(
         self, queue_id: int, name: str, bounds: Bounds, counters: Counters, ids: Ids,
         schedule: Schedule, *, is_transmission: bool = False, unclean: bool = False,
+        holders: Holders | None = None,
     ) -> None:  # fmt: skip
         self.id = queue_id
         self.name = name
         self.counters = counters
-        self.is_transmission = is_transmission
+        self.is_transmission = is_transmission  # also of publications: in one order, not got
+        self.is_publications = queue_id == keys.PUBLICATIONS_ID
+        self.holders = holders  # of a subscription: it holds publications, and no records
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
@@ -221,6 +225,11 @@ class Queue:
         """Return the consumers and waiting gets, however they are looked after."""
         return [*self.consumers, *(one for found in self.seeking.values() for one in found)]
 
+    @property
+    def has_consumers(self) -> bool:
+        """Whether somebody is there for what comes."""
+        return bool(self.consumers or self.seeking)
+
     def _look_from(self, prefix: bytes, key: bytes) -> None:
         """Have what an index has under *key* found, though it may lie before where they look."""
         self.sought[prefix] = None
@@ -324,4 +333,6 @@ class Queue:
         shown |= {"ready": self.ready, "leased": len(self.leases), "held": self.held_messages}
         shown["consumers"] = sum(not consumer.is_get for consumer in self.all_consumers())
         shown["breaker"] = self.breaker.state.value
+        if self.holders is None:
+            del shown["parked"], shown["missed"]
         return shown

@@ -102,7 +102,7 @@ class Returns:
         context.rows += 2
         context.touch(queue)
         is_over = 0 < entry.expires_ms <= context.now.ms  # Then it just expires, once it is back.
-        code = 0 if is_over else self._end_of(queue.bounds, entry, how)
+        code = 0 if is_over else self._end_of(queue, entry, how)
         delay_ms = _delay_ms(queue.bounds, entry, how)
         if code and self._park(queue, lease, entry, code):
             delay_ms = code = 0
@@ -142,12 +142,15 @@ class Returns:
             self._context.event("group parked", queue=queue.name, group=shown(group[0]))
         return True
 
-    def _end_of(self, bounds: Bounds, entry: entries.Entry, how: How) -> int:
+    def _end_of(self, queue: Queue, entry: entries.Entry, how: How) -> int:
         """Return why the message is a dead letter from here on, or 0."""
+        bounds = queue.bounds
         if how.rejected:
             return ErrorCode.MESSAGE_REJECTED
-        if how.failed and 0 < bounds.backout_threshold <= entry.failed + 1:
-            return ErrorCode.BACKOUT_THRESHOLD_REACHED
+        if how.failed:
+            threshold, code = self._dead_letters.threshold(queue, entry)
+            if 0 < threshold <= entry.failed + 1:
+                return code
         if how.delivered and how.is_own and 0 < bounds.delivery_limit <= entry.delivered + 1:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0

@@ -13,6 +13,7 @@ class Right(Enum):
     CONNECT = "connect"  # whatever every connection may
     PUT = "put"
     GET = "get"
+    SUBSCRIBE = "subscribe"
     BROWSE = "browse"
     SHOW = "show"
     ADMIN = "admin"
@@ -61,6 +62,17 @@ RIGHTS: dict[type[Any], Right] = {
     m.TemplateSet: Right.ADMIN,
     m.TemplateDelete: Right.ADMIN,
     m.TemplateList: Right.SHOW,
+    m.Subscribe: Right.SUBSCRIBE,
+    m.Unsubscribe: Right.SUBSCRIBE,
+    m.SubscriptionList: Right.SHOW,
+    m.SubscriptionHealthy: Right.SUBSCRIBE,
+    m.TopicSet: Right.ADMIN,
+    m.TopicDelete: Right.ADMIN,
+    m.TopicList: Right.SHOW,
+    m.TopicShow: Right.SHOW,
+    m.TopicLacks: Right.SHOW,
+    m.RepublishList: Right.SHOW,
+    m.Republish: Right.ADMIN,
     m.Status: Right.SHOW,
     m.Snapshot: Right.ADMIN,
     m.ConnectionList: Right.SHOW,

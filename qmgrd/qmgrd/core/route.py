@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import name as names
+from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, notes
 from qmgrd.core.link_attributes import ANY
@@ -55,9 +56,12 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
     Raises:
         RequestError: as :meth:`Catalogue.destination`; QUEUE_IS_REMOTE where it is not to go on.
     """
-    target, manager = names.split(name)
+    is_topic = topics.is_topic(name)
+    target, manager = name.partition("@")[::2] if is_topic else names.split(name)
     if not target or manager in ("", own):
         queue, further = catalogue.destination(target or name)
+        if is_topic:
+            return queue, further
         if further:
             raise RequestError(ErrorCode.QUEUE_IS_REMOTE, f"{name} is a remote queue here")
         return queue, ""
@@ -74,7 +78,12 @@ def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:
 
 
 def goes_on(name: str, own: str) -> bool:
-    """Return whether what is bound for *name* is not for this queue manager, *own*."""
+    """Return whether what is bound for *name* may go on from this queue manager, *own*.
+
+    That is, it is another's, or a topic's, which may be carried on.
+    """
+    if topics.is_topic(name):
+        return True
     target, _, manager = name.partition("@")
     return bool(target) and manager not in ("", own)
 

@@ -21,17 +21,21 @@ _SINGLE = {
     keys.CLOCK: "the clock row",
     keys.CLEAN: "the mark of a clean stop",
     keys.NEXT_QUEUE: "the id of the next queue",
+    keys.FAN_OUT: "how far publications are out",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",
     keys.SPACE_LINK: "the definition of link",
     keys.SPACE_PEER: "the store id of queue manager",
     keys.SPACE_TEMPLATE: "the definition of template",
+    keys.SPACE_TOPIC: "the definition of topic",
+    keys.SPACE_RETAINED: "the retained publication of topic",
 }
 _BY_NUMBER = {
     keys.SPACE_COUNTERS: "the counters of queue",
     keys.SPACE_LINK_OUTBOX: "the sending window of queue",
     keys.SPACE_JOB: "job",
+    keys.SPACE_HOLDERS: "the holders of publication",
 }
 _BY_BYTES = {
     keys.SPACE_ORIGIN: "the highest timestamp of an origin",

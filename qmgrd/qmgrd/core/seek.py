@@ -54,7 +54,7 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         if arrival not in queue.leases:
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
-                more, tail = tail_of(queue, tx, now, sound.entry, arrival)
+                more, tail = tail_of(queue, tx, now, sound.entry, arrival, sound.topic)
                 frame_bytes += DELIVERY.size + len(sound.record) + len(tail)
                 if items and frame_bytes > DELIVER_MAX_BYTES:
                     at_end = False
@@ -142,7 +142,7 @@ def lease(
     Args:
         more: what its state says beside of the deliveries before it.
     """
-    entry, record, trailer, checksum = sound
+    entry, record, trailer, checksum, _ = sound
     priority, arrival = keys.place(key)
     number = checksum >> MARK_SHIFT << COUNT_BITS | queue.ids.leases(1)
     leased = Lease(

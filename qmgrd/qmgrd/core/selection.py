@@ -51,7 +51,13 @@ def selection(
             ErrorCode.VALUE_INVALID, f"select by one of {' and '.join(given)}, not by both"
         )
     if where:
-        return Selection(_compiled(where))
+        return Selection(compiled(where))
+    if uid and queue.holders is not None:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"{queue.name} is a subscription, which has no index of UIDs: select with where = "
+            "\"uid = '...'\", or ask which subscriptions lack a publication: qmctl topic who-lacks",
+        )
     if uid and len(uid) < UID_LEAST_BYTES:
         raise RequestError(ErrorCode.VALUE_INVALID, f"uid: {len(uid)} bytes are no encoded UID")
     if uid:
@@ -82,7 +88,12 @@ def weight(selector: Selector | None, tx: Transaction, value: bytes) -> int:
 
 
 @lru_cache(maxsize=256)  # Compiling is pure, and programs ask the same again and again.
-def _compiled(where: str) -> Selector:
+def compiled(where: str) -> Selector:
+    """Return the selector that *where* is.
+
+    Raises:
+        RequestError: SELECTOR_INVALID.
+    """
     return compile_selector(where)
 
 
@@ -95,6 +106,9 @@ def is_selected(
         return True
     priority, arrival = keys.place(key)
     extra = notes.facts_of(notes.read(tx, queue.id, arrival)) if entry.noted else {}
+    if entry.shared:
+        topic = entries.publication(tx, entry).target
+        extra |= {"topic": topic, "subscription": queue.name}
     facts = Facts(record, priority, entry.delivered, entry.failed, entry.put_us, extra)
     if queue.is_transmission:
         facts.priority = facts.head().priority  # Where it lies they are in the order of ids.

@@ -42,6 +42,7 @@ class Answers:
 
     refused: list[list[object]] = field(default_factory=list)
     stamped: list[list[int]] = field(default_factory=list)
+    matched: list[list[int]] = field(default_factory=list)  # of publications
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Session:
     streams: dict[int, "Producer | Inflow"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
+    subscriptions: dict[str, None] = field(default_factory=dict)  # that end with it
     units: dict[int, Unit] = field(default_factory=dict)
     readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
     lessees_max: int = 64  # beyond it those without leases are dropped

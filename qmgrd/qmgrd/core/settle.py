@@ -25,6 +25,7 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
     member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # the last one's group
     acked: dict[bytes, list[int]] = {}  # of each group the numbers
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
+    holders = queue.holders
     count = size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
@@ -50,7 +51,10 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
         del leases[arrival]
         lessee.leases.pop(arrival, None)
         delete(key)
-        delete(index_key)
+        if holders is None:
+            delete(index_key)
+        else:
+            holders.release(arrival)
         count += 1
         size += length
     counters = queue.counters

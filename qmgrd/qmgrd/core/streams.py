@@ -173,6 +173,9 @@ class Streams:
         except RequestError as error:
             count_refused(context, self._catalogue, name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
+        if queue.is_publications:
+            count = len(self._catalogue.topics.match(target))
+            puts.add_matches(answers.matched, ids, count)
         done = overflow.put(context, self._dead_letters, queue, batch, target)
         tell_full(context, queue, done.refused, len(batch))
         context.rows += done.rows
@@ -202,7 +205,9 @@ class Streams:
             if isinstance(stream, Producer):
                 commit_id = stream.inbox.commit_id
                 refused = shortened(answers.refused)
-                committed = m.Committed(number, commit_id, refused, answers.stamped)
+                committed = m.Committed(
+                    number, commit_id, refused, answers.stamped, matched=answers.matched
+                )
                 self._context.send(session.connection, committed)
         session.answers.clear()
 

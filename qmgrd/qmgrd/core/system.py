@@ -7,10 +7,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 PREFIX = "SYSTEM."  # of names that people do not give away
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 EVENTS = "SYSTEM.EVENTS"
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # what is published, as long as somebody holds it
 # What each is made with. Events nobody reads make room for newer ones.
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     DEAD_LETTERS: {},
     EVENTS: {"depth_max": 10_000, "overflow": "discard-oldest"},
+    PUBLICATIONS: {},
 }
 
 

@@ -18,6 +18,8 @@ from qmgr_protocol.messages import (
     STATE_MAYBE_REDELIVERED,
     STATE_NOTED,
     STATE_REDELIVERED,
+    STATE_REPUBLISHED,
+    STATE_TOPIC,
 )
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
@@ -107,7 +109,7 @@ def _scan(
                 continue
             (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
             room -= len(tail)
-            is_plain = False
+            is_plain = flags == entries.SHARED and not (due_ms or record[16] or record[17])
         else:
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
@@ -149,10 +151,10 @@ def _open(
     if sound is None:
         damaged.append((key, value))
         return None
-    entry, record, trailer, checksum = sound
+    entry, record, trailer, checksum, topic = sound
     if not is_there(queue, entry, arrival, now):
         return None
-    more, tail = tail_of(queue, tx, now, entry, arrival)
+    more, tail = tail_of(queue, tx, now, entry, arrival, topic)
     counts = entry.delivered, entry.failed, entry.put_us
     return _Opened(counts, record, trailer, checksum, more, tail)
 
@@ -172,12 +174,23 @@ def state_of(delivered: int, arrival: int, maybe_before: int) -> int:
 
 
 def tail_of(
-    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str = ""
 ) -> tuple[int, bytes]:
     """Return what the state says of what follows a record in a delivery, and that."""
+    if topic:
+        return _tail_of_publication(queue, tx, now, entry, arrival, topic)
     note = notes.raw(tx, queue.id, arrival) if entry.noted else b""
     state, tail = (STATE_NOTED, note) if note else (0, b"")
     if entry.expires_ms:
         state |= STATE_EXPIRES
         tail = REMAINING.pack(max(entry.expires_ms - now.ms, 0)) + tail
     return state, tail
+
+
+def _tail_of_publication(
+    queue: "Queue", tx: Transaction, now: Now, entry: entries.Entry, arrival: int, topic: str
+) -> tuple[int, bytes]:
+    state, tail = tail_of(queue, tx, now, entry, arrival)
+    state |= STATE_TOPIC | (STATE_REPUBLISHED if entry.flags & entries.REPUBLISHED else 0)
+    name = topic.encode()
+    return state, bytes([len(name)]) + name + tail

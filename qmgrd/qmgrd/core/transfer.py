@@ -54,13 +54,29 @@ def transfer(
         return True
     if verdict is None:
         return False
-    front, (priority, _) = entries.front(tx, entry), keys.place(key)
+    front, (priority, arrival) = entries.front(tx, entry), keys.place(key)
     _inherit(tx, source, queue, front)
-    lane.unlink(source, tx, key, value, for_good=for_good)
-    context.touch(source)
     moved = entry._replace(expires_ms=expires_ms)
+    if entry.shared:
+        moved = _on_its_own(context, queue, moved, entries.record(tx, entry))
+    lane.unlink(source, tx, key, value, for_good=for_good)
+    if entry.shared:
+        lane.let_go(source, tx, entry, arrival)
+    context.touch(source)
     _arrive(context, place, moved, front, priority, verdict, note)
     return True
+
+
+def _on_its_own(
+    context: Context, queue: Queue, entry: entries.Entry, record: bytes
+) -> entries.Entry:
+    """Return *entry* for *queue* with a copy of its *record*, which nobody shares."""
+    flags, rest = entry.flags & ~(entries.SHARED | entries.IN_ROWS), record
+    if (rows := entries.rows_of(len(record))) or entry.in_rows:
+        flags |= entries.IN_ROWS
+        rest = entries.write_rows(context.tx, queue.ids.next(), record, entries.uid_trailer(entry))
+        context.rows += rows
+    return entry._replace(flags=flags & ~entries.REPUBLISHED, rest=rest)
 
 
 def _inherit(tx: Transaction, source: Queue, queue: Queue, front: bytes) -> None:
@@ -93,12 +109,8 @@ def copy(
         return Copied.DUPLICATE
     record = entries.record(tx, entry)
     context.reserve([record])
-    rest = record
-    if entry.in_rows:
-        rest = entries.write_rows(tx, queue.ids.next(), record, entries.uid_trailer(entry))
-        context.rows += entries.rows_of(len(record))
     _inherit(tx, source, queue, record)
-    copied = entry._replace(expires_ms=expires_ms, rest=rest)
+    copied = _on_its_own(context, queue, entry._replace(expires_ms=expires_ms), record)
     _arrive(context, place, copied, record, keys.place(key)[0], verdict, note)
     return Copied.NEW
 

@@ -123,7 +123,9 @@ def _queues(tx: Transaction) -> list[dict[str, Any]]:
 
 def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
     queue_id: int = row["queue_id"]
-    counts = {keys.LANE_READY: 0, keys.LANE_GROUPED: 0, keys.LANE_DELAYED: 0}
+    counts = dict.fromkeys(
+        (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED), 0
+    )
     size = 0
     oldest_us: int | None = None
     priorities: dict[int, int] = {}
@@ -141,7 +143,8 @@ def _queue(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "queue": name, "queue_id": queue_id, "kind": row["kind"],
         "depth": counts[keys.LANE_READY] + counts[keys.LANE_GROUPED],
-        "grouped": counts[keys.LANE_GROUPED], "delayed": counts[keys.LANE_DELAYED], "bytes": size,
+        "grouped": counts[keys.LANE_GROUPED], "delayed": counts[keys.LANE_DELAYED],
+        "parked": counts[keys.LANE_PARKED], "bytes": size,
         "priorities": priorities, "oldest_us": oldest_us,
         "set_aside": sum(1 for _ in tx.scan(aside, keys.after(aside))),
     }  # fmt: skip

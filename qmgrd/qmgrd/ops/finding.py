@@ -44,6 +44,9 @@ MEANINGS = {
     "note-missing": "what is known of the failures of the message is lost, nothing else",
     "note-orphan": "a note of no message: disk space is lost to use, nothing else",
     "origin": "a second copy of the message would be taken for a new one",
+    "holders": "a publication goes too early, or stays for nobody: a bug; please report it",
+    "retained": "who subscribes to the topic does not begin with what it retained",
+    "parked": "what is parked is not found, or sought in vain, by who republishes",
     "window": "messages wait that are never sent: delete the link with --purge, make it anew",
 }
 

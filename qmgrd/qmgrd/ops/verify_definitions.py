@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qmgr_protocol import name as names
+from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
 from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link_attributes import ANY
+from qmgrd.core.system import PUBLICATIONS
 from qmgrd.core.templates import check_pattern
 from qmgrd.ops.finding import Findings
 
@@ -35,6 +37,7 @@ SPACES = {  # and what their rows are
     keys.SPACE_PEER: "store ids of peers",
     keys.SPACE_COUNTERS: "counters",
     keys.SPACE_TEMPLATE: "definitions of templates",
+    keys.SPACE_TOPIC: "definitions of topics",
     keys.SPACE_MESSAGE: "messages",
     keys.SPACE_UID: "UID index",
     keys.SPACE_ORIGIN: "highest timestamps",
@@ -44,6 +47,9 @@ SPACES = {  # and what their rows are
     keys.SPACE_NOTE: "notes of failures",
     keys.SPACE_GROUP_ROW: "groups",
     keys.SPACE_CHAIN: "groups that have their turn",
+    keys.SPACE_HOLDERS: "holders of publications",
+    keys.SPACE_PARKED: "what is parked",
+    keys.SPACE_RETAINED: "retained publications",
     keys.SPACE_PRODUCER: "windows of producers",
     keys.SPACE_LINK_INBOX: "receiving windows",
     keys.SPACE_LINK_OUTBOX: "sending windows",
@@ -88,12 +94,14 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
     defined.is_whole = not found.counts["seal"] and not found.counts["content"]
     next_id = int.from_bytes(single.get(keys.NEXT_QUEUE, b""), "big")
     for queue_id, name in defined.queues.items():
-        if keys.NEXT_QUEUE in single and queue_id >= next_id:
+        is_given = queue_id != keys.PUBLICATIONS_ID
+        if keys.NEXT_QUEUE in single and queue_id >= next_id and is_given:
             found.add(
                 "content", keys.NEXT_QUEUE, f"queue {name} has id {queue_id}, the next is {next_id}"
             )
     _check_pairs(found, defined)
-    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_TEMPLATE, *STREAMS):
+    for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_TEMPLATE,
+                  keys.SPACE_TOPIC, *STREAMS):  # fmt: skip
         _check_rows(found, tx, space)
     return defined
 
@@ -122,7 +130,7 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
             found.add("key", key, f"there is no space {key[:1].hex()} in a store")
             start = key + b"\0"
     for key, _ in tx.scan(b"\x00", b"\x01"):
-        if key not in SINGLE:
+        if key not in SINGLE and key != keys.FAN_OUT:
             found.add("key", key, "no such row is in a store")
 
 
@@ -157,12 +165,28 @@ def _read_queues(found: Findings, tx: Transaction, defined: Defined) -> None:
 
 def _queue(key: bytes, row: bytes) -> tuple[str, str, int]:
     name, facts = key[1:].decode(), unpack(row)
-    target, manager = names.split(name)
     kind = facts["kind"]
+    if topics.is_subscription(name):
+        return name, kind, _subscription(name, facts)
+    target, manager = names.split(name)
+    if name == PUBLICATIONS and kind == "publications":
+        return name, kind, int(facts["queue_id"])
     is_alias = kind == "alias" and target and not manager and names.split(facts["alias_of"])[0]
     if not is_alias and kind != KINDS[(not target) + bool(manager)]:
         raise ValueError(f"{name} is no {kind} queue")
     return name, kind, int(facts["queue_id"])
+
+
+def _subscription(name: str, facts: dict[str, Any]) -> int:
+    """Return the queue id of a subscription; 0 of a proxy."""
+    is_proxy = "@" in name
+    if facts["kind"] != ("proxy" if is_proxy else "subscription"):
+        raise ValueError(f"{name} is no {facts['kind']}")
+    topics.filter_of(facts["topic"])
+    if not name.startswith(topics.DYNAMIC):
+        topics.check_subscription(name)
+    int(facts["first"])
+    return int(facts["queue_id"])
 
 
 def _read_links(found: Findings, tx: Transaction, defined: Defined) -> None:
@@ -226,6 +250,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),
+        keys.SPACE_TOPIC: lambda key, row: _topic(key[1:].decode(), unpack(row)),
         keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
         keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
     }.get(space, lambda key, row: None)
@@ -235,8 +260,17 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
         elif space == keys.SPACE_PEER and len(row) != 16:
             found.add("content", key, f"a store id of {len(row)} bytes, not 16")
         else:
-            what = "a template" if space == keys.SPACE_TEMPLATE else "a window"
+            what = _WHAT.get(space, "a window")
             _decoded(found, key, row, what, decode)
+
+
+_WHAT = {keys.SPACE_TEMPLATE: "a template", keys.SPACE_TOPIC: "a topic"}
+
+
+def _topic(topic: str, facts: dict[str, Any]) -> None:
+    topics.levels_of(topic)
+    if type(facts) is not dict:
+        raise ValueError("no map")
 
 
 def _template(pattern: str, facts: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def described(key: bytes, queue: str) -> str:
     priority, arrival = keys.place(key)
     lanes = {
         keys.LANE_DAMAGED: ", set aside,", keys.LANE_DELAYED: ", delayed,",
-        keys.LANE_GROUPED: ", in a group,",
+        keys.LANE_GROUPED: ", in a group,", keys.LANE_PARKED: ", parked,",
     }  # fmt: skip
     return f"message {arrival} of priority {priority}{lanes.get(key[5], '')} on queue {queue}"
 
@@ -43,7 +43,7 @@ class IndexCheck:
         self, found: Findings, tx: Transaction, queue_id: int, name: str, remembered: Remembered
     ) -> None:
         self._found, self._tx, self._id, self._name = found, tx, queue_id, name
-        self._is_transmission = name.startswith("@")
+        self._is_transmission = name.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
         self._origins = OriginTable(queue_id)
         self._remembered = remembered
@@ -65,14 +65,15 @@ class IndexCheck:
         Args:
             is_lost: it is gone with a restart: its UID may be another's since.
         """
-        self._check_uid(key, entry, is_lost=is_lost)
+        if not entry.shared:  # else it is found by its publication
+            self._check_uid(key, entry, is_lost=is_lost)
         self._check_selection(key, entry)
         priority, arrival = keys.place(key)
         if entry.noted:
             self._noted.add(arrival)
             if self._tx.get(note := keys.note(self._id, arrival)) is None:
                 self._miss("note-missing", note, key, "has no note, though it says so")
-        if entry.due_ms:
+        if entry.due_ms and self._id != keys.PUBLICATIONS_ID:
             due = keys.due(entry.due_ms, self._id, key[5], priority, arrival)
             if self._tx.get(due) is None:
                 self._miss("due-missing", due, key, f"is not in the schedule at {entry.due_ms}")

@@ -23,11 +23,14 @@ from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined, unsealed
 from qmgrd.ops.verify_groups import check_groups
 from qmgrd.ops.verify_index import IndexCheck, described
+from qmgrd.ops.verify_publications import Held, check_publications
 from qmgrd.ops.verify_schedule import STEP_ROWS, check_schedule
 
 KEY_BYTES = len(keys.message(0, 0, 0, 0))
 BODY_ID_BYTES = 8
-LANES = (keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_DAMAGED)
+LANES = (
+    keys.LANE_READY, keys.LANE_DELAYED, keys.LANE_GROUPED, keys.LANE_PARKED, keys.LANE_DAMAGED,
+)  # fmt: skip
 OF_A_QUEUE = (
     keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
     keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
@@ -42,6 +45,7 @@ class Checked:
     messages: int = 0
     set_aside: int = 0  # earlier, by the queue manager
     bodies: set[bytes] = field(default_factory=set)  # ids of those that messages have
+    held: Held = field(default_factory=Held)  # by subscriptions
 
 
 def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checked:
@@ -57,6 +61,7 @@ def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checke
             if queue_id not in defined.queues:
                 _check_stray(found, tx, space, queue_id, defined, checked)
     _check_orphans(found, tx, checked)
+    check_publications(found, tx, checked.held)
     return checked
 
 
@@ -78,12 +83,14 @@ def _check_stray(
     """Look at what a queue has that is not defined: it is being removed, or its row is lost."""
     prefix = keys.of_queue(space, queue_id)
     count = 0
-    for _, value in tx.scan(prefix, keys.after(prefix)):
+    for key, value in tx.scan(prefix, keys.after(prefix)):
         count += 1
         if space == keys.SPACE_MESSAGE:
             entry = entries.decode(value)
             if entry.in_rows:
                 checked.bodies.add(_body_id(entry))
+            if entry.shared:
+                _hold(checked.held, key)
     found.looked_at(count)
     if queue_id in defined.dropped or not defined.is_whole:
         return
@@ -91,6 +98,14 @@ def _check_stray(
         found.add("missing", prefix, f"the definition of queue id {queue_id} is missing")
     else:
         found.add("stray", prefix, f"{count} rows of queue id {queue_id}, which is not defined")
+
+
+def _hold(held: Held, key: bytes) -> None:
+    """Take note of a reference to a publication, and whether it is parked."""
+    arrival, queue_id = keys.place(key)[1], int.from_bytes(key[1:5], "big")
+    held.references[arrival] += 1
+    if key[5] == keys.LANE_PARKED:
+        held.parked[keys.parked(arrival, queue_id)] = key[6:7]
 
 
 def _check_orphans(found: Findings, tx: Transaction, checked: Checked) -> None:
@@ -117,6 +132,7 @@ class Seen:
     depth: int = 0
     grouped: int = 0  # of depth
     delayed: int = 0
+    parked: int = 0
     size: int = 0
     volatile: int = 0
     volatile_delayed: int = 0
@@ -127,6 +143,9 @@ class Seen:
 
     def add(self, key: bytes, entry: entries.Entry) -> None:
         """Count a message that is neither set aside nor gone."""
+        if key[5] == keys.LANE_PARKED:
+            self.parked += 1
+            return
         size, is_ready = entries.record_bytes(entry), key[5] != keys.LANE_DELAYED
         self.depth += is_ready
         self.grouped += key[5] == keys.LANE_GROUPED
@@ -205,6 +224,8 @@ class QueueCheck:
             self._found.add("key", key, f"a message of queue {self.name} lies in no lane")
             return
         entry = entries.decode(value)
+        if entry.shared:
+            _hold(self._checked.held, key)
         is_whole = not entry.in_rows or self._check_body(key, entry)
         if key[5] == keys.LANE_DAMAGED:
             self._checked.set_aside += 1
@@ -223,7 +244,8 @@ class QueueCheck:
             self._damaged("record", key, "its checksum is wrong")
         else:
             self._index.check(key, entry, is_lost=is_lost)
-            self._check_origin(key, entry)
+            if not entry.shared:
+                self._check_origin(key, entry)
 
     def _skip(self, key: bytes) -> None:
         self._is_sound = False
@@ -272,8 +294,8 @@ class QueueCheck:
         """Hold the counters against what was seen. Rot of messages is known to miscount bytes."""
         key = keys.of_queue(keys.SPACE_COUNTERS, self.id)
         seen = self.seen
-        said = (counters.depth, counters.grouped, counters.delayed)
-        is_depth = said == (there := (seen.depth, seen.grouped, seen.delayed))
+        said = (counters.depth, counters.grouped, counters.delayed, counters.parked)
+        is_depth = said == (there := (seen.depth, seen.grouped, seen.delayed, seen.parked))
         if not is_depth:
             what = f"queue {self.name} counts {_lying(said)}, {_lying(there)} are there"
             self._found.add("depth", key, what)
@@ -309,7 +331,7 @@ class QueueCheck:
     def _check_sums(self, key: bytes, counters: Counters) -> None:
         gone = counters.acked + counters.purged + counters.damaged + counters.expired
         gone += counters.dead + counters.moved + counters.lost
-        there = counters.depth + counters.delayed
+        there = counters.depth + counters.delayed + counters.parked
         if counters.puts - gone != there or counters.puts != counters.fast + counters.slow:
             what = (
                 f"queue {self.name} counts {there} messages of {counters.puts} put "
@@ -337,9 +359,10 @@ def _body_id(entry: entries.Entry) -> bytes:
     return entry.rest[:BODY_ID_BYTES]
 
 
-def _lying(counts: tuple[int, int, int]) -> str:
-    depth, grouped, delayed = counts
-    return f"{depth} messages ({grouped} in groups) and {delayed} delayed"
+def _lying(counts: tuple[int, int, int, int]) -> str:
+    depth, grouped, delayed, parked = counts
+    also = f", {parked} parked" if parked else ""
+    return f"{depth} messages ({grouped} in groups) and {delayed} delayed{also}"
 
 
 def _kept(counts: tuple[int, int, int]) -> str:

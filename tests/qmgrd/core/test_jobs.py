@@ -119,11 +119,11 @@ def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) 
     app.put("FULL", b"x")
     app.put("Q", *[b"x"] * 900)
     context = app.manager.turns.broker.context
-    count = selection._compiled.cache_info().maxsize or 0
+    count = selection.compiled.cache_info().maxsize or 0
     for number in range(count + 100):
         app.ask(m.QueueMove, "Q", "FULL", f"priority >= 0 OR {number} > {'0' * 3_000}")
     app.manager.rest()
-    compiled = selection._compiled.cache_info()
+    compiled = selection.compiled.cache_info()
     before = [job.row["cursor"] for job in app.manager.turns.broker.jobs.running.values()]
     rows, turns = 0, 0
     app.manager.advance(1_000)
@@ -131,7 +131,7 @@ def test_many_that_wait_look_at_a_message_each_and_compile_nothing(app: Client) 
         app.manager.turn()
         assert context.rows < context.turn_rows + 100
         rows, turns = rows + context.rows, turns + 1
-    assert selection._compiled.cache_info() == compiled
+    assert selection.compiled.cache_info() == compiled
     assert (count + 100) * SLICE_COST_ROWS < rows < (count + 100) * (SLICE_COST_ROWS + 5)
     assert [job.row["cursor"] for job in app.manager.turns.broker.jobs.running.values()] == before
 

@@ -1,0 +1,204 @@
+"""Topics for asyncio: publishing, subscribing, and what operators ask of both.
+
+    await queue_manager.publish("flights/JFK/UA", b"20 minutes late")
+    async with queue_manager.subscribe("flights/+/UA", "BILLING:late") as subscription:
+        async for message in subscription:
+            ...
+            await queue_manager.ack(message)
+
+The values of administration are maps as in PROTOCOL.md, section 11.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+from qmgr_client.aio_session import Session
+from qmgr_client.aio_subscription import Subscription, Terms
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.selection import GroupOrder, order_of
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import Uid, encode_uid
+from qmgr_protocol.topic import MARK
+
+PAGE = 1_000
+
+
+class Topics:
+    """What a queue manager does with topics and subscriptions."""
+
+    _session: Session
+
+    async def publish(
+        self, topic: str, body: bytes, *, retained: bool = False, **options: Unpack[PutOptions]
+    ) -> PutResult:
+        """Publish a message; return when it is on disk.
+
+        Args:
+            topic: as "flights/JFK/UA".
+            body: what is published.
+            retained: whether the topic keeps it, instead of what it kept before, for those who
+                subscribe later; with an empty body it keeps nothing.
+            options: as of :meth:`QueueManager.submit`.
+
+        Returns:
+            ``subscriptions`` says how many it fits; None where the put was sent again.
+
+        Raises:
+            RequestError: TOPIC_INVALID, PUT_INHIBITED, or as of a put.
+        """
+        outgoing = Outgoing(body, **options)._replace(retained=retained)
+        return await (await self._submit(MARK + topic, outgoing))
+
+    async def publish_many(
+        self, topic: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Publish bodies or whole messages; return what became of each, in their order."""
+        return await self.put_many(MARK + topic, items)
+
+    def subscribe(
+        self, topic: str, subscription: str = "", *, where: str = "",
+        attributes: Mapping[str, Any] | None = None, retained: bool = True, prefetch: int = 256,
+        lease_ms: int = 0, groups: GroupOrder = "physical", all_available: bool = False,
+    ) -> Subscription:  # fmt: skip
+        """Return what is published to the topics of a filter, for ``async with`` and ``async for``.
+
+        Args:
+            topic: a filter: in "flights/+/UA" + is any level, in "flights/#" # is all that follow.
+            subscription: the name of a durable one, "CLIENT:NAME", which is made if it is not
+                there, and stays. Several may consume from it, each publication goes to one of
+                them. Empty: one that lives and dies with this client's connection; where that is
+                lost a new one begins, and what was published meanwhile is missed.
+            where: a selector of publications.
+            attributes: of the subscription, as of a queue; redelivery_limit says how often what
+                fails comes again before it is parked.
+            retained: whether a new one begins with the last retained publication of each topic.
+            prefetch, lease_ms, groups, all_available: as of :meth:`QueueManager.consume`.
+        """
+        given, order = dict(attributes or {}), (order_of(groups, pinned=True), all_available)
+        terms = Terms(topic, subscription, where, given, retained, prefetch, lease_ms, order)
+        return Subscription(self._session, self._ask, terms)
+
+    async def subscription_create(
+        self, topic: str, subscription: str, *, where: str = "",
+        attributes: Mapping[str, Any] | None = None, retained: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Define a durable subscription, or a proxy (":NAME@MANAGER"); return its row.
+
+        The same again changes nothing.
+
+        Raises:
+            RequestError: SUBSCRIPTION_EXISTS, with another topic or other attributes; NAME_INVALID,
+                TOPIC_INVALID, VALUE_INVALID, SELECTOR_INVALID, SUBSCRIPTIONS_EXHAUSTED.
+        """
+        given = dict(attributes or {})
+        return await self._row(m.Subscribe, topic, subscription, where, given, retained)
+
+    async def unsubscribe(self, subscription: str) -> dict[str, Any]:
+        """End a subscription with all that it holds; "messages" says how many, if that is known.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN.
+        """
+        return await self._row(m.Unsubscribe, subscription)
+
+    async def subscription_list(self, topic: str = "") -> list[dict[str, Any]]:
+        """Return the rows of all subscriptions, or of those that *topic* fits."""
+        return [row async for row in self._pages("subscriptions", m.SubscriptionList, topic)]
+
+    async def subscription_healthy(self, subscription: str) -> dict[str, Any]:
+        """Say that a subscriber can take messages again; return its row, and the "job" if any.
+
+        A suspended one goes on. What is parked for it is sent where its topic has republish =
+        healthy.
+        """
+        return await self._row(m.SubscriptionHealthy, subscription)
+
+    async def topic_set(self, topic: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Define what holds for a topic and all below it; return its row."""
+        return await self._row(m.TopicSet, topic, dict(attributes))
+
+    async def topic_delete(self, topic: str, *, retained: bool = False) -> None:
+        """Delete what is defined for a topic; or, with *retained*, the publication that it kept."""
+        await self._ask(m.TopicDelete, topic, retained)
+
+    async def topic_list(self) -> list[dict[str, Any]]:
+        """Return the rows of the topics that something is defined for, or that kept something."""
+        return [row async for row in self._pages("topics", m.TopicList)]
+
+    async def topic_show(self, topic: str) -> dict[str, Any]:
+        """Return what holds for a topic, and how many subscriptions it fits."""
+        return await self._row(m.TopicShow, topic)
+
+    async def topic_lacks(self, uid: Uid) -> dict[str, Any]:
+        """Return which subscriptions have not consumed a publication.
+
+        Raises:
+            RequestError: PUBLICATION_UNKNOWN: all have, or there was none.
+        """
+        return await self._row(m.TopicLacks, encode_uid(uid))
+
+    async def republish_list(
+        self, *, where: str = "", uid: Uid | None = None, subscription: str = ""
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield what is parked, each publication for each subscriber, in order of publication.
+
+        Args:
+            where: a selector; beside the message's facts there are topic, subscription, dead_code,
+                dead_reason, dead_text and dead_us.
+            uid: of the one publication that is wanted.
+            subscription: of the one subscriber.
+        """
+        wanted = where, encode_uid(uid) if uid is not None else b"", subscription
+        after: list[int] | None = None
+        while True:
+            value = await self._row(m.RepublishList, after, PAGE, *wanted)
+            for row in value["parked"]:
+                yield row
+            if (after := value["next"]) is None:
+                return
+
+    async def republish(
+        self, *, where: str = "", uid: Uid | None = None, subscriptions: Sequence[str] = (),
+        rate: int = 0, messages_max: int = 0, drop: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Have what is parked be delivered once more, to those alone for whom it is parked.
+
+        Returns the row of the job that does it; without arguments for all that is parked now.
+
+        Args:
+            where, uid: as of :meth:`republish_list`.
+            subscriptions: the subscribers that are meant.
+            rate, messages_max: how many in a second, and in all; 0 is any number.
+            drop: whether it is to be forgotten instead.
+        """
+        encoded = encode_uid(uid) if uid is not None else b""
+        names = list(subscriptions)
+        return await self._row(m.Republish, drop, encoded, where, names, rate, messages_max)
+
+    async def _pages(
+        self, key: str, kind: type[Any], *fields: Any
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        after: str | None = ""
+        while after is not None:
+            value = await self._row(kind, after, PAGE, *fields)
+            for row in value[key]:
+                yield row
+            after = value["next"]
+
+    async def put_many(
+        self, queue: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Put bodies or whole messages; the client says how."""
+        raise NotImplementedError
+
+    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
+        raise NotImplementedError
+
+    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
+        raise NotImplementedError
+
+    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
+        row: dict[str, Any] = await self._ask(kind, *fields)
+        return row

@@ -1,0 +1,148 @@
+"""Topics without async; aio_topics says more of each verb."""
+
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+from qmgr_client import aio
+from qmgr_client.blocking_bridge import pages
+from qmgr_client.message import Message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.selection import GroupOrder
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import Uid
+
+Value = TypeVar("Value")
+
+
+class Topics:
+    """What a queue manager does with topics and subscriptions."""
+
+    _manager: aio.QueueManager
+
+    def publish(
+        self, topic: str, body: bytes, *, retained: bool = False, **options: Unpack[PutOptions]
+    ) -> PutResult:
+        """Publish a message; return when it is on disk, with how many subscriptions it fits."""
+        return self._call(self._manager.publish(topic, body, retained=retained, **options))
+
+    def publish_many(
+        self, topic: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Publish bodies or whole messages; return what became of each, in their order."""
+        return self._call(self._manager.publish_many(topic, list(items)))
+
+    def subscribe(
+        self, topic: str, subscription: str = "", *, where: str = "",
+        attributes: Mapping[str, Any] | None = None, retained: bool = True, prefetch: int = 256,
+        lease_ms: int = 0, groups: GroupOrder = "physical", all_available: bool = False,
+    ) -> "Subscription":  # fmt: skip
+        """Return what is published to the topics of a filter, for ``with`` and ``for``; see aio."""
+
+        async def made() -> aio.Subscription:
+            return self._manager.subscribe(
+                topic, subscription, where=where, attributes=attributes, retained=retained,
+                prefetch=prefetch, lease_ms=lease_ms, groups=groups, all_available=all_available,
+            )  # fmt: skip
+
+        return Subscription(self._call, self._call(made()))
+
+    def subscription_create(
+        self, topic: str, subscription: str, *, where: str = "",
+        attributes: Mapping[str, Any] | None = None, retained: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Define a durable subscription, or a proxy; return its row."""
+        creating = self._manager.subscription_create(
+            topic, subscription, where=where, attributes=attributes, retained=retained
+        )
+        return self._call(creating)
+
+    def unsubscribe(self, subscription: str) -> dict[str, Any]:
+        """End a subscription with all that it holds; tells how many messages that were."""
+        return self._call(self._manager.unsubscribe(subscription))
+
+    def subscription_list(self, topic: str = "") -> list[dict[str, Any]]:
+        """Return the rows of all subscriptions, or of those that *topic* fits."""
+        return self._call(self._manager.subscription_list(topic))
+
+    def subscription_healthy(self, subscription: str) -> dict[str, Any]:
+        """Say that a subscriber can take messages again; see aio."""
+        return self._call(self._manager.subscription_healthy(subscription))
+
+    def topic_set(self, topic: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Define what holds for a topic and all below it; return its row."""
+        return self._call(self._manager.topic_set(topic, attributes))
+
+    def topic_delete(self, topic: str, *, retained: bool = False) -> None:
+        """Delete what is defined for a topic; or, with *retained*, the publication it kept."""
+        self._call(self._manager.topic_delete(topic, retained=retained))
+
+    def topic_list(self) -> list[dict[str, Any]]:
+        """Return the rows of the topics that something is defined for, or that kept something."""
+        return self._call(self._manager.topic_list())
+
+    def topic_show(self, topic: str) -> dict[str, Any]:
+        """Return what holds for a topic, and how many subscriptions it fits."""
+        return self._call(self._manager.topic_show(topic))
+
+    def topic_lacks(self, uid: Uid) -> dict[str, Any]:
+        """Return which subscriptions have not consumed a publication."""
+        return self._call(self._manager.topic_lacks(uid))
+
+    def republish_list(
+        self, *, where: str = "", uid: Uid | None = None, subscription: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is parked, each publication for each subscriber; see aio."""
+        found = self._manager.republish_list(where=where, uid=uid, subscription=subscription)
+        return pages(self._call, found)
+
+    def republish(
+        self, *, where: str = "", uid: Uid | None = None, subscriptions: Sequence[str] = (),
+        rate: int = 0, messages_max: int = 0, drop: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Have what is parked be delivered once more, or dropped; return the job's row; see aio."""
+        asking = self._manager.republish(
+            where=where, uid=uid, subscriptions=subscriptions, rate=rate,
+            messages_max=messages_max, drop=drop,
+        )  # fmt: skip
+        return self._call(asking)
+
+    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
+        raise NotImplementedError  # The client has it.
+
+
+class Subscription:
+    """Publications as they come, for ``with`` and ``for``."""
+
+    def __init__(self, call: Any, subscription: aio.Subscription) -> None:
+        self._call = call
+        self._subscription = subscription
+
+    @property
+    def name(self) -> str:
+        """The name under which the queue manager knows it; empty before it is opened."""
+        return self._subscription.name
+
+    def __iter__(self) -> "Subscription":
+        return self
+
+    def __next__(self) -> Message:
+        """Return the next publication; raises as that of aio."""
+        return self._call(self._next())  # type: ignore[no-any-return]
+
+    async def _next(self) -> Message:
+        return await anext(self._subscription)
+
+    def __enter__(self) -> "Subscription":
+        self._call(self._subscription.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Consume no more; one that is not durable ends, too."""
+        self._call(self._subscription.cancel())

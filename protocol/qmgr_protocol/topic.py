@@ -1,0 +1,113 @@
+"""Topics, filters of topics, and names of subscriptions.
+
+    flights/JFK/UA       a topic: levels with / between them
+    flights/+/UA         a filter: + is any one level
+    flights/#            # is all levels from there on, none of them too: flights itself fits
+
+A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a publication.
+
+    BILLING:delays       a durable subscription of the client BILLING
+    :delays              one of an administrator's
+    :delays@NYC          a proxy: what fits goes to the same topic at queue manager NYC
+    ~4f2a91c0.17         one that is not durable: it lives and dies with its connection
+"""
+
+import re
+from functools import lru_cache
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+MARK = "/"  # what the name of a topic begins with where it stands for a destination
+ONE, MANY = "+", "#"
+DYNAMIC = "~"  # what the name of a subscription begins with that is not durable
+TOPIC_MAX_BYTES = 200
+LEVELS_MAX = 32
+_NAME = r"[A-Za-z0-9._-]{1,64}"
+_SUBSCRIPTION = re.compile(rf"(?:{_NAME})?:{_NAME}(?:@{_NAME})?")
+_PROXY = re.compile(rf":{_NAME}@{_NAME}")
+
+
+def is_topic(destination: str) -> bool:
+    """Return whether *destination* says that it is a topic, well-formed or not."""
+    return destination[:1] == MARK
+
+
+def is_subscription(name: str) -> bool:
+    """Return whether *name* says that it is a subscription's, well-formed or not."""
+    return name[:1] == DYNAMIC or ":" in name
+
+
+@lru_cache(maxsize=4_096)  # Who publishes names the same topics again and again.
+def levels_of(topic: str) -> tuple[str, ...]:
+    """Return the levels of *topic*, which has no mark in front.
+
+    Raises:
+        RequestError: TOPIC_INVALID, with what is wrong.
+    """
+    levels = _levels(topic, "topic")
+    for level in levels:
+        if ONE in level or MANY in level:
+            raise _invalid(
+                "topic", topic, f"{ONE} and {MANY} are for those who subscribe, as in {level[:20]}"
+            )
+    return levels
+
+
+def filter_of(text: str) -> tuple[str, ...]:
+    """Return the levels of the filter *text*.
+
+    Raises:
+        RequestError: TOPIC_INVALID, with what is wrong.
+    """
+    levels = _levels(text, "filter")
+    for at, level in enumerate(levels):
+        if level == MANY and at < len(levels) - 1:
+            raise _invalid("filter", text, f"{MANY} stands at the end alone")
+        if level not in (ONE, MANY) and (ONE in level or MANY in level):
+            raise _invalid("filter", text, f"{ONE} and {MANY} are a level by themselves")
+    return levels
+
+
+def fits(filter_: tuple[str, ...], topic: tuple[str, ...]) -> bool:
+    """Return whether *topic* is one that *filter_* has."""
+    for at, level in enumerate(filter_):
+        if level == MANY:
+            return True
+        if at >= len(topic) or level not in (ONE, topic[at]):
+            return False
+    return len(filter_) == len(topic)
+
+
+def check_subscription(name: str) -> str:
+    """Return *name* if it is that of a durable subscription, or of a proxy.
+
+    Raises:
+        RequestError: NAME_INVALID.
+    """
+    if _SUBSCRIPTION.fullmatch(name) and ("@" not in name or _PROXY.fullmatch(name)):
+        return name
+    raise RequestError(
+        ErrorCode.NAME_INVALID,
+        f"{name[:150]!r} is no name of a subscription: CLIENT:NAME, :NAME for an administrator's, "
+        "or :NAME@MANAGER for a proxy, each of A-Z a-z 0-9 . _ -",
+    )
+
+
+def _levels(text: str, noun: str) -> tuple[str, ...]:
+    size = len(text.encode(errors="replace"))
+    if not text:
+        raise _invalid(noun, text, "it is empty")
+    if size > TOPIC_MAX_BYTES:
+        raise _invalid(noun, text, f"{size} bytes, at most {TOPIC_MAX_BYTES}")
+    levels = tuple(text.split(MARK))
+    if not all(levels):
+        raise _invalid(noun, text, f"a level is empty: {MARK} stands between levels alone")
+    if len(levels) > LEVELS_MAX:
+        raise _invalid(noun, text, f"{len(levels)} levels, at most {LEVELS_MAX}")
+    if not text.isprintable() or "@" in text:  # which would name a queue manager
+        raise _invalid(noun, text, "it holds what cannot be printed, or an @")
+    return levels
+
+
+def _invalid(noun: str, text: str, why: str) -> RequestError:
+    return RequestError(ErrorCode.TOPIC_INVALID, f"{text[:80]!r} is no {noun}: {why}")

@@ -1,0 +1,31 @@
+"""What cannot be defined beside what is defined already."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import attributes
+from qmgrd.core.attribute import ALIAS_OF
+from qmgrd.core.named import Alias
+
+
+def check_alias(queues: Mapping[str, object], name: str, target: str) -> None:
+    """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
+    known = queues.get(target)
+    fault = ""
+    if isinstance(known, Alias):
+        fault = f"{target} is an alias itself, of {known.target}; name that"
+    for other in queues.values():
+        if isinstance(other, Alias) and other.target == name:
+            fault = f"{name} is to be an alias, and {other.name} is an alias of it"
+    if fault:
+        raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
+
+
+def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raise QUEUE_EXISTS where a queue of that *known* row is not what *given* attributes make."""
+    if not attributes.is_same(known, given):
+        old = attributes.own_of(known)
+        raise RequestError(
+            ErrorCode.QUEUE_EXISTS, f"queue {name} exists with other attributes: {old or '{}'}"
+        )

@@ -1,0 +1,48 @@
+"""A new subscription begins with the last publication of each topic that retained one.
+
+What came after it subscribed reaches it the usual way, so a topic that retained something else
+since is left out.
+"""
+
+from qmgr_protocol import topic as topics
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.fan_out import give, publication_of
+from qmgrd.core.job import DONE, MORE, Job, Step
+from qmgrd.core.job_slice import next_rows
+
+
+def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
+    """Give a subscription a slice of what is retained."""
+    subscription = catalogue.topics.subscriptions.get(job.row["queue"])
+    queue = catalogue.by_id.get(job.row["queue_id"])
+    if subscription is None or queue is None or subscription.queue is not queue:
+        return DONE  # It ended meanwhile.
+    found, last = next_rows(context, job, keys.SPACE_RETAINED + _literal(subscription.filter))
+    for key, value in found:
+        job.count("examined")
+        if not topics.fits(subscription.filter, tuple(key[1:].decode().split(topics.MARK))):
+            continue
+        arrival = int.from_bytes(rows.unseal(key, value), "big")
+        stored = context.tx.get(keys.publication(arrival))
+        if arrival >= subscription.first or stored is None:
+            continue
+        publication = publication_of(context, arrival, stored)
+        if publication is not None:
+            letters = DeadLetters(context, catalogue)
+            give(context, catalogue, letters, subscription, [publication], is_late=True)
+            job.count("done")
+    return DONE if last else MORE
+
+
+def _literal(filter_: tuple[str, ...]) -> bytes:
+    """Return what all topics that *filter_* has begin with."""
+    known = []
+    for level in filter_:
+        if level in (topics.ONE, topics.MANY):
+            break
+        known.append(level)
+    return topics.MARK.join(known).encode()

@@ -1,0 +1,245 @@
+"""Subscriptions come and go: made, ended with their connection or by somebody, or as unused.
+
+What is parked for a subscriber is sent once more when it is back, where that was decided while it
+was away; when it says that it is healthy, or in turn, where its topics have it so.
+"""
+
+from typing import Any
+
+from qmgr_protocol import topic as topics
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import attributes, keys, route
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.delivery import Delivery
+from qmgrd.core.job import REPUBLISHES, Job
+from qmgrd.core.jobs import Jobs
+from qmgrd.core.queue import Queue
+from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
+from qmgrd.core.session import Session
+from qmgrd.core.subscription import Subscription
+from qmgrd.core.system import PUBLICATIONS
+
+SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
+LOOK_MS = 3_600_000  # the longest until it is looked whether somebody uses a subscription
+
+
+class Subscriptions:
+    """All subscriptions, as far as they come and go."""
+
+    def __init__(
+        self, context: Context, catalogue: Catalogue, jobs: Jobs, delivery: Delivery
+    ) -> None:
+        self._context = context
+        self._catalogue = catalogue
+        self._topics = catalogue.topics
+        self._jobs = jobs
+        self._delivery = delivery
+        self._count = 0  # of the names given in this life
+        self._last_ms = context.now.ms  # when what is parked was last sent in turn
+
+    def load(self) -> None:
+        """Have those end whose connections the last stop ended; look after the others."""
+        for found in list(self._topics.subscriptions.values()):
+            if not found.is_durable:
+                self._end(found)
+            elif found.queue is not None:
+                self._watch(found)
+        self._context.timers.at(self._context.now.ms + SCHEDULE_MS, self._look_at_schedule)
+
+    def find(self, name: str) -> Subscription:
+        """Return the subscription *name*.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN, or what else is of that name.
+        """
+        found = self._topics.subscriptions.get(name)
+        if found is None:
+            self._catalogue.named(name)
+            raise RequestError(
+                ErrorCode.SUBSCRIPTION_UNKNOWN, f"{name} is a queue, no subscription"
+            )
+        return found
+
+    def subscribe(
+        self, session: Session, topic: str, name: str, where: str, given: dict[str, Any], *,
+        retained: bool,
+    ) -> Subscription:  # fmt: skip
+        """Return the subscription *name*, made if it is not there; or one with a name of its own.
+
+        Raises:
+            RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, LINK_UNKNOWN.
+        """
+        topics.filter_of(topic)
+        selector_of(where)
+        if name:
+            topics.check_subscription(name)
+        manager = name.partition("@")[2]
+        kind = "proxy" if manager else "subscription"
+        attributes.queue_attributes(name or "of this connection", given, kind)
+        known = self._topics.subscriptions.get(name)
+        if known is not None:
+            self._check_same(known, topic, where, given)
+            return known
+        if manager:
+            route.link_to(self._catalogue, manager)
+        self._check_room()
+        found = self._make(session, topic, name, where, given)
+        if retained and found.queue is not None:
+            self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)
+        return found
+
+    def _make(
+        self, session: Session, topic: str, name: str, where: str, given: dict[str, Any]
+    ) -> Subscription:
+        """Define a subscription that is not there yet."""
+        catalogue, context = self._catalogue, self._context
+        publications = catalogue.system(PUBLICATIONS)
+        is_proxy = "@" in name
+        if not name:
+            self._count += 1
+            # The life is another one at each start, also of a store that was put back.
+            name = f"{topics.DYNAMIC}{context.boot:x}-{context.life[:6].hex()}.{self._count}"
+            session.subscriptions[name] = None
+        row = attributes.stored(given) | {
+            "kind": "proxy" if is_proxy else "subscription",
+            "queue_id": 0 if is_proxy else catalogue.next_queue_id(),
+            "topic": topic, "where": where, "first": publications.counters.next_arrival,
+            "used_ms": context.now.ms,
+        }  # fmt: skip
+        catalogue.store_queue(name, row)
+        found = self._topics.subscriptions[name]
+        if found.queue is not None:
+            found.queue.counters.next_arrival = row["first"]
+            context.touch(found.queue)
+            self._watch(found)
+        return found
+
+    def _check_room(self) -> None:
+        limit = self._context.config.limits.subscriptions_max
+        count = len(self._topics.subscriptions)
+        if count >= limit:
+            raise RequestError(
+                ErrorCode.SUBSCRIPTIONS_EXHAUSTED, f"{count} subscriptions, at most {limit}"
+            )
+
+    def _check_same(
+        self, known: Subscription, topic: str, where: str, given: dict[str, Any]
+    ) -> None:
+        is_same = (known.topic, known.row.get("where", "")) == (topic, where)
+        if is_same and (not given or attributes.is_same(known.row, given)):
+            return
+        what = f" where {known.row['where']}" if known.row.get("where") else ""
+        own = attributes.own_of(known.row)
+        raise RequestError(
+            ErrorCode.SUBSCRIPTION_EXISTS,
+            f"subscription {known.name} exists, to {known.topic}{what}"
+            + (f", with {own}" if own else ""),
+        )
+
+    def unsubscribe(self, name: str) -> int:
+        """End a subscription with all that it holds; return how many messages that were.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN, JOBS_EXHAUSTED.
+        """
+        found = self.find(name)
+        self._jobs.check_room()
+        return self._end(found)
+
+    def _end(self, found: Subscription) -> int:
+        self._catalogue.remove_queue(found.name)
+        queue = found.queue
+        if queue is None:
+            return 0
+        self._delivery.queue_deleted(queue)
+        counters = queue.counters
+        total = counters.depth + counters.delayed + counters.parked
+        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
+        return total
+
+    def close(self, session: Session) -> None:
+        """End the subscriptions that live and die with a connection, which is gone."""
+        for name in session.subscriptions:
+            if (found := self._topics.subscriptions.get(name)) is not None:
+                self._end(found)
+
+    def suspend(self, found: Subscription, *, suspended: bool) -> None:
+        """Have a subscription get nothing more, or go on."""
+        if found.is_suspended != suspended:
+            row = {key: value for key, value in found.row.items() if key != "suspended"}
+            self._catalogue.store_row(found.name, row | ({"suspended": True} if suspended else {}))
+            event = "subscription suspended" if suspended else "subscription resumed"
+            self._context.event(event, subscription=found.name)
+
+    def healthy(self, found: Subscription, by: str) -> Job | None:
+        """Have a subscription go on, and what is parked for it be sent if its topics have it so."""
+        self.suspend(found, suspended=False)
+        return self._send_parked(found, HEALTHY, by)
+
+    def used(self, queue: Queue) -> None:
+        """Take note that somebody consumes from a subscription, or does no longer."""
+        found = self._topics.subscriptions.get(queue.name)
+        if found is None:
+            return
+        if queue.has_consumers:
+            self._send_parked(found, RETURNED, "")
+        elif queue.bounds.unused_expiry_ms:
+            self._catalogue.store_row(found.name, found.row | {"used_ms": self._context.now.ms})
+            self._watch(found)
+
+    def _send_parked(self, found: Subscription, why: str, by: str) -> Job | None:
+        queue = found.queue
+        if queue is None or not queue.counters.parked:
+            return None
+        running = self._jobs.running.values()
+        if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
+            return None
+        return self._jobs.start(
+            "republish", queue=found.name, queue_id=queue.id, target=why, by=by,
+            subscriptions=[found.name], total=queue.counters.parked,
+        )  # fmt: skip
+
+    def _watch(self, found: Subscription) -> None:
+        """Have it be looked, in time, whether somebody uses a subscription still."""
+        queue = found.queue
+        if queue is None or not queue.bounds.unused_expiry_ms or not found.is_durable:
+            return
+        due_ms = found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms
+        now_ms = self._context.now.ms
+        at_ms = min(max(due_ms, now_ms + 1), now_ms + LOOK_MS)
+        self._context.timers.at(at_ms, lambda: self._look_at(found, due_ms))
+
+    def _look_at(self, found: Subscription, due_ms: int) -> None:
+        queue, now_ms = found.queue, self._context.now.ms
+        if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
+            return
+        if queue.has_consumers:
+            found.row["used_ms"] = now_ms
+        if now_ms < found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms:
+            self._watch(found)
+            return
+        count = self._end(found)
+        facts: dict[str, Any] = {"subscription": found.name, "messages": count}
+        self._context.event("subscription expired", **facts)
+        self._context.note("warning", "subscription expired", **facts)
+
+    def _look_at_schedule(self) -> None:
+        """Start sending what is parked of topics that have it sent in turn, where it is time."""
+        context = self._context
+        context.timers.at(context.now.ms + SCHEDULE_MS, self._look_at_schedule)
+        rows = self._topics.rows
+        intervals = {
+            self._topics.value(topic, "republish_interval_ms")
+            for topic in rows
+            if self._topics.value(topic, "republish") == SCHEDULED
+        }
+        if not intervals or context.now.ms < self._last_ms + min(intervals):
+            return
+        self._last_ms = context.now.ms
+        running = self._jobs.running.values()
+        if any(job.row["kind"] in REPUBLISHES for job in running):
+            return
+        if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
+            self._jobs.start("republish", target=SCHEDULED)
