@@ -39,6 +39,8 @@ _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
+_COUNTS, _COUNTS_AT = struct.Struct(">HHQ"), 4  # in the head of an entry: delivered, failed, put
+_NO_TIMES = bytes(16)  # there: that it never expires, and has no row in the schedule
 
 
 def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
@@ -107,9 +109,8 @@ def _scan(
                 or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
             if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
-            (delivered, failed, put_us), record, trailer, checksum, more, tail = opened
+            (delivered, failed, put_us), record, trailer, checksum, more, tail, is_plain = opened
             room -= len(tail)
-            is_plain = flags == entries.SHARED and not (due_ms or record[16] or record[17])
         else:
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
@@ -137,6 +138,7 @@ class _Opened(NamedTuple):
     checksum: int
     more: int  # of its state
     tail: bytes  # what follows the record
+    is_plain: bool  # as of a lease
 
 
 def _open(
@@ -147,6 +149,12 @@ def _open(
 
     None of what cannot be had: it is *damaged*, expired, or gone with a restart.
     """
+    if queue.holders is not None and value[1] == entries.SHARED and value[16:32] == _NO_TIMES:
+        held = queue.holders.open(tx, arrival)
+        if held is not None and value.endswith(held.trailer):
+            record, trailer, checksum, topic, is_plain = held
+            counts = _COUNTS.unpack_from(value, _COUNTS_AT)
+            return _Opened(counts, record, trailer, checksum, STATE_TOPIC, topic, is_plain)
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
@@ -156,7 +164,7 @@ def _open(
         return None
     more, tail = tail_of(queue, tx, now, entry, arrival, topic)
     counts = entry.delivered, entry.failed, entry.put_us
-    return _Opened(counts, record, trailer, checksum, more, tail)
+    return _Opened(counts, record, trailer, checksum, more, tail, is_plain=False)
 
 
 def is_there(queue: "Queue", entry: entries.Entry, arrival: int, now: Now) -> bool:
