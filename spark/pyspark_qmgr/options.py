@@ -25,7 +25,9 @@ NAMES = (
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
-READY, DELAYED, TRANSMISSION, DAMAGED = STATES = ("ready", "delayed", "transmission", "damaged")
+READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
+    "ready", "delayed", "transmission", "damaged", "parked", "publication",
+)  # fmt: skip
 _NO_LIMIT = 2**63 - 1
 _FLAGS = {"true": True, "false": False}
 

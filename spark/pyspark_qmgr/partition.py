@@ -11,7 +11,9 @@ from pyspark_qmgr.manifest import Lost, QueueInfo, Range, Snapshot
 from pyspark_qmgr.options import (
     DAMAGED,
     DELAYED,
+    PARKED,
     PARTITIONS_MAX,
+    PUBLICATION,
     READY,
     TRANSMISSION,
     OptionInvalid,
@@ -67,7 +69,9 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Share]:
 def state_of(kind: str, lane: int) -> str:
     """Return what a sound message of a queue of that *kind* is, in that *lane*."""
     if lane in (keys.LANE_READY, keys.LANE_GROUPED):
-        return TRANSMISSION if kind == TRANSMISSION else READY
+        return {"transmission": TRANSMISSION, "publications": PUBLICATION}.get(kind, READY)
+    if lane == keys.LANE_PARKED:
+        return PARKED
     return DELAYED if lane == keys.LANE_DELAYED else DAMAGED
 
 

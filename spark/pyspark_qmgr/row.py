@@ -88,9 +88,15 @@ def read(
         None if group is None else group[1],
         entry.delivered, entry.failed, run.state,
         *_dead(notes.read(tx, run.queue_id, arrival) if entry.noted else {}),
-        entry.target or None, body if wanted else None, len(body),
+        _target(tx, entry), body if wanted else None, len(body),
         snapshot.queue_manager, snapshot.id, snapshot.turn,
     ))  # fmt: skip
+
+
+def _target(tx: LmdbTransaction, entry: entries.Entry) -> str | None:
+    """Return where a message is bound for, or the topic of a publication."""
+    held = entries.publication(tx, entry) if entry.shared else entry
+    return held.target or None
 
 
 def _damaged(

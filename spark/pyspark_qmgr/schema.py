@@ -21,8 +21,9 @@ group_id        of its message group, in hexadecimal
 group_number    its number in that group
 delivered       how often it came back after a delivery
 failed          how often of these it was released or its lease ended
-state           ready, delayed (its time has not come), transmission (it waits on a link) or damaged
-                (its checksum is wrong)
+state           ready, delayed (its time has not come), transmission (it waits on a link), parked
+                (its subscriber failed on it), publication (what subscriptions hold, once) or
+                damaged (its checksum is wrong)
 dead_code       why it is a dead letter, as in MESSAGE_EXPIRED; this and what follows is null of
                 what is none
 dead_reason     a word of the consumer that rejected it
@@ -33,7 +34,7 @@ dead_at         when it became a dead letter, by that queue manager's clock
 dead_delivered  how often it came back there
 dead_failed     how often of these it was released or its lease ended
 dead_retries    how often it was sent back already
-target          the queue it is bound for, on a transmission queue
+target          the queue it is bound for, on a transmission queue; of a publication its topic
 body            null where it is left out: includeBody, maxBodyBytes, a damaged record
 body_bytes      its size, also where it is left out
 queue_manager   whose snapshot it is

@@ -69,7 +69,9 @@ def give(
         part = [one for one in part if _is_selected(context, subscription, queue, one)]
     if not part:
         return
-    context.touch(queue)
+    context.dirty_queues[queue.id] = queue
+    if queue.has_consumers:
+        context.awake(queue)
     if subscription.is_suspended:
         queue.counters.missed += len(part)
         context.event("publication missed", len(part), subscription=queue.name, why="suspended")

@@ -84,7 +84,10 @@ def _is_meant(
     if row["target"] in (SCHEDULED, HEALTHY):
         value = context.tx.get(keys.publication(found.arrival))
         topic = "" if value is None else entries.decode(value).target
-        return bool(catalogue.topics.value(topic, "republish") == row["target"])
+        wanted = {"republish": row["target"]}
+        if row["target"] == SCHEDULED:
+            wanted["republish_interval_ms"] = row["interval_ms"]
+        return all(catalogue.topics.value(topic, name) == x for name, x in wanted.items())
     return True
 
 

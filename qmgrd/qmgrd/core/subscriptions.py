@@ -12,7 +12,7 @@ from qmgrd.core import attributes, keys, route
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.delivery import Delivery
-from qmgrd.core.job import REPUBLISHES, Job
+from qmgrd.core.job import Job
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.queue import Queue
 from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
@@ -36,7 +36,7 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._count = 0  # of the names given in this life
-        self._last_ms = context.now.ms  # when what is parked was last sent in turn
+        self._sent_ms: dict[int, int] = {}  # by interval, when what is parked was last sent
 
     def load(self) -> None:
         """Have those end whose connections the last stop ended; look after the others."""
@@ -227,19 +227,20 @@ class Subscriptions:
 
     def _look_at_schedule(self) -> None:
         """Start sending what is parked of topics that have it sent in turn, where it is time."""
-        context = self._context
+        context, topics_ = self._context, self._topics
         context.timers.at(context.now.ms + SCHEDULE_MS, self._look_at_schedule)
-        rows = self._topics.rows
         intervals = {
-            self._topics.value(topic, "republish_interval_ms")
-            for topic in rows
-            if self._topics.value(topic, "republish") == SCHEDULED
+            topics_.value(topic, "republish_interval_ms")
+            for topic in topics_.rows
+            if topics_.value(topic, "republish") == SCHEDULED
         }
-        if not intervals or context.now.ms < self._last_ms + min(intervals):
-            return
-        self._last_ms = context.now.ms
-        running = self._jobs.running.values()
-        if any(job.row["kind"] in REPUBLISHES for job in running):
-            return
-        if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
-            self._jobs.start("republish", target=SCHEDULED)
+        for interval_ms in sorted(intervals):
+            if context.now.ms < self._sent_ms.setdefault(interval_ms, context.now.ms) + interval_ms:
+                continue
+            self._sent_ms[interval_ms] = context.now.ms
+            is_running = any(
+                job.row.get("interval_ms") == interval_ms for job in self._jobs.running.values()
+            )
+            parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
+            if not is_running and next(parked, None) is not None:
+                self._jobs.start("republish", target=SCHEDULED, interval_ms=interval_ms)

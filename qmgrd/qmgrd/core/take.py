@@ -152,9 +152,11 @@ def _open(
     if queue.holders is not None and value[1] == entries.SHARED and value[16:32] == _NO_TIMES:
         held = queue.holders.open(tx, arrival)
         if held is not None and value.endswith(held.trailer):
-            record, trailer, checksum, topic, is_plain = held
             counts = _COUNTS.unpack_from(value, _COUNTS_AT)
-            return _Opened(counts, record, trailer, checksum, STATE_TOPIC, topic, is_plain)
+            return _Opened(
+                counts, held.record, held.trailer, held.checksum, STATE_TOPIC, held.topic,
+                held.is_plain,
+            )  # fmt: skip
     sound = entries.open_sound(tx, value)
     if sound is None:
         damaged.append((key, value))
