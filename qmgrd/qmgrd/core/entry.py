@@ -14,8 +14,15 @@
          8   put_us        u64  wall clock of the put here, microseconds
         16   expires_ms    u64  store clock, 0 = never
         24   due_ms        u64  store clock of its row in the schedule, 0 = none
-        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record;
-             of a publication that others hold, too, its arrival stands in place of the body id
+        32   target, then the record, or: body id (u64), record bytes (u32), UID as in the record
+
+A reference to a publication, as a subscription has it, holds its length and UID alone. Until it
+has come back for the first time, or where it has no time, it is shorter:
+
+    byte 0   version       u8   3
+         1   flags         u8   as above
+         2   put_us        u64
+        10   record bytes  u32, UID as in the record
 
 No value of the store is longer than VALUE_MAX: a longer record goes to rows of that size
 (DESIGN: one long value cost 27 ms of loop time on a fragmented store, rows cost 0.5).
@@ -33,7 +40,7 @@ from qmgr_protocol.checksum import crc32
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
-VERSION = 2
+VERSION, SHORT = 2, 3
 INLINE, IN_ROWS, NOTED, VOLATILE, DELAYED, UNREADABLE = 0, 1, 2, 4, 8, 255
 SHARED, REPUBLISHED, AWAITED = 16, 32, 64
 _APART = IN_ROWS | SHARED
@@ -46,6 +53,8 @@ HEAD_BYTES = HEAD.size
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64
 _ROWS = struct.Struct(">QI")
 _REST_MIN_BYTES = _ROWS.size  # The head of a record is longer.
+_SHORT = struct.Struct(">BBQ")
+_SIZE = struct.Struct(">I")
 _CHUNK_MAX = 0xFFFF_FFFF
 
 
@@ -93,11 +102,16 @@ class Entry(NamedTuple):
         return self.flags != UNREADABLE and bool(self.flags & DELAYED)
 
 
+_HOPS, _PUT_US, _EXPIRES_MS, _REST = map(
+    Entry._fields.index, ("hops", "put_us", "expires_ms", "rest")
+)
 _NOTHING = Entry(UNREADABLE, 0, 0, 0, 0, 0, 0, "", b"")
 
 
 def decode(value: bytes) -> Entry:
     """Return what *value* holds; the record itself is fetched by :func:`record`."""
+    if value[:1] == b"\x03":
+        return _decode_short(value)
     try:
         (version, flags, hops, target_length, delivered, failed, put_us, expires_ms,
          due_ms) = HEAD.unpack_from(value)  # fmt: skip
@@ -111,8 +125,20 @@ def decode(value: bytes) -> Entry:
     return Entry(flags, hops, delivered, failed, put_us, expires_ms, due_ms, target, rest)
 
 
+def _decode_short(value: bytes) -> Entry:
+    rest = value[_SHORT.size :]
+    if len(rest) < _REST_MIN_BYTES:
+        return _NOTHING
+    _, flags, put_us = _SHORT.unpack_from(value)
+    if flags & ~_FLAGS or not flags & SHARED:
+        return _NOTHING
+    return Entry(flags, 0, 0, 0, put_us, 0, 0, "", rest)
+
+
 def encode(entry: Entry) -> bytes:
     """Return the value that :func:`decode` reads as *entry*, which is not UNREADABLE."""
+    if entry.flags & SHARED and not any(entry[_HOPS:_PUT_US] + entry[_EXPIRES_MS:_REST]):
+        return _SHORT.pack(SHORT, entry.flags, entry.put_us) + entry.rest
     target = entry.target.encode()
     head = HEAD.pack(
         VERSION, entry.flags, entry.hops, len(target), entry.delivered, entry.failed,
@@ -152,19 +178,24 @@ def record(tx: Transaction, entry: Entry) -> bytes:
     else:
         found = b"".join(row for _, row in _rows(tx, entry))
     # A rotten body id may name another message's rows, which are sound: the UID tells.
-    return found if found.endswith(entry.rest[_ROWS.size :]) else b""
+    return found if found.endswith(uid_trailer(entry)) else b""
 
 
 def publication(tx: Transaction, entry: Entry) -> Entry:
     """Return the publication that a shared *entry* is of; an unreadable one where it is missing."""
-    arrival, _ = _ROWS.unpack_from(entry.rest)
-    value = tx.get(keys.publication(arrival))
+    position = tx.get(keys.publication_uid(uid_trailer(entry)))
+    value = None if position is None else tx.get(keys.publication_at(position))
     return _NOTHING if value is None else decode(value)
 
 
-def reference(arrival: int, record_bytes: int, trailer: bytes) -> bytes:
-    """Return what stands for the record of the publication of that *arrival* in a shared entry."""
-    return _ROWS.pack(arrival, record_bytes) + trailer
+def reference(put_us: int, record_bytes: int, trailer: bytes) -> bytes:
+    """Return a new entry that stands for a publication put then, of that length and UID."""
+    return _SHORT.pack(SHORT, SHARED, put_us) + rest_of_reference(record_bytes, trailer)
+
+
+def rest_of_reference(record_bytes: int, trailer: bytes) -> bytes:
+    """Return what stands for the record of a publication in a shared entry."""
+    return _SIZE.pack(record_bytes) + trailer
 
 
 def sound(record: bytes) -> bool:
@@ -248,11 +279,13 @@ def record_bytes(entry: Entry) -> int:
     """Return the size of the record of *entry*."""
     if not entry.is_apart:
         return len(entry.rest)
+    if entry.flags & SHARED:
+        return int(_SIZE.unpack_from(entry.rest)[0])
     return int(_ROWS.unpack_from(entry.rest)[1])
 
 
 def uid_trailer(entry: Entry) -> bytes:
     """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
     if entry.is_apart:
-        return entry.rest[_ROWS.size :]
+        return entry.rest[_SIZE.size if entry.flags & SHARED else _ROWS.size :]
     return entry.rest[-8 - entry.rest[4] :] if entry.rest else b""

@@ -43,12 +43,11 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
     if len(front) < records.HEAD_BYTES:
         return None
     size = entries.record_bytes(entry)
-    head = entries.HEAD.pack(entries.VERSION, entries.SHARED, 0, 0, 0, 0, entry.put_us, 0, 0)
     is_plain = (
         not entry.flags & ~_PLAIN_FLAGS and not (entry.expires_ms or entry.due_ms)
         and not (front[records.CORRELATION_LENGTH_AT] or front[records.GROUP_FLAGS_AT])
     )  # fmt: skip
-    reference = head + entries.reference(arrival, size, trailer)
+    reference = entries.reference(entry.put_us, size, trailer)
     return Publication(arrival, entry, front, trailer, size, reference, is_plain)
 
 
@@ -124,7 +123,7 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
     flags = entries.SHARED | entry.flags & entries.VOLATILE
     reference = entries.Entry(
         flags, 0, 0, 0, entry.put_us, expires_ms, entry.due_ms, "",
-        entries.reference(arrival, size, trailer),
+        entries.rest_of_reference(size, trailer),
     )  # fmt: skip
     priority = front[6]
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:

@@ -154,6 +154,18 @@ def publication(arrival: int) -> bytes:
     return _PUBLICATION + arrival.to_bytes(8, "big")
 
 
+def publication_uid(trailer: bytes) -> bytes:
+    """Return the key of the UID index for the publication of that encoded UID."""
+    return _PUBLICATION_UID + trailer
+
+
+def publication_at(position: bytes) -> bytes:
+    """Return the key of the entry of the publication at that :data:`POSITION`."""
+    return _PUBLICATIONS + position
+
+
+_PUBLICATION_UID = of_queue(SPACE_UID, PUBLICATIONS_ID)
+_PUBLICATIONS = of_queue(SPACE_MESSAGE, PUBLICATIONS_ID)
 _PUBLICATION = message(PUBLICATIONS_ID, LANE_READY, PRIORITY_TOP, 0)[:-8]
 
 

@@ -39,8 +39,7 @@ _LEAST_BYTES = _HEADS.size + records.TIMESTAMP.size
 _RECORD_AT = entries.HEAD_BYTES
 _NO_HEADS = (entries.UNREADABLE,) + (0,) * 12
 _SUMMED_AT = _RECORD_AT + records.SUMMED_AT
-_COUNTS, _COUNTS_AT = struct.Struct(">HHQ"), 4  # in the head of an entry: delivered, failed, put
-_NO_TIMES = bytes(16)  # there: that it never expires, and has no row in the schedule
+_NEW_REFERENCE = bytes([entries.SHORT, entries.SHARED])  # to a publication, with its put time next
 
 
 def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: int) -> list[bytes]:
@@ -149,10 +148,10 @@ def _open(
 
     None of what cannot be had: it is *damaged*, expired, or gone with a restart.
     """
-    if queue.holders is not None and value[1] == entries.SHARED and value[16:32] == _NO_TIMES:
+    if queue.holders is not None and value[:2] == _NEW_REFERENCE:
         held = queue.holders.open(tx, arrival)
         if held is not None and value.endswith(held.trailer):
-            counts = _COUNTS.unpack_from(value, _COUNTS_AT)
+            counts = 0, 0, int.from_bytes(value[2:10], "big")
             return _Opened(
                 counts, held.record, held.trailer, held.checksum, STATE_TOPIC, held.topic,
                 held.is_plain,
