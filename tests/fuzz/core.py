@@ -14,6 +14,9 @@ from qmgr_protocol.errors import RequestError
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.context import Dial, Outcome, TakeSnapshot
+from qmgrd.ops.finding import Findings
+from qmgrd.ops.verify_definitions import check_definitions
+from qmgrd.ops.verify_queue import check_messages
 from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
 from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
 from tests.qmgrd.core.audit import audit
@@ -79,6 +82,9 @@ class Siege:
             (m.QueueCreate, "Q1"),
             (m.QueueCreate, "Q2"),
             (m.QueueCreate, "Q1@NYC"),
+            (m.Subscribe, "a/#", "C:s1", "", {"depth_max": 50, "redelivery_limit": 1}),
+            (m.Subscribe, "a/+", "C:s2"),
+            (m.Subscribe, "a/b", ":p@NYC"),
         ):
             with suppress(RequestError):
                 self.worker.ask(kind, *fields)
@@ -99,6 +105,14 @@ class Siege:
             self.manager.turn(10)
         self._work()
         audit(self.manager)
+        self._verify()
+
+    def _verify(self) -> None:
+        """Whoever reads the store at rest finds nothing wrong with it."""
+        found, store = Findings(), self.manager.store
+        check_messages(found, store, check_definitions(found, store))
+        faults = [one for one in found.kept if "QUIET has id" not in one.what]
+        assert not faults, faults[:3]
 
     def _peer(self) -> Hostile:
         """One of those who are connected, put last."""

@@ -15,7 +15,10 @@ from qmgr_protocol.states import FROM_DIALLER
 STORE_IDS = (b"S" * 16, b"T" * 16, bytes(16))
 PRODUCERS = (b"p" * 16, b"q" * 16)
 NAMES = ("Q1", "Q2", "Q3", "Q1@NYC", "Q2@NYC", "@NYC", "@BOS", "NYC", "BOS", "QM1", "NONE", "",
-         "bad name", "x" * 1_024, "a@b@c", "\x00\n\u202e")  # fmt: skip
+         "bad name", "x" * 1_024, "a@b@c", "\x00\n\u202e", "/a/b", "/a/b", "/a", "/a/+", "C:s1",
+         "C:s2", ":p@NYC", "SYSTEM.PUBLICATIONS")  # fmt: skip
+TOPICS = ("a/b", "a", "a/+", "a/#", "#", "b", "", "a//b", "/", "a@b", "x" * 1_024)
+SUBSCRIPTIONS = ("", "C:s1", "C:s2", ":p@NYC", "~1-0.1", "C:", "Q1")
 EDGES = (0, 1, 2, 9, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -1)
 ODD_MAX_BYTES = 300_000
 _USUAL: dict[str, tuple[Any, ...]] = {
@@ -41,6 +44,11 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "rate": (0, 1, 1_000),
     "retries_max": (0, 1, 3),
     "job": (1, 2, 3, 99),
+    "topic": TOPICS,
+    "subscription": SUBSCRIPTIONS,
+    "subscriptions": ([], [], ["C:s1"], ["C:s2", ""]),
+    "drop": (False, False, True),
+    "retained": (True, False),
 }
 _ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
 _LIKELY = (
@@ -68,6 +76,8 @@ class Maker:
             m.QueueCreate: lambda: m.QueueCreate(self.id(), self.name(), self._attributes()),
             m.QueueAlter: lambda: m.QueueAlter(self.id(), self.name(), self._attributes()),
             m.TemplateSet: lambda: m.TemplateSet(self.id(), self.pattern(), self._attributes()),
+            m.Subscribe: self._subscribe,
+            m.TopicSet: lambda: m.TopicSet(self.id(), rng.choice(TOPICS), self._attributes()),
             m.LinkCreate: lambda: m.LinkCreate(self.id(), *self._link()),
             m.LinkAlter: lambda: m.LinkAlter(self.id(), *self._link()),
         }
@@ -229,6 +239,14 @@ class Maker:
             text=rng.choice(("", "why", "x" * 1_000)),
         )  # fmt: skip
 
+    def _subscribe(self) -> m.Subscribe:
+        rng = self.rng
+        where = rng.choice(_USUAL["where"]) if rng.random() < 0.3 else ""
+        return m.Subscribe(
+            self.id(), rng.choice(TOPICS), rng.choice(SUBSCRIPTIONS), where, self._attributes(),
+            rng.random() < 0.5,
+        )  # fmt: skip
+
     def _link_open(self) -> m.LinkOpen:
         stream_id = self.rng.choice(STORE_IDS) + self.rng.randrange(3).to_bytes(8, "big")
         return m.LinkOpen(self.id(), stream_id, 1, 1)
@@ -241,8 +259,21 @@ class Maker:
         rng = self.rng
         known = ("depth_max", "bytes_max", "lease_ms", "put_inhibit", "get_inhibit", "depth_mx",
                  "alias_of", "retry_factor", "overflow", "backout_queue", "stopped", "",
-                 "x" * 200)  # fmt: skip
-        values = (*EDGES[:11], "5", "Q", 1.5, "refuse", None, True, False, [1], ["x"] * 100)
+                 "redelivery_limit", "republish", "unused_expiry_ms", "x" * 200)  # fmt: skip
+        values = (
+            *EDGES[:11],
+            "5",
+            "Q",
+            1.5,
+            "refuse",
+            "suspend",
+            "schedule",
+            None,
+            True,
+            False,
+            [1],
+            ["x"] * 100,
+        )
         return {rng.choice(known): rng.choice(values) for _ in range(rng.choice((0, 0, 1, 1, 2)))}
 
     def _link(self) -> tuple[str, dict[str, Any]]:

@@ -39,7 +39,9 @@ def test_state_that_no_message_has_is_named() -> None:
     assert refusal(states="ready,delaid") == (
         "option states: 'delaid' is no state of a message; did you mean delayed?"
     )
-    assert refusal(states="?").endswith("; there are ready, delayed, transmission, damaged")
+    assert refusal(states="?").endswith(
+        "; there are ready, delayed, transmission, damaged, parked, publication"
+    )
 
 
 def test_list_of_paths_comes_as_json() -> None:

@@ -240,6 +240,27 @@ def test_long_bodies_are_left_out(snapshot: Path) -> None:
     assert found == {None: None, 0: b"", 3: b"far", 4: b"full", 5: None, len(LONG): None}
 
 
+def test_publications_are_read_from_subscriptions_too(tmp_path: Path) -> None:
+    with managed(tmp_path / "qm") as manager:
+        app = manager.connect()
+        app.ask(m.Subscribe, "flights/+/UA", "B:late", "", {"redelivery_limit": 0})
+        app.ask(m.Subscribe, "flights/#", "C:all")
+        app.put("/flights/JFK/UA", LONG)
+        app.release(*app.get("B:late"))
+        Camera(manager).take(tmp_path / "shot")
+    found = {
+        row["queue"]: row
+        for row in rows(tmp_path / "shot", queues="B:late,C:all,SYSTEM.PUBLICATIONS")
+    }
+    assert {queue: row["state"] for queue, row in found.items()} == {
+        "B:late": "parked", "C:all": "ready", "SYSTEM.PUBLICATIONS": "publication",
+    }  # fmt: skip
+    assert {row["body"] for row in found.values()} == {LONG}
+    assert {row["target"] for row in found.values()} == {"flights/JFK/UA"}
+    assert len({row["message_id"] for row in found.values()}) == 1
+    assert found["B:late"]["dead_code"] == "REDELIVERY_LIMIT_EXCEEDED"
+
+
 def test_text_of_bytes() -> None:
     assert text(b"N14228") == "N14228"
     assert text("größe".encode()) == "größe"
