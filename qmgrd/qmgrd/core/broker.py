@@ -242,8 +242,8 @@ class Broker:
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.sweep.run()
         self.settlements.return_leases()
-        self.jobs.run()
         self.publications.run()
+        self.jobs.run()
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
         for link in self.catalogue.links.values():

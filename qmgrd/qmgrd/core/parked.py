@@ -12,6 +12,7 @@ that the list is an index, and the copies share one record, is our design.)
 """
 
 from collections.abc import Iterator
+from heapq import merge
 from typing import Any, NamedTuple
 
 from qmgrd.core import entry as entries
@@ -99,6 +100,20 @@ def index(tx: Transaction, start: bytes, stop: bytes) -> Iterator[Parked]:
         priority = keys.PRIORITY_TOP - rank[0] if rank and rank[0] <= keys.PRIORITY_TOP else 0
         key = keys.message(queue_id, keys.LANE_PARKED, priority, arrival)
         yield Parked(row, arrival, queue_id, key)
+
+
+def of_subscription(tx: Transaction, queue_id: int, arrival: int) -> Iterator[Parked]:
+    """Yield what is parked for one subscription from that *arrival* on, in the order of these."""
+    lanes = [
+        tx.scan(
+            keys.message(queue_id, keys.LANE_PARKED, priority, arrival),
+            keys.after(keys.entry_prefix(queue_id, priority, keys.LANE_PARKED)),
+        )
+        for priority in range(keys.PRIORITY_TOP + 1)
+    ]
+    for key, _ in merge(*lanes, key=lambda row: keys.place(row[0])[1]):
+        arrival = keys.place(key)[1]
+        yield Parked(keys.parked(arrival, queue_id), arrival, queue_id, key)
 
 
 def facts_of(note: notes.Note, topic: str, subscription: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ ever.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes, parked
@@ -41,13 +42,13 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
     left = max(rate // RATE_SLICES, 1) if rate else context.turn_rows
     looked_at = min(SLICE_ROWS, context.turn_rows)
     selector = selector_of(job.row["where"])
-    for found in list(_next(context, job, looked_at)):
+    for found in list(_next(context, catalogue, job, looked_at)):
         row["cursor"] = found.row + b"\0"
         looked_at -= 1
         queue = catalogue.by_id.get(found.queue_id)
         if queue is None or not _is_meant(context, catalogue, job, queue, found):
             continue
-        left -= _one(context, job, queue, found, selector)
+        left -= _one(context, catalogue, job, queue, found, selector)
         if row["done"] and row["done"] == row["messages_max"]:
             return DONE._replace(text=job.told_stayed())
         if left <= 0:
@@ -55,17 +56,26 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
     return DONE._replace(text=job.told_stayed()) if looked_at > 0 else MORE
 
 
-def _next(context: Context, job: Job, count: int) -> Iterator[Parked]:
+def _next(context: Context, catalogue: Catalogue, job: Job, count: int) -> Iterator[Parked]:
     """Yield the next *count* of what is parked that may be meant."""
-    arrival = job.row.get("arrival", 0)
-    start, stop = bounds_of(arrival)
     context.rows += 1
-    for found in parked.index(context.tx, max(start, job.row["cursor"]), stop):
-        yield found
-        count -= 1
+    for found in islice(_from_cursor(context, catalogue, job), count):
         context.rows += 1
-        if not count:
-            return
+        yield found
+
+
+def _from_cursor(context: Context, catalogue: Catalogue, job: Job) -> Iterator[Parked]:
+    """Yield what is parked from the cursor of *job* on: for one subscriber, or for all."""
+    row, cursor = job.row, job.row["cursor"]
+    names = row.get("subscriptions", ())
+    if len(names) == 1 and not row.get("arrival"):
+        found = catalogue.topics.subscriptions.get(names[0])
+        if found is None or found.queue is None:
+            return iter(())
+        after = keys.PARKED.unpack(cursor[:-1])[1] + 1 if cursor else 0
+        return parked.of_subscription(context.tx, found.queue.id, after)
+    start, stop = bounds_of(row.get("arrival", 0))
+    return parked.index(context.tx, max(start, cursor), stop)
 
 
 def bounds_of(arrival: int) -> tuple[bytes, bytes]:
@@ -92,8 +102,9 @@ def _is_meant(
 
 
 def _one(
-    context: Context, job: Job, queue: Queue, found: Parked, selector: Selector | None
-) -> bool:
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked,
+    selector: Selector | None,
+) -> bool:  # fmt: skip
     """Do what is to be done with what is parked; return whether it went."""
     value = context.tx.get(found.key)
     if value is None:
@@ -113,6 +124,7 @@ def _one(
         parked.drop(context, queue, found.key, value)
     elif not queue.has_consumers:
         parked.await_(context, found.key, value)
+        catalogue.topics.subscriptions[queue.name].awaits = True
         job.count("skipped")
         return False
     elif not parked.send(context, queue, found.key, value):

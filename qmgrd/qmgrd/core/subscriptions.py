@@ -184,7 +184,9 @@ class Subscriptions:
         if found is None:
             return
         if queue.has_consumers:
-            self._send_parked(found, RETURNED, "")
+            if found.awaits:
+                found.awaits = False
+                self._send_parked(found, RETURNED, "")
         elif queue.bounds.unused_expiry_ms:
             self._catalogue.store_row(found.name, found.row | {"used_ms": self._context.now.ms})
             self._watch(found)

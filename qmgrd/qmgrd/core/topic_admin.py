@@ -1,5 +1,6 @@
 """What is asked about topics and subscriptions: to subscribe, who lacks what, to republish."""
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -189,14 +190,11 @@ class TopicAdmin:
 
     def republish_list(self, session: Session, message: m.RepublishList) -> None:
         """List what is parked, a page at a time."""
-        context, selector = self._context, republish.selector_of(message.where)
-        arrival = self._publication(message.uid)[0] if message.uid else 0
-        start, stop = republish.bounds_of(arrival)
-        if message.after is not None:
-            start = max(start, keys.parked(*message.after) + b"\0")
+        selector = republish.selector_of(message.where)
         rows: list[dict[str, Any]] = []
         further: list[int] | None = None
-        for looked_at, found in enumerate(parked.index(context.tx, start, stop)):
+        for looked_at, found in enumerate(self._behind(message)):
+            self._context.rows += 1
             if len(rows) == message.limit or looked_at == LOOKED_AT_MAX:
                 break
             further = [found.arrival, found.queue_id]
@@ -206,6 +204,19 @@ class TopicAdmin:
         else:
             further = None
         self._ok(session, message.request_id, {"parked": rows, "next": further})
+
+    def _behind(self, message: m.RepublishList) -> Iterator[Parked]:
+        """Yield what is parked that may be asked for, behind the place of *message*."""
+        tx, after = self._context.tx, message.after
+        if message.subscription and not message.uid:
+            queue = self._subscriptions.find(message.subscription).queue
+            first = 0 if after is None else after[0] + 1
+            return iter(()) if queue is None else parked.of_subscription(tx, queue.id, first)
+        arrival = self._publication(message.uid)[0] if message.uid else 0
+        start, stop = republish.bounds_of(arrival)
+        if after is not None:
+            start = max(start, keys.parked(*after) + b"\0")
+        return parked.index(tx, start, stop)
 
     def _parked(
         self, message: m.RepublishList, found: Parked, selector: Any
