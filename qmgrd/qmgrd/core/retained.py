@@ -27,7 +27,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if row is not None and keys.FAN_OUT_ROW.unpack(row)[0] < subscription.first:
         # What is going out may be retained, and is not yet.
         return Step("waiting", "publications are going out", context.now.ms + AGAIN_MS)
-    found, last = next_rows(context, job, keys.SPACE_RETAINED + _literal(subscription.filter))
+    found, last = next_rows(context, job, prefix_of(subscription.filter))
     for key, value in found:
         job.count("examined")
         if not topics.fits(subscription.filter, tuple(key[1:].decode().split(topics.MARK))):
@@ -44,11 +44,11 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     return DONE if last else MORE
 
 
-def _literal(filter_: tuple[str, ...]) -> bytes:
-    """Return what all topics that *filter_* has begin with."""
+def prefix_of(filter_: tuple[str, ...]) -> bytes:
+    """Return what the rows of retained publications start with whose topics *filter_* may have."""
     known = []
     for level in filter_:
         if level in (topics.ONE, topics.MANY):
             break
         known.append(level)
-    return topics.MARK.join(known).encode()
+    return keys.SPACE_RETAINED + topics.MARK.join(known).encode()

@@ -16,6 +16,7 @@ from qmgrd.core.job import Job
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.queue import Queue
 from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
+from qmgrd.core.retained import prefix_of
 from qmgrd.core.session import Session
 from qmgrd.core.subscription import Subscription
 from qmgrd.core.system import PUBLICATIONS
@@ -86,9 +87,15 @@ class Subscriptions:
             route.link_to(self._catalogue, manager)
         self._check_room()
         found = self._make(session, topic, name, where, given)
-        if retained and found.queue is not None:
+        if retained and found.queue is not None and self._is_retained(found):
             self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)
         return found
+
+    def _is_retained(self, found: Subscription) -> bool:
+        """Return whether something may be retained for a new subscription, or going to be."""
+        tx, prefix = self._context.tx, prefix_of(found.filter)
+        is_going_out = tx.get(keys.FAN_OUT) is not None
+        return is_going_out or next(tx.scan(prefix, keys.after(prefix)), None) is not None
 
     def _make(
         self, session: Session, topic: str, name: str, where: str, given: dict[str, Any]
