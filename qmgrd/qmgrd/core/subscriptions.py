@@ -95,6 +95,7 @@ class Subscriptions:
         """Return whether something may be retained for a new subscription, or going to be."""
         tx, prefix = self._context.tx, prefix_of(found.filter)
         is_going_out = tx.get(keys.FAN_OUT) is not None
+        is_going_out |= keys.PUBLICATIONS_ID in self._context.dirty_queues  # in this turn
         return is_going_out or next(tx.scan(prefix, keys.after(prefix)), None) is not None
 
     def _make(
