@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.message import NOWHERE, Group, Home, Message, Outgoing, decode, encode, record_bytes
+from qmgr_client.message import (
+    NOWHERE,
+    Group,
+    Home,
+    Message,
+    Outgoing,
+    decode,
+    encode,
+    record_bytes,
+)
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
@@ -207,7 +216,12 @@ def published(*rest: bytes, state: int = 0, retained: bool = False) -> Message:
 def test_publication_tells_its_topic() -> None:
     got = published()
     assert (got.body, got.damage, got.topic) == (b"x", "", TOPIC)
-    assert (got.republished, got.retained, got.expiry_left_ms, got.note) == (False, False, None, b"")
+    assert (got.republished, got.retained, got.expiry_left_ms, got.note) == (
+        False,
+        False,
+        None,
+        b"",
+    )
     plain = decode(item(encode(Outgoing(b"x"))), "Q", 3)
     assert (plain.topic, plain.republished, plain.retained) == ("", False, False)
 
