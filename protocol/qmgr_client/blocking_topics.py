@@ -132,13 +132,13 @@ class Subscription:
 
     def __next__(self) -> Message:
         """Return the next publication; raises as that of aio."""
-        try:
-            return self._call(self._next())  # type: ignore[no-any-return]
-        except StopAsyncIteration:
-            raise StopIteration from None
+        found: Message | None = self._call(self._next())
+        if found is None:
+            raise StopIteration
+        return found
 
-    async def _next(self) -> Message:
-        return await anext(self._subscription)
+    async def _next(self) -> Message | None:
+        return await anext(self._subscription, None)  # No future can carry StopAsyncIteration.
 
     def __enter__(self) -> "Subscription":
         self.open()
