@@ -23,14 +23,15 @@ PYTHON = {
     ]),
     "protocol": ("The protocol in Python", [
         "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
-        "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.messages",
-        "qmgr_protocol.admin_messages", "qmgr_protocol.errors",
+        "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.topic",
+        "qmgr_protocol.messages", "qmgr_protocol.admin_messages", "qmgr_protocol.topic_messages",
+        "qmgr_protocol.errors",
     ]),
 }  # fmt: skip
 NOUNS = {  # of codes, by the hundred
     1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
     6: "Streams: producers and links", 7: "Links", 8: "Snapshots", 9: "Units of work", 10: "Jobs",
-    11: "Message groups",
+    11: "Message groups", 12: "Topics and subscriptions",
 }  # fmt: skip
 
 

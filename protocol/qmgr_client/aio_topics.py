@@ -18,7 +18,7 @@ from qmgr_client.aio_subscription import Subscription, Terms
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import GroupOrder, order_of
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid, encode_uid
 from qmgr_protocol.topic import MARK
 
@@ -43,7 +43,7 @@ class Topics:
             options: as of :meth:`QueueManager.submit`.
 
         Returns:
-            ``subscriptions`` says how many it fits; None where the put was sent again.
+            ``subscriptions`` says how many it fits; None where the answer that said it was lost.
 
         Raises:
             RequestError: TOPIC_INVALID, PUT_INHIBITED, or as of a put.
@@ -173,8 +173,10 @@ class Topics:
             rate, messages_max: how many in a second, and in all; 0 is any number.
             drop: whether it is to be forgotten instead.
         """
-        encoded = encode_uid(uid) if uid is not None else b""
-        names = list(subscriptions)
+        if isinstance(subscriptions, str):  # A list of letters, it would seem.
+            text = f"subscriptions are a list: write [{subscriptions!r}], not {subscriptions!r}"
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
+        encoded, names = encode_uid(uid) if uid is not None else b"", list(subscriptions)
         return await self._row(m.Republish, drop, encoded, where, names, rate, messages_max)
 
     async def _pages(

@@ -123,18 +123,25 @@ class Subscription:
         """The name under which the queue manager knows it; empty before it is opened."""
         return self._subscription.name
 
+    def open(self) -> None:
+        """Subscribe, unless it has been done; raises as that of aio."""
+        self._call(self._subscription.open())
+
     def __iter__(self) -> "Subscription":
         return self
 
     def __next__(self) -> Message:
         """Return the next publication; raises as that of aio."""
-        return self._call(self._next())  # type: ignore[no-any-return]
+        found: Message | None = self._call(self._next())
+        if found is None:
+            raise StopIteration
+        return found
 
-    async def _next(self) -> Message:
-        return await anext(self._subscription)
+    async def _next(self) -> Message | None:
+        return await anext(self._subscription, None)  # No future can carry StopAsyncIteration.
 
     def __enter__(self) -> "Subscription":
-        self._call(self._subscription.open())
+        self.open()
         return self
 
     def __exit__(

@@ -33,7 +33,6 @@ BATCH_MESSAGES_MAX = 1_000
 BATCH_BYTES_MAX = 256 * 1024
 FRAME_BYTES = 192  # at most what a put takes beside its record, alone in its frame
 HELD_MAX = 20_000  # ids that a stream may hold above a gap, and refusals that it may tell
-MATCHED_MAX = 10_000  # publications that one answer tells of
 ELEMENT_BYTES = 5  # the same for each further put of a frame
 
 _OPENED = row(integer(1, ID_END - 1), U64, array(HELD_MAX, U64))
@@ -253,7 +252,7 @@ class Puts:
             raise CommitOutOfRange(highest, self._next_id)
         for seq_id, code, why in (refusal[:3] for refusal in answer.refused):
             self._resolve(seq_id, RequestError(code, why))
-        matched = _by_id(answer.matched) if answer.matched else {}
+        matched = self._matched(answer.matched) if answer.matched else {}
         for first_id, timestamp, count in (run[:3] for run in answer.stamped):
             for seq_id in range(max(first_id, self._commit_id + 1), first_id + count):
                 uid = Uid(origin, timestamp + seq_id - first_id)
@@ -262,6 +261,16 @@ class Puts:
             if seq_id in self._sent:
                 self._store(seq_id, None, matched.get(seq_id))
         self._commit_id = max(self._commit_id, answer.commit_id)
+
+    def _matched(self, runs: list[list[int]]) -> dict[int, int]:
+        """Return how many subscriptions each publication fits, of those without an answer yet."""
+        return {
+            seq_id: subscriptions
+            for first_id, count, subscriptions in (run[:3] for run in runs)
+            for seq_id in range(
+                max(first_id, self._commit_id + 1), min(first_id + count, self._next_id)
+            )
+        }
 
     def _store(self, seq_id: int, uid: Uid | None, matched: int | None = None) -> None:
         put = self._sent.get(seq_id)
@@ -305,12 +314,3 @@ class Puts:
         self._again.clear()
         self._waiting.clear()
         self._waiting_bytes = 0
-
-
-def _by_id(matched: list[list[int]]) -> dict[int, int]:
-    """Return how many subscriptions each publication fits; of the ids of one frame, no more."""
-    return {
-        seq_id: subscriptions
-        for first_id, count, subscriptions in (run[:3] for run in matched)
-        for seq_id in range(first_id, first_id + min(count, MATCHED_MAX))
-    }

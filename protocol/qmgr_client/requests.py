@@ -25,6 +25,7 @@ _GONE: dict[type[Any], tuple[ErrorCode, dict[str, None]]] = {
     m.LinkDelete: (ErrorCode.LINK_UNKNOWN, {"messages": None}),
     m.TemplateDelete: (ErrorCode.TEMPLATE_UNKNOWN, {"queues": None}),
     m.Unsubscribe: (ErrorCode.SUBSCRIPTION_UNKNOWN, {"messages": None}),
+    m.TopicDelete: (ErrorCode.TOPIC_UNKNOWN, {}),
 }
 _ABANDONED = RequestError(ErrorCode.CANCELLED, "given up by the caller")
 

@@ -133,7 +133,7 @@ class ErrorCode(IntEnum):
         308, _NEVER, "", "No room for another queue.",
         "Delete queues, or raise limits.queues_max in qmgrd.toml.")
     QUEUE_IN_USE = (
-        309, _LATER, "2042 MQRC_OBJECT_IN_USE", "Remote queues lead over the link.",
+        309, _LATER, "2042 MQRC_OBJECT_IN_USE", "Remote queues or proxies lead over the link.",
         "See: qmctl queue ls --where kind=remote. Delete them first.")
     PUT_INHIBITED = (
         310, _LATER, "2051 MQRC_PUT_INHIBITED", "An operator has puts refused on the queue.",

@@ -18,25 +18,22 @@ HANDLE = struct.Struct(">BQQ")  # priority, arrival, lease number
 DELIVERY = struct.Struct(">BQQHHBQ")
 DELIVERY_BYTES = DELIVERY.size
 STATE_REDELIVERED, STATE_MAYBE_REDELIVERED, STATE_LEASED = 1, 2, 4
-# What follows the record in a delivery: the time it has left (u64, ms), then its note (a map).
-STATE_EXPIRES, STATE_NOTED = 8, 16
+# What follows the record in a delivery: of a publication its topic (u8 length, text); the time it
+# has left (u64, ms); its note (a map).
+STATE_TOPIC, STATE_EXPIRES, STATE_NOTED = 64, 8, 16
 STATE_TAKEN_OVER = 32  # with this message its group came to this consumer or reader
-# Of a publication its topic (u8 length, text) stands before these two.
-STATE_TOPIC = 64
 STATE_REPUBLISHED = 128  # its subscriber failed, and it was decided to send it once more
 REMAINING = struct.Struct(">Q")
 # How a lease ends: consumed; failed; given back; given back unseen; failed for good. Or goes on.
 ACK, RELEASE, RETURN, UNREAD, REJECT, RENEW = 1, 2, 3, 4, 5, 6
 DELAY_OF_QUEUE = -1
-REASON_MAX, REASON_TEXT_MAX = 64, 1_000
-SELECTOR_MAX = 4_096
+REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
 # What a link says of a record beside the record itself.
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
 # In which order messages of groups are had: as they came; a group at a time; several at a time.
 PHYSICAL, LOGICAL, PINNED = 0, 1, 2
 HANDLES_MAX_BYTES = HANDLE.size * 10_000
-WAIT_MAX_MS = 7 * 24 * 3_600_000
-LEASE_MAX_MS = 24 * 3_600_000
+WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
 GET_MAX_MESSAGES = 10_000
 
 Binary: TypeAlias = bytes  # beside a field of that name

@@ -6,6 +6,8 @@ The laws, for every put and every message:
 2. What was said to be stored is on the queue once, until its ack is said to be done; then it is
    gone and never comes again. What was refused never comes.
 3. The client never breaks the protocol, whatever the windows are.
+
+They hold as well where the wide queue is a subscription, and what is put to it published.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,10 @@ QUEUES = {"WIDE": {}, "NARROW": {"depth_max": 3}}
 class World:
     """One client, one queue manager, and what the client has been told."""
 
-    def __init__(self, window: int, window_bytes: int, requests: int, *, coalesce: bool) -> None:
+    def __init__(
+        self, window: int, window_bytes: int, requests: int, *, coalesce: bool, publishes: bool
+    ) -> None:
+        self.wide, self.topic = ("S:wide", "/wide/1") if publishes else ("WIDE", "WIDE")
         self.daemon = Daemon(
             {
                 "queue_manager": {"name": "QM1"},
@@ -53,6 +58,10 @@ class World:
         self.reconnect()
         for queue, attributes in QUEUES.items():
             self.core.request(self.now_ms, m.QueueCreate, queue, attributes)
+            self.settle_down()
+        if publishes:
+            endless = {"redelivery_limit": 65_534}
+            self.core.request(self.now_ms, m.Subscribe, "wide/#", self.wide, "", endless)
             self.settle_down()
 
     @property
@@ -78,7 +87,8 @@ class World:
 
     def put(self, queue: str, size: int) -> None:
         body = b"%d." % len(self.puts) + b"." * size
-        self.puts[self.core.put(queue, encode(Outgoing(body)))] = body
+        target = self.topic if queue == "WIDE" else queue
+        self.puts[self.core.put(target, encode(Outgoing(body)))] = body
 
     def take(self) -> None:
         for ticket in self.consumers:
@@ -102,10 +112,10 @@ class World:
                 self.acks[ticket] = message.body
 
     def get(self, count: int, wait_ms: int) -> None:
-        self.core.request(self.now_ms, m.Get, "WIDE", count, wait_ms)
+        self.core.request(self.now_ms, m.Get, self.wide, count, wait_ms)
 
     def consume(self, prefetch: int) -> None:
-        self.consumers.append(self.core.consume("WIDE", prefetch))
+        self.consumers.append(self.core.consume(self.wide, prefetch))
 
     def cancel(self) -> None:
         if self.consumers:
@@ -157,7 +167,7 @@ class World:
     def on_queues(self) -> list[bytes]:
         """Return what is on the queues, by browsing them."""
         bodies = []
-        for queue in QUEUES:
+        for queue in (self.wide, "NARROW"):
             ticket = self.core.request(self.now_ms, m.Browse, queue, None, 10_000)
             self.settle_down()
             bodies += [decode(item, queue, 0).body for item in self.requests[ticket]["items"]]
@@ -181,6 +191,7 @@ def audit(world: World) -> None:
     for result in world.results.values():
         if isinstance(result, PutResult):
             assert result.uid is not None or result.resent
+            assert result.subscriptions in (None, 1)
         else:
             assert result.code in (ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_UNKNOWN)
 
@@ -233,6 +244,7 @@ DO: dict[str, Callable[..., Any]] = {
     window_bytes=st.sampled_from([1_024, 1 << 24]),
     requests=st.integers(1, 6),
     coalesce=st.booleans(),
+    publishes=st.booleans(),
     scenes=st.lists(SCENE, min_size=1, max_size=25),
 )
 def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
@@ -240,9 +252,10 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
     window_bytes: int,
     requests: int,
     coalesce: bool,
+    publishes: bool,
     scenes: list[list[tuple[Any, ...]]],
 ) -> None:
-    world = World(window, window_bytes, requests, coalesce=coalesce)
+    world = World(window, window_bytes, requests, coalesce=coalesce, publishes=publishes)
     for step in chain.from_iterable(scenes):
         DO[step[0]](world, *step[1:])
     audit(world)
@@ -251,7 +264,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
         if not world.core.outstanding and not world.on_queues() and not world.held:
             break
         world.daemon.now_ms += 40_000  # What the application dropped comes back.
-        world.core.request(world.now_ms, m.Get, "WIDE", 100)
+        world.core.request(world.now_ms, m.Get, world.wide, 100)
         world.core.request(world.now_ms, m.Get, "NARROW", 100)
         world.settle_down()
         world.take()
@@ -264,7 +277,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(
 
 def test_opening_that_was_long_under_way_does_not_send_the_live_connection_away() -> None:
     """The intake takes connections in turn, so a dead one's last request may come second."""
-    world = World(6, 1 << 24, 6, coalesce=True)
+    world = World(6, 1 << 24, 6, coalesce=True, publishes=False)
     for _ in range(4):
         world.put("WIDE", 3)
     world.settle_down()

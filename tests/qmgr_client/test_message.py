@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_client.message import NOWHERE, Group, Home, Outgoing, decode, encode, record_bytes
+from qmgr_client.message import (
+    NOWHERE,
+    Group,
+    Home,
+    Message,
+    Outgoing,
+    decode,
+    encode,
+    record_bytes,
+)
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
@@ -190,6 +199,55 @@ def test_usual_message_lives_for_ever_and_is_no_dead_letter() -> None:
 def test_note_stands_alone_too() -> None:
     got = decode(item(encode(Outgoing(b"x")), m.STATE_NOTED) + NOTE, "Q", 3)
     assert (got.expiry_left_ms, got.dead is None) == (None, False)
+
+
+TOPIC = "flights/Zürich/LX"
+
+
+def published(*rest: bytes, state: int = 0, retained: bool = False) -> Message:
+    """A publication as it is delivered, with *rest* behind its topic."""
+    name = TOPIC.encode()
+    record = encode(Outgoing(b"x", retained=retained))
+    whole = item(record, m.STATE_TOPIC | state) + bytes([len(name)]) + name + b"".join(rest)
+    assert record_bytes(whole) == len(record)
+    return decode(whole, ":late", 3)
+
+
+def test_publication_tells_its_topic() -> None:
+    got = published()
+    assert (got.body, got.damage, got.topic) == (b"x", "", TOPIC)
+    assert (got.republished, got.retained, got.expiry_left_ms, got.note) == (
+        False,
+        False,
+        None,
+        b"",
+    )
+    plain = decode(item(encode(Outgoing(b"x"))), "Q", 3)
+    assert (plain.topic, plain.republished, plain.retained) == ("", False, False)
+
+
+def test_topic_stands_before_all_else_that_follows() -> None:
+    """C12: what is delivered once more says so, and why its subscriber failed before."""
+    state = m.STATE_EXPIRES | m.STATE_NOTED | m.STATE_REPUBLISHED
+    got = published(m.REMAINING.pack(59_000), NOTE, state=state, retained=True)
+    assert (got.topic, got.expiry_left_ms, got.note) == (TOPIC, 59_000, NOTE)
+    assert (got.republished, got.retained, len(got.attempts)) == (True, True, 1)
+    noted = published(NOTE, state=m.STATE_NOTED)
+    assert (noted.topic, noted.expiry_left_ms, noted.note) == (TOPIC, None, NOTE)
+
+
+def test_tail_that_is_cut_short_is_told_as_far_as_it_goes() -> None:
+    record = item(encode(Outgoing(b"x")), m.STATE_TOPIC | m.STATE_EXPIRES | m.STATE_NOTED)
+    name = TOPIC.encode()
+    tail = bytes([len(name)]) + name + m.REMAINING.pack(59_000) + NOTE
+    for length in range(len(tail)):
+        got = decode(record + tail[:length], ":late", 3)
+        assert (got.body, got.damage) == (b"x", "")
+        behind = length - 1 - len(name)
+        assert TOPIC.startswith(got.topic.rstrip("\ufffd"))
+        assert (got.topic == TOPIC) is (behind >= 0)
+        assert got.expiry_left_ms == (59_000 if behind >= 8 else None)
+        assert got.attempts == () or got.note == NOTE
 
 
 @given(st.integers(8, 255), st.binary(max_size=20))

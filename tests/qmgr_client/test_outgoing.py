@@ -8,7 +8,12 @@ import pytest
 from qmgr_client.outgoing import Outgoing, delay_until, encode
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import FLAG_NOT_PERSISTENT, FLAG_PRIORITY_OF_QUEUE, FLAG_REPORT_EXPIRY
+from qmgr_protocol.record import (
+    FLAG_NOT_PERSISTENT,
+    FLAG_PRIORITY_OF_QUEUE,
+    FLAG_REPORT_EXPIRY,
+    FLAG_RETAINED,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP_ID = b"g" * 24
@@ -30,6 +35,12 @@ def test_all_that_may_be_said_is_in_the_record() -> None:
     assert fields.flags == FLAG_NOT_PERSISTENT | FLAG_REPORT_EXPIRY
     assert (fields.priority, fields.expiry_ms, fields.delay_ms) == (9, 60_000, 1_000)
     assert fields.group == (GROUP_ID, 3, True)
+
+
+def test_what_its_topic_is_to_keep_says_so() -> None:
+    plain, kept = (records.check(encode(Outgoing(b"x", retained=x))).flags for x in (False, True))
+    assert kept == plain | FLAG_RETAINED
+    assert kept == FLAG_PRIORITY_OF_QUEUE | FLAG_RETAINED
 
 
 @pytest.mark.parametrize(

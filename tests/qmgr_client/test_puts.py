@@ -343,3 +343,75 @@ def test_end_names_what_was_sent_and_what_was_not() -> None:
     assert pair.done[waiting].error_class is ErrorClass.NEVER
     with pytest.raises(RequestError, match="a newer connection took over"):
         pair.put()
+
+
+def test_publication_is_told_how_many_subscriptions_it_fits() -> None:
+    """C4."""
+    pair = started()
+    tickets = [pair.put(b"%d" % i, "/flights/JFK") for i in range(4)]
+    assert pair.hear(m.Put).queue == "/flights/JFK"
+    pair.say(m.Committed(7, 5, [], [[2, 600, 4]], matched=[[2, 3, 1_000], [5, 1, 0]]))
+    assert [pair.done[ticket].subscriptions for ticket in tickets] == [1_000, 1_000, 1_000, 0]
+    assert [pair.done[ticket].uid.timestamp for ticket in tickets] == [600, 601, 602, 603]
+
+
+def test_put_to_a_queue_fits_no_subscriptions_that_are_known() -> None:
+    pair = started()
+    to_queue, to_topic = pair.put(), pair.put(queue="/flights")
+    pair.hear_all(m.Put)
+    pair.say(m.Committed(7, 3, [], [[2, 600, 2]], matched=[[3, 1, 7]]))
+    assert [pair.done[ticket].subscriptions for ticket in (to_queue, to_topic)] == [None, 7]
+
+
+def test_what_was_refused_fits_nothing_whatever_is_said() -> None:
+    pair = started()
+    tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
+    pair.hear(m.Put)
+    refusal = [3, ErrorCode.QUEUE_FULL, "full"]
+    pair.say(m.Committed(7, 4, [refusal], [[2, 600, 1], [4, 601, 1]], matched=[[2, 3, 5]]))
+    first, second, third = (pair.done[ticket] for ticket in tickets)
+    assert (first.subscriptions, third.subscriptions) == (5, 5)
+    assert second.code == ErrorCode.QUEUE_FULL
+
+
+def test_publication_above_a_gap_is_told_what_it_fits() -> None:
+    """What is stored above a gap has its answer at once, by its stamp."""
+    pair = started()
+    tickets = [pair.put(b"%d" % i, "/flights") for i in range(3)]
+    pair.hear(m.Put)
+    pair.say(m.Committed(7, 1, [], [[3, 600, 2]], matched=[[3, 1, 5], [4, 1, 6]]))
+    assert tickets[0] not in pair.done
+    assert [pair.done[ticket].subscriptions for ticket in tickets[1:]] == [5, 6]
+    pair.say(m.Committed(7, 4, [], [[2, 602, 1]], matched=[[2, 1, 4]]))
+    assert pair.done[tickets[0]] == PutResult(Uid("QM1", 602), False, 4)
+
+
+def test_own_uid_of_a_publication_is_told_what_it_fits() -> None:
+    pair = started()
+    uid = Uid("ELSEWHERE", 12)
+    ticket = pair.core.put("/flights", records.encode(records.Fields(b"x", uid=uid)), uid)
+    pair.hear(m.Put)
+    pair.say(m.Committed(7, 2, matched=[[2, 1, 3]]))
+    assert pair.done[ticket] == PutResult(uid, False, 3)
+
+
+def test_what_fits_is_not_known_where_its_answer_was_lost() -> None:
+    """It is told once: that a put is held already says nothing of it."""
+    pair = started()
+    stored, lost = pair.put(b"stored", "/flights"), pair.put(b"lost", "/flights")
+    pair.hear(m.Put)
+    pair.cut().connect()
+    pair.answer_open(2)
+    assert pair.hear(m.Put).first_id == 3
+    pair.say(m.Committed(7, 3, [], [[3, 600, 1]], matched=[[3, 1, 8]]))
+    assert pair.done[stored] == PutResult(None, True, None)
+    assert pair.done[lost] == PutResult(Uid("QM1", 600), True, 8)
+
+
+def test_runs_of_what_fits_are_read_no_further_than_was_sent() -> None:
+    pair = started()
+    ticket = pair.put(b"x", "/flights")
+    pair.hear(m.Put)
+    endless = [[1, 2**62, n] for n in range(10_000)]
+    pair.say(m.Committed(7, 2, [], [[2, 600, 1]], matched=endless))
+    assert pair.done[ticket].subscriptions == 9_999

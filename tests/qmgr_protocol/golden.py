@@ -56,11 +56,17 @@ RECORDS: dict[str, Fields] = {
         b"one", group=(bytes(range(24)), 1, False), delay_ms=5_000, correlation_id=b"c"
     ),
     "priority of the queue, not kept over a restart, a report": Fields(b"hello", flags=0x07),
-    "an ignorable flag of a newer peer": Fields(b"hello", flags=0x08),
+    "one that its topic keeps": Fields(b"20 minutes late", flags=record.FLAG_RETAINED),
 }
 _RECORD = record.encode(RECORDS["stamped"])
 _ITEM = m.DELIVERY.pack(4, 17, (3 << 32) + 5, 2, 1, m.STATE_REDELIVERED, PUT_US) + _RECORD
 _HANDLE = m.HANDLE.pack(4, 17, (3 << 32) + 5)
+_TOPIC = b"flights/JFK/UA"
+_PUBLISHED = (
+    m.DELIVERY.pack(4, 17, (3 << 32) + 5, 1, 1, m.STATE_TOPIC | m.STATE_EXPIRES | m.STATE_NOTED
+                    | m.STATE_REDELIVERED | m.STATE_REPUBLISHED, PUT_US)
+    + _RECORD + bytes([len(_TOPIC)]) + _TOPIC + m.REMAINING.pack(59_000) + pack({"retries": 1})
+)  # fmt: skip
 
 MESSAGES: dict[str, m.Message] = {
     "Hello": m.Hello(m.MAGIC, 1, 1, "client", "orders-service-7"),
@@ -89,11 +95,15 @@ MESSAGES: dict[str, m.Message] = {
         [[1, {m.EXTRA_EXPIRY_MS: 59_000, m.EXTRA_DELAY_MS: 1_000, m.EXTRA_NOTE: b"\x80"}]],
     ),
     "Put of nothing": m.Put(1, 1, 0, "ORDERS", []),
+    "Put to a topic": m.Put(1, 1, 0, "/flights/JFK/UA", [record.encode(RECORDS["a body"])]),
     "Committed": m.Committed(1, 1, [], [[1, UID.timestamp, 1]]),
     "Committed with a refusal": m.Committed(
         1, 3, [[2, ErrorCode.QUEUE_FULL, "queue ORDERS holds 10 messages, at most 10"]], []
     ),
     "Committed with gaps": m.Committed(1, 3, held=[[5, 2], [9, 1]], taken=7),
+    "Committed of publications": m.Committed(
+        1, 3, stamped=[[1, UID.timestamp, 3]], matched=[[1, 2, 1_000], [3, 1, 0]]
+    ),
     "Get": m.Get(2, "ORDERS"),
     "Get that waits": m.Get(2, "ORDERS", 100, 5_000, 60_000, 65_536),
     "Get by its UID": m.Get(2, "ORDERS", uid=record.encode_uid(UID)),
@@ -112,6 +122,7 @@ MESSAGES: dict[str, m.Message] = {
     "Consume pinned groups": m.Consume(3, "ORDERS", 200, 1_048_576, order=m.PINNED),
     "Credit": m.Credit(3, 100, 524_288),
     "Deliver": m.Deliver(3, 12, [_ITEM]),
+    "Deliver of a publication": m.Deliver(3, 12, [_PUBLISHED]),
     "Settle": m.Settle(1, m.ACK, 12, _HANDLE),
     "Settle that releases two": m.Settle(2, m.RELEASE, 12, _HANDLE * 2),
     "Settle in a unit of work": m.Settle(3, m.ACK, 12, _HANDLE, 1),
@@ -162,6 +173,29 @@ MESSAGES: dict[str, m.Message] = {
     "GroupList": m.GroupList(12, "ORDERS", bytes(range(24)), 100, True),
     "GroupShow": m.GroupShow(12, "ORDERS", bytes(range(24)), 1),
     "GroupAlter": m.GroupAlter(12, "ORDERS", bytes(range(24)), "skip", 7),
+    "Subscribe": m.Subscribe(16, "flights/#"),
+    "Subscribe for good": m.Subscribe(
+        16, "flights/+/UA", "BILLING:late", "minutes > 15", {"redelivery_limit": 3}, False
+    ),
+    "Subscribe a proxy": m.Subscribe(16, "flights/#", ":flights@NYC"),
+    "Unsubscribe": m.Unsubscribe(16, "BILLING:late"),
+    "SubscriptionList": m.SubscriptionList(16),
+    "SubscriptionList of a topic": m.SubscriptionList(16, "BILLING:late", 100, "flights/JFK/UA"),
+    "SubscriptionHealthy": m.SubscriptionHealthy(16, "BILLING:late"),
+    "TopicSet": m.TopicSet(17, "flights", {"redelivery_limit": 3, "republish": "healthy"}),
+    "TopicDelete": m.TopicDelete(17, "flights"),
+    "TopicDelete of what it keeps": m.TopicDelete(17, "flights/JFK/UA", True),
+    "TopicList": m.TopicList(17, "flights", 100),
+    "TopicShow": m.TopicShow(17, "flights/JFK/UA"),
+    "TopicLacks": m.TopicLacks(17, record.encode_uid(UID)),
+    "RepublishList": m.RepublishList(18),
+    "RepublishList behind a place": m.RepublishList(
+        18, [17, 12], 100, "dead_reason = 'BAD_CARRIER'", record.encode_uid(UID), "BILLING:late"
+    ),
+    "Republish": m.Republish(18),
+    "Republish of some": m.Republish(
+        18, True, record.encode_uid(UID), "minutes > 15", ["BILLING:late", "CRM:late"], 50, 1_000
+    ),
 }
 
 # What a newer peer may send, and what is read of it.
@@ -177,8 +211,8 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a ping without its number": ([4], m.Ping(0)),
     "a commit without its lists": ([22, 1, 5], m.Committed(1, 5)),
     "a commit whose rows are longer": (
-        [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], [], 0, []],
-        m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]]),
+        [22, 1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], [], 0, [[1, 1, 3, 2]], "newer"],
+        m.Committed(1, 5, [[2, 303, "full", 1_000]], [[1, 7, 1, 9]], matched=[[1, 1, 3, 2]]),
     ),
     "a get of the required fields alone": ([23, 2, "ORDERS"], m.Get(2, "ORDERS")),
     "a get with more behind": (

@@ -70,6 +70,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "commit_id": U64,
     "refused": st.lists(st.tuples(SEQS, U32, TEXTS).map(list), max_size=3),
     "held": st.lists(st.tuples(SEQS, SEQS).map(list), max_size=3),
+    "matched": st.lists(st.tuples(SEQS, SEQS, U32).map(list), max_size=3),
     "stamped": st.lists(st.tuples(SEQS, U64, SEQS).map(list), max_size=3),
     "seq_id": SEQS,
     "messages_max": st.integers(1, m.GET_MAX_MESSAGES),
@@ -114,6 +115,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "all_available": st.booleans(),
     "reader": U32,
     "incomplete": st.booleans(),
+    "topic": NAMES,
+    "subscription": NAMES,
+    "subscriptions": st.lists(NAMES, max_size=3),
+    "retained": st.booleans(),
+    "drop": st.booleans(),
 }
 # What it holds in one message alone.
 _MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}
@@ -129,6 +135,8 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.Settle: {"unit": U32},
     m.QueuePurge: {"messages_max": U64},
     m.QueueMove: {"messages_max": U64},
+    m.RepublishList: {"after": st.none() | st.tuples(U64, U32).map(list)},
+    m.Republish: {"messages_max": U64},
 }
 
 

@@ -15,6 +15,8 @@ from qmgr_protocol.connection import FRAME_MAX_LEAST_BYTES
 from qmgr_protocol.errors import ErrorClass, ErrorCode
 from qmgr_protocol.frame import FRAME_MAX_BYTES_BEFORE_HELLO
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES as ATTRS
+from qmgr_protocol.limits import SUBSCRIPTION_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute
+from qmgr_protocol.record import encode_uid
 from qmgr_protocol.states import (
     FROM_DIALLER,
     FROM_LISTENER,
@@ -23,6 +25,8 @@ from qmgr_protocol.states import (
     Side,
     State,
 )
+from qmgr_protocol.topic import filter_of, fits, levels_of
+from qmgrd.core import topics
 from qmgrd.core.bounds import Bounds
 from tests.qmgr_protocol.talk import dissected, talk
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -70,7 +74,7 @@ def test_message_is_described_as_it_is(part: str) -> None:
 
 
 def _default(cell: str) -> Any:
-    plain = {"`nil`": None, "`false`": False, "": "(no default)"}
+    plain = {"`nil`": None, "`false`": False, "`true`": True, "": "(no default)"}
     return plain[cell] if cell in plain else ast.literal_eval(cell.strip("`"))
 
 
@@ -150,7 +154,7 @@ def test_example_is_what_the_code_makes(name: str, request: pytest.FixtureReques
 
 
 def test_attributes_are_those_of_the_code() -> None:
-    found = {row[0].strip("`"): row[1:3] for row in rows(section(11)) if row[0].strip("`") in ATTRS}
+    found = dict(attributes_under("attribute"))
     assert list(found) == list(ATTRS)
     held = Bounds(depth_max=0, bytes_max=0, lease_ms=0, leases_max=0)
     for name, (values, default) in found.items():
@@ -161,6 +165,75 @@ def test_attributes_are_those_of_the_code() -> None:
             assert re.findall(r"`([a-z-]+)`", values) == list(known.choices)
         if default != "the queue manager's":
             assert default.strip('`"').replace(",", "") == as_said(getattr(held, name))
+
+
+def attributes_under(head: str) -> Iterator[tuple[str, list[str]]]:
+    """The values and the default of each attribute in the table of section 11 with that head."""
+    table = section(11).partition(f"| {head} |")[2].partition("\n\n")[0]
+    for row in rows(table.partition("\n")[2]):
+        yield row[0].strip("`"), row[1:3]
+
+
+@pytest.mark.parametrize(
+    ("head", "known", "defaults"),
+    [
+        ("attribute of a topic", TOPIC_ATTRIBUTES, topics.DEFAULTS),
+        (
+            "attribute of a subscription",
+            {name: x for name, x in SUBSCRIPTION_ATTRIBUTES.items() if x != ATTRS.get(name)},
+            {"overflow": "discard-newest", "redelivery_limit": -1, "unused_expiry_ms": 0},
+        ),
+    ],
+)
+def test_attributes_of_topics_and_subscriptions_are_those_of_the_code(
+    head: str, known: dict[str, Attribute], defaults: dict[str, Any]
+) -> None:
+    found = dict(attributes_under(head))
+    assert list(found) == list(known)
+    for name, (values, default) in found.items():
+        if known[name].is_number:
+            low, _, high = values.replace(",", "").partition(" to ")
+            assert (int(low), int(high)) == (known[name].low, known[name].high)
+        elif known[name].choices:
+            assert re.findall(r"`([a-z-]+)`", values) == list(known[name].choices)
+        assert default.strip("`").replace(",", "") == as_said(defaults[name])
+
+
+def test_what_subscriptions_have_not_of_the_attributes_of_queues_is_named() -> None:
+    text_ = section(11).partition("**Attributes of a subscription**")[2].partition(", and\n")[0]
+    assert set(re.findall(r"`(\w+)`", text_)) == set(ATTRS) - set(SUBSCRIPTION_ATTRIBUTES)
+
+
+@pytest.mark.parametrize("filter_", ["flights/JFK/UA", "flights/+/UA", "flights/#", "+", "#"])
+def test_examples_of_filters_are_what_the_code_makes_of_them(filter_: str) -> None:
+    (row,) = [row for row in rows(section(5)) if row[0] == f"`{filter_}`"]
+    found = [re.findall(r"`([^`]+)`", cell) for cell in row[1:]]
+    levels = filter_of(filter_)
+    assert [[fits(levels, levels_of(topic)) for topic in cell] for cell in found] == [
+        [True] * len(found[0]), [False] * len(found[1])
+    ]  # fmt: skip
+
+
+def published(client: Client) -> list[dict[str, Any]]:
+    """Return what is told of a publication that is parked for one subscriber."""
+    client.ask(m.TopicSet, "a", {"redelivery_limit": 0})
+    answers = [
+        client.ask(m.Subscribe, "a/#", ":s"),
+        client.ask(m.Subscribe, "a/#", ":s@NYC"),
+        client.ask(m.TopicShow, "a/b"),
+    ]
+    client.put("/a/b", b"x")
+    (found,) = client.get(":s")
+    client.release(found)
+    parked = client.ask(m.RepublishList)
+    lacks = client.ask(m.TopicLacks, encode_uid(found.uid))
+    subscriptions, topics_ = client.ask(m.SubscriptionList), client.ask(m.TopicList)
+    return [
+        *answers, parked, *parked["parked"], lacks, *lacks["subscriptions"], subscriptions, topics_,
+        *topics_["topics"], client.ask(m.SubscriptionHealthy, ":s"), client.ask(m.Republish),
+        client.ask(m.QueueShow, ":s"), client.ask(m.QueueShow, "SYSTEM.PUBLICATIONS"),
+        client.ask(m.Unsubscribe, ":s"),
+    ]  # fmt: skip
 
 
 def groups(client: Client, group_id: bytes) -> list[dict[str, Any]]:
@@ -208,6 +281,7 @@ def test_keys_of_each_reply_are_described() -> None:
         client.ask(m.LinkShow, "NYC"),
         client.ask(m.LinkAlter, "NYC", {"addresses": ["nyc2:7470"]}),
         client.ask(m.LinkList),
+        *published(client),
         client.ask(m.Status),
         client.ask(m.ConnectionList),
     ]

@@ -13,7 +13,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes, route
 from qmgrd.core.context import Context
 from qmgrd.core.dedup import Verdict
-from qmgrd.core.fan_out import Publication
+from qmgrd.core.fan_out import Publication, is_selected
 from qmgrd.core.put import Prepared, append
 from qmgrd.core.subscription import Subscription
 
@@ -35,6 +35,8 @@ def carry(
         return
     for publication in part:
         if publication.arrival < subscription.first:
+            continue
+        if subscription.selector and not is_selected(context, subscription, publication):
             continue
         hops = _way(context, publication)
         if manager in hops or link.name in hops or len(hops) >= notes.HOPS_MAX:

@@ -30,7 +30,7 @@ from qmgrd.core.link import Link
 from qmgrd.core.missing import no_queue, no_subscription, no_target
 from qmgrd.core.named import KINDS, Alias, Proxy, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
-from qmgrd.core.put_refusal import full
+from qmgrd.core.put_refusal import full, is_subscription
 from qmgrd.core.queue import Queue
 from qmgrd.core.subscription import Subscription
 from qmgrd.core.templates import Template, Templates
@@ -176,10 +176,7 @@ class Catalogue:
                 raise attributes.put_inhibited(found.name)
             queue, target = route.way(self, found.target, found.manager)
         elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_SUBSCRIPTION,
-                f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
-            )
+            raise is_subscription(name)
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,

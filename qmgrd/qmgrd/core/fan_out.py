@@ -65,7 +65,7 @@ def give(
     if part[0].arrival < first and not is_late:
         part = [publication for publication in part if publication.arrival >= first]
     if subscription.selector is not None:
-        part = [one for one in part if _is_selected(context, subscription, queue, one)]
+        part = [one for one in part if is_selected(context, subscription, one)]
     if not part:
         return
     context.dirty_queues[queue.id] = queue
@@ -161,15 +161,14 @@ def _suspend(
     context.note("warning", "subscription suspended", subscription=subscription.name, why="full")
 
 
-def _is_selected(
-    context: Context, subscription: Subscription, queue: Queue, publication: Publication
-) -> bool:
-    selector, entry = subscription.selector, publication.entry
+def is_selected(context: Context, subscription: Subscription, publication: Publication) -> bool:
+    """Return whether *publication* is one that *subscription*, which selects, is to have."""
+    selector, entry, queue = subscription.selector, publication.entry, subscription.queue
     assert selector is not None, "asked of those that select"
     priority = publication.front[6]
-    if publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
+    if queue is not None and publication.front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
-    extra = {"topic": entry.target, "subscription": queue.name}
+    extra = {"topic": entry.target, "subscription": subscription.name}
     record = entries.record(context.tx, entry)
     context.rows += 1 + entries.body_rows(entry)
     return selector.matches(Facts(record, priority, 0, 0, entry.put_us, extra).value_of)

@@ -7,9 +7,12 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.jobs import Jobs
+from qmgrd.core.named import Proxy
+from qmgrd.core.put_refusal import is_subscription
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
+from qmgrd.core.system import PUBLICATIONS
 
 
 class JobAdmin:
@@ -80,6 +83,10 @@ class JobAdmin:
     def _check_target(self, source: Queue, name: str) -> None:
         """Refuse what can be no target; one that takes nothing for now is waited for."""
         found = self._catalogue.find(name)
+        if isinstance(found, Proxy) or name == PUBLICATIONS:
+            raise is_subscription(name)
+        if isinstance(found, Queue) and found.holders is not None:
+            raise is_subscription(name)
         if isinstance(found, Queue) and found.is_transmission:
             raise is_transmission(name)
         if found is source:
@@ -87,7 +94,12 @@ class JobAdmin:
 
 
 def numbered(name: str, why: str) -> RequestError:
-    """Return that no job takes messages off the transmission queue *name*."""
+    """Return that no job takes messages off *name*: a transmission queue, or all publications."""
+    if name == PUBLICATIONS:
+        return RequestError(
+            ErrorCode.QUEUE_IS_TRANSMISSION,
+            f"{name} keeps what some subscription has not consumed: name that subscription",
+        )
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
         f"{name} has numbered its messages: {why}; delete the link with its messages instead",

@@ -9,7 +9,7 @@ from typing import Any
 
 from qmgr_protocol import topic as topics
 from qmgrd.core.queue import Queue
-from qmgrd.core.selection import selection
+from qmgrd.core.selection import compiled
 from qmgrd.core.selector import Selector
 
 # What its row has beside its attributes: how it came to be, and how it stands.
@@ -31,9 +31,7 @@ class Subscription:
         self.filter = topics.filter_of(self.topic)
         self.manager = name.partition("@")[2] if queue is None else ""
         where = row.get("where", "")
-        self.selector: Selector | None = (
-            selection(queue, where, b"", b"").selector if where and queue is not None else None
-        )
+        self.selector: Selector | None = compiled(where) if where else None
 
     @property
     def first(self) -> int:

@@ -1,7 +1,9 @@
 """What operators ask of jobs, as it is answered; test_jobs.py and test_move.py have the rest."""
 
+import pytest
+
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgrd.core.harness import Client
 
 
@@ -42,3 +44,21 @@ def test_refusal_says_what_is_wrong_and_what_to_do(app: Client) -> None:
         "messages instead",
         "a copy needs a target: dead letters go back themselves",
     ]
+
+
+def test_nothing_is_moved_to_a_subscription_or_off_all_publications(app: Client) -> None:
+    app.ask(m.Subscribe, "a/#", "B:s")
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:1"], "stopped": True})
+    app.ask(m.Subscribe, "a/#", ":s@NYC")
+    codes = [
+        app.code_of(m.QueueMove, "Q", name) for name in ("B:s", ":s@NYC", "SYSTEM.PUBLICATIONS")
+    ]
+    assert codes == [ErrorCode.QUEUE_IS_SUBSCRIPTION] * 3
+    for kind in (m.QueueMove, m.QueuePurge):
+        fields = ("SYSTEM.PUBLICATIONS", "Q")[: 2 if kind is m.QueueMove else 1]
+        with pytest.raises(RequestError, match="some subscription has not consumed: name that"):
+            app.ask(kind, *fields)
+    app.put("/a", b"x")
+    row = app.ask(m.QueueMove, "B:s", "Q")
+    app.manager.rest()
+    assert app.ask(m.JobShow, row["job"])["done"] == 1
