@@ -65,6 +65,14 @@ class Hub:
         refused = self.app.put_records(f"/{topic}", *(record(x, **fields) for x in bodies))
         assert not refused, refused
 
+    def send(self, topic: str, *batch: bytes) -> None:
+        """Publish records without a turn."""
+        if self.app._producer is None:
+            self.app._producer = self.app.producer()
+        producer = self.app._producer
+        first_id, producer.next_id = producer.next_id, producer.next_id + len(batch)
+        self.app.send(m.Put(producer.stream, first_id, 0, f"/{topic}", list(batch)))
+
     def get(self, name: str, count: int = 100) -> list[Delivery]:
         """Lease what a subscription has now."""
         return self.app.get(name, count)

@@ -10,6 +10,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
 from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
 from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, topic_of
 from tests.qmgrd.core.unit_of_work import UnitOfWork
@@ -55,21 +56,19 @@ def test_publisher_hears_how_many_subscriptions_it_fits(hub: Hub) -> None:
     for name in ("S:1", "S:2"):
         hub.subscribe("t/#", name)
     hub.subscribe("t/u", "S:3")
-    producer = hub.app.producer()
-    for first, topic in ((1, "/t/u"), (2, "/t"), (3, "/v")):
-        hub.app.send(m.Put(producer.stream, first, 0, topic, [record(b"x")]))
+    hub.publish("none", b"x")
+    for topic in ("t/u", "t", "v"):
+        hub.send(topic, record(b"x"))
     hub.manager.turn()
     (answer,) = [x for x in hub.app.hear() if type(x) is m.Committed]
-    assert answer.matched == [[1, 1, 3], [2, 1, 2], [3, 1, 0]]
+    assert answer.matched == [[2, 1, 3], [3, 1, 2], [4, 1, 0]]
 
 
 def test_two_topics_in_one_turn_keep_their_order(hub: Hub) -> None:
     hub.subscribe("#", "S:all")
     hub.subscribe("t/b", "S:b")
-    producer = hub.app.producer()
     for number in range(1, 7):
-        topic = "/t/a" if number % 2 else "/t/b"
-        hub.app.send(m.Put(producer.stream, number, 0, topic, [record(b"%d" % number)]))
+        hub.send("t/a" if number % 2 else "t/b", record(b"%d" % number))
     hub.manager.rest()
     assert hub.take("S:all") == [b"1", b"2", b"3", b"4", b"5", b"6"]
     assert hub.take("S:b") == [b"2", b"4", b"6"]
@@ -81,8 +80,7 @@ def test_publications_go_out_over_many_turns(hub: Hub) -> None:
     names = [hub.subscribe("t", f"S:{number}") for number in range(30)]
     hub.app.send(m.Get(99, "S:29", 1, 60_000))
     hub.app.hear()
-    producer = hub.app.producer()
-    hub.app.send(m.Put(producer.stream, 1, 0, "/t", [record(b"1"), record(b"2")]))
+    hub.send("t", record(b"1"), record(b"2"))
     hub.manager.turn()
     assert hub.manager.turns.broker.publications.is_busy
     assert faults(hub.manager) == []
@@ -149,8 +147,7 @@ def test_crash_before_a_proxy_had_its_part_loses_nothing() -> None:
         hub.app.ask(m.LinkCreate, peer, {"addresses": ["h:1"], "stopped": True})
         hub.subscribe("t", f":p@{peer}")
     hub.subscribe("t", "S:1")
-    producer = hub.app.producer()
-    hub.app.send(m.Put(producer.stream, 1, 0, "/t", [record(b"1")]))
+    hub.send("t", record(b"1"))
     for _ in range(6):
         hub.manager.turn()
         hub.crash()
@@ -165,10 +162,9 @@ def test_late_subscriber_has_nothing_of_before(hub: Hub) -> None:
     hub = small()
     for number in range(30):
         hub.subscribe("t", f"S:{number}")
-    producer = hub.app.producer()
-    hub.app.send(m.Put(producer.stream, 1, 0, "/t", [record(b"1")]))
+    hub.send("t", record(b"1"))
     hub.app.send(m.Subscribe(900, "t", "S:late"))
-    hub.app.send(m.Put(producer.stream, 2, 0, "/t", [record(b"2")]))
+    hub.send("t", record(b"2"))
     hub.manager.rest()
     assert hub.app.bodies("S:late") == [b"2"]
     assert hub.app.bodies("S:29") == [b"1", b"2"]
@@ -242,9 +238,8 @@ def test_what_is_not_persistent_and_half_out_is_no_trouble(turns: int) -> None:
         hub.subscribe("t", f"S:{number}")
     hub.publish("t", b"before", flags=records.FLAG_NOT_PERSISTENT)
     hub.manager.rest()
-    producer = hub.app.producer()
     gone = record(b"x", flags=records.FLAG_NOT_PERSISTENT)
-    hub.app.send(m.Put(producer.stream, 1, 0, "/t", [gone, record(b"stays"), gone]))
+    hub.send("t", gone, record(b"stays"), gone)
     for _ in range(turns):
         hub.manager.turn()
     hub.crash()
@@ -445,16 +440,32 @@ def test_what_rotted_before_it_went_out_holds_up_nobody() -> None:
     hub = Hub(limits={"turn_rows": 1_500})
     for number in range(20):
         hub.subscribe("t", f"S:{number}")
-    producer = hub.app.producer()
     for first in (1, 301):
         batch = [record(b"%d" % i) for i in range(first, first + 300)]
-        hub.app.send(m.Put(producer.stream, first, 0, "/t", batch))
+        hub.send("t", *batch)
     hub.manager.turn()
     rot(hub, 400, whole=True)
     hub.crash()
     hub.manager.rest()
     assert len(hub.app.bodies("S:1")) == 599
     assert hub.manager.queue(PUBLICATIONS).counters.damaged == 1
+
+
+def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> None:
+    """It is taken in slices, when the publications of the turn are out already."""
+    hub.subscribe("t", "S:1")
+    far = Far(hub.manager)
+    far.open(ordered=True)
+    batch = [message(i) for i in range(1, 6)]
+    far.client.send(m.Put(far.stream, 1, 0, "/t", batch))
+    for _ in range(3):
+        hub.manager.turn()
+        if hub.stored:
+            break
+    hub.crash()
+    hub.sound()
+    assert hub.take("S:1") == [b"%d" % i for i in range(1, 6)]
+    hub.empty()
 
 
 def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:

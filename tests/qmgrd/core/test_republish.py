@@ -115,7 +115,9 @@ def test_one_publication_one_subscriber_or_what_a_selector_says(hub: Hub) -> Non
     second = uid_of(hub.parked()[2])
     assert hub.republish(uid=second)["done"] == 2
     assert {one.body for one in delivered(hub)} == {b"22"}
-    assert hub.republish(where="subscription = 'B:b' AND topic = 't/u'", messages_max=1)["done"] == 1
+    assert (
+        hub.republish(where="subscription = 'B:b' AND topic = 't/u'", messages_max=1)["done"] == 1
+    )
     assert [one.body for one in delivered(hub)] == [b"1"]
     assert hub.republish(where="dead_code = 'NOTHING'")["done"] == 0
     assert hub.republish(subscriptions=("A:a",))["done"] == 2
@@ -391,4 +393,3 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
         assert hub.take(name) == [b"x"]
     hub.publish("t", b"x")
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
-
