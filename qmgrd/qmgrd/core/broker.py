@@ -108,6 +108,8 @@ class Broker:
                 swept.origins.born = max(swept.origins.born, job.row["before"])
                 swept.groups.begin_sweep()
         for queue in by_id.values():
+            if queue.is_publications:
+                continue  # Each goes with the last who holds it.
             lost = queue.lose_volatile()
             if lost is not None:
                 self.jobs.start(

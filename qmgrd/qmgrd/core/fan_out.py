@@ -60,9 +60,9 @@ def give(
     Args:
         is_late: it was published before it subscribed.
     """
-    queue, first = subscription.queue, subscription.first
+    queue, first = subscription.queue, 0 if is_late else subscription.first
     assert queue is not None, "proxies have no queue"
-    if part[0].arrival < first and not is_late:
+    if part[0].arrival < first:
         part = [publication for publication in part if publication.arrival >= first]
     if subscription.selector is not None:
         part = [one for one in part if is_selected(context, subscription, one)]
@@ -80,7 +80,19 @@ def give(
     if is_plain and queue.has_room(len(part), size):
         _give_plain(context, catalogue, queue, part, size)
         return
+    _give_each(context, catalogue, dead_letters, subscription, part)
+
+
+def _give_each(
+    context: Context, catalogue: "Catalogue", dead_letters: "DeadLetters",
+    subscription: Subscription, part: list[Publication],
+) -> None:  # fmt: skip
+    """Have *subscription* hold those of *part* that it has room for."""
+    queue = subscription.queue
+    assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
+        if queue.is_lost(publication.entry, publication.arrival):
+            continue  # It was published before the last start.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)
@@ -94,11 +106,8 @@ def give(
 def _give_plain(
     context: Context, catalogue: "Catalogue", queue: Queue, part: list[Publication], size: int
 ) -> None:
-    prefixes, default, changes = (
-        queue.prefixes,
-        queue.bounds.priority_default,
-        (catalogue.holders.changes),
-    )
+    prefixes, default = queue.prefixes, queue.bounds.priority_default
+    changes = catalogue.holders.changes
     pairs = []
     for arrival, _, front, _, _, reference, _ in part:
         priority = default if front[7] & records.FLAG_PRIORITY_OF_QUEUE else front[6]

@@ -3,6 +3,8 @@
     selected, its subscriber is there      goes, counted as done: one transaction has the copy in
                                            and the name off the list
     its subscriber is away                 stays on the list until that is back: counted as skipped
+                                           (one that polls is back with its next get, and has it
+                                           with the one after)
     its subscription is full               stays, counted as stayed
 
 A job, like a move. The cursor is a row of the index of what is parked, so a slice costs what it
@@ -94,10 +96,10 @@ def _is_meant(
     if row["target"] in (SCHEDULED, HEALTHY):
         value = context.tx.get(keys.publication(found.arrival))
         topic = "" if value is None else entries.decode(value).target
-        wanted = {"republish": row["target"]}
-        if row["target"] == SCHEDULED:
-            wanted["republish_interval_ms"] = row["interval_ms"]
-        return all(catalogue.topics.value(topic, name) == x for name, x in wanted.items())
+        said, interval = catalogue.topics.value, row.get("interval")
+        if interval and said(topic, "republish_interval_ms") != interval:
+            return False
+        return bool(said(topic, "republish") == row["target"])
     return True
 
 
@@ -122,9 +124,9 @@ def _one(
         return False
     if job.row["kind"] == "republish-drop":
         parked.drop(context, queue, found.key, value)
-    elif not queue.has_consumers:
+    elif not queue.has_consumers and job.row["target"] not in (RETURNED, HEALTHY):
         parked.await_(context, found.key, value)
-        catalogue.topics.subscriptions[queue.name].awaits = True
+        catalogue.topics.awaited.add(queue.id)
         job.count("skipped")
         return False
     elif not parked.send(context, queue, found.key, value):

@@ -14,8 +14,6 @@ from qmgrd.core.fan_out import give, publication_of
 from qmgrd.core.job import DONE, MORE, Job, Step
 from qmgrd.core.job_slice import next_rows
 
-AGAIN_MS = 100  # until it is looked again whether what came before is out
-
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     """Give a subscription a slice of what is retained."""
@@ -23,10 +21,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # It ended meanwhile.
-    row = rows.find(context.tx, keys.FAN_OUT)
-    if row is not None and keys.FAN_OUT_ROW.unpack(row)[0] < subscription.first:
-        # What is going out may be retained, and is not yet.
-        return Step("waiting", "publications are going out", context.now.ms + AGAIN_MS)
+    if catalogue.topics.next_out < subscription.first:
+        return MORE  # Some of what came before it is to be retained still.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
     for key, value in found:
         job.count("examined")

@@ -19,14 +19,13 @@ OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 class Subscription:
     """Who gets what is published to some topics. Its row is stored where those of queues are."""
 
-    __slots__ = ("awaits", "filter", "manager", "name", "queue", "row", "selector", "topic")
+    __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
         """Make what a *row* says; *queue* is None of a proxy."""
         self.name = name
         self.row = row
         self.queue = queue
-        self.awaits = True  # Something may be parked that is to be sent once somebody consumes.
         self.topic: str = row["topic"]
         self.filter = topics.filter_of(self.topic)
         self.manager = name.partition("@")[2] if queue is None else ""

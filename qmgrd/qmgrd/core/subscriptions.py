@@ -10,7 +10,7 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys, route
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import Context, Timer
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Job
 from qmgrd.core.jobs import Jobs
@@ -37,7 +37,9 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._count = 0  # of the names given in this life
-        self._sent_ms: dict[int, int] = {}  # by interval, when what is parked was last sent
+        self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
+        self._schedule: Timer | None = None
+        self._watches: dict[str, Timer] = {}  # by subscription
 
     def load(self) -> None:
         """Have those end whose connections the last stop ended; look after the others."""
@@ -45,8 +47,14 @@ class Subscriptions:
             if not found.is_durable:
                 self._end(found)
             elif found.queue is not None:
+                # Who was here at the stop has time to come back.
+                unused_ms, now_ms = found.queue.bounds.unused_expiry_ms, self._context.now.ms
+                back_ms = now_ms - unused_ms + min(unused_ms, LOOK_MS)
+                found.row["used_ms"] = max(found.row.get("used_ms", 0), back_ms)
+                if found.queue.counters.parked:
+                    self._topics.awaited.add(found.queue.id)
                 self._watch(found)
-        self._context.timers.at(self._context.now.ms + SCHEDULE_MS, self._look_at_schedule)
+        self.look_after_schedule()
 
     def find(self, name: str) -> Subscription:
         """Return the subscription *name*.
@@ -157,6 +165,7 @@ class Subscriptions:
         return self._end(found)
 
     def _end(self, found: Subscription) -> int:
+        self._stop_watching(found)
         self._catalogue.remove_queue(found.name)
         queue = found.queue
         if queue is None:
@@ -164,7 +173,7 @@ class Subscriptions:
         self._delivery.queue_deleted(queue)
         counters = queue.counters
         total = counters.depth + counters.delayed + counters.parked
-        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
+        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total, holds=True)
         return total
 
     def close(self, session: Session) -> None:
@@ -192,9 +201,9 @@ class Subscriptions:
         if found is None:
             return
         if queue.has_consumers:
-            if found.awaits:
-                found.awaits = False
-                self._send_parked(found, RETURNED, "")
+            awaited = self._topics.awaited
+            if queue.id in awaited and self._send_parked(found, RETURNED, "") is not None:
+                awaited.discard(queue.id)
         elif queue.bounds.unused_expiry_ms:
             self._catalogue.store_row(found.name, found.row | {"used_ms": self._context.now.ms})
             self._watch(found)
@@ -214,19 +223,26 @@ class Subscriptions:
     def _watch(self, found: Subscription) -> None:
         """Have it be looked, in time, whether somebody uses a subscription still."""
         queue = found.queue
+        self._stop_watching(found)
         if queue is None or not queue.bounds.unused_expiry_ms or not found.is_durable:
             return
         due_ms = found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms
         now_ms = self._context.now.ms
         at_ms = min(max(due_ms, now_ms + 1), now_ms + LOOK_MS)
-        self._context.timers.at(at_ms, lambda: self._look_at(found, due_ms))
+        timer = self._context.timers.at(at_ms, lambda: self._look_at(found))
+        self._watches[found.name] = timer
 
-    def _look_at(self, found: Subscription, due_ms: int) -> None:
+    def _stop_watching(self, found: Subscription) -> None:
+        timer = self._watches.pop(found.name, None)
+        if timer is not None:
+            self._context.timers.cancel(timer)
+
+    def _look_at(self, found: Subscription) -> None:
         queue, now_ms = found.queue, self._context.now.ms
         if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
             return
         if queue.has_consumers:
-            found.row["used_ms"] = now_ms
+            self._catalogue.store_row(found.name, found.row | {"used_ms": now_ms})
         if now_ms < found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms:
             self._watch(found)
             return
@@ -235,22 +251,29 @@ class Subscriptions:
         self._context.event("subscription expired", **facts)
         self._context.note("warning", "subscription expired", **facts)
 
+    def look_after_schedule(self) -> None:
+        """Have what is parked be sent in turn, if the topics of some have it so."""
+        if self._schedule is None and self._intervals():
+            at_ms = self._context.now.ms + SCHEDULE_MS
+            self._schedule = self._context.timers.at(at_ms, self._look_at_schedule)
+
+    def _intervals(self) -> set[int]:
+        """Return how often topics have it sent."""
+        value = self._topics.value
+        return {
+            value(topic, "republish_interval_ms")
+            for topic in self._topics.rows
+            if value(topic, "republish") == SCHEDULED
+        }
+
     def _look_at_schedule(self) -> None:
         """Start sending what is parked of topics that have it sent in turn, where it is time."""
-        context, topics_ = self._context, self._topics
-        context.timers.at(context.now.ms + SCHEDULE_MS, self._look_at_schedule)
-        intervals = {
-            topics_.value(topic, "republish_interval_ms")
-            for topic in topics_.rows
-            if topics_.value(topic, "republish") == SCHEDULED
-        }
-        for interval_ms in sorted(intervals):
-            if context.now.ms < self._sent_ms.setdefault(interval_ms, context.now.ms) + interval_ms:
+        context, self._schedule = self._context, None
+        running = {job.row.get("interval") for job in self._jobs.running.values()}
+        for interval in sorted(self._intervals() - running):
+            if context.now.ms < self._sent_ms.setdefault(interval, context.now.ms) + interval:
                 continue
-            self._sent_ms[interval_ms] = context.now.ms
-            is_running = any(
-                job.row.get("interval_ms") == interval_ms for job in self._jobs.running.values()
-            )
-            parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
-            if not is_running and next(parked, None) is not None:
-                self._jobs.start("republish", target=SCHEDULED, interval_ms=interval_ms)
+            self._sent_ms[interval] = context.now.ms
+            if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
+                self._jobs.start("republish", target=SCHEDULED, interval=interval)
+        self.look_after_schedule()
