@@ -40,12 +40,12 @@ class Ring(Lab):
     def link(self, name: str, to: str, **attributes: Any) -> None:
         self.ask(name, m.LinkCreate, to, {"addresses": [f"{to}:7470"]} | attributes)
 
-    def proxy(self, name: str, to: str) -> None:
-        self.ask(name, m.Subscribe, "flights/#", f":p@{to}")
+    def proxy(self, name: str, to: str, where: str = "", proxy: str = "p") -> None:
+        self.ask(name, m.Subscribe, "flights/#", f":{proxy}@{to}", where)
 
-    def publish(self, *bodies: bytes) -> list[Uid | None]:
-        core = self.source.core
-        tickets = [core.put("/flights/JFK", encode(Outgoing(body)), None) for body in bodies]
+    def publish(self, *bodies: bytes, **fields: Any) -> list[Uid | None]:
+        core, topic = self.source.core, "/flights/JFK"
+        tickets = [core.put(topic, encode(Outgoing(body, **fields)), None) for body in bodies]
         self.source.settle_down()
         found = [self.source.results[ticket] for ticket in tickets]
         self.advance(5_000)
@@ -108,3 +108,20 @@ def test_nothing_is_kept_where_nobody_subscribed(ring: Ring) -> None:
     ring.proxy("EWR", "NYC")
     assert len(ring.publish(b"1")) == 1
     assert ring.kept() == [0, 0, 0]
+
+
+def test_proxy_carries_what_it_selects(ring: Ring) -> None:
+    """A selector of a proxy knows the topic, and the priority that the producer gave."""
+    ring.link("EWR", "NYC")
+    ring.proxy("EWR", "NYC", "topic = 'flights/JFK' AND subscription = ':p@NYC' AND priority > 4")
+    ring.publish(b"1", priority=9)
+    ring.publish(b"2", priority=1)
+    assert [message.body for message in ring.held("NYC")] == [b"1"]
+
+
+def test_publication_goes_once_whatever_the_number_of_proxies(ring: Ring) -> None:
+    ring.link("EWR", "NYC")
+    for proxy in ("p", "q", "r"):
+        ring.proxy("EWR", "NYC", proxy=proxy)
+    ring.publish(b"1", b"2")
+    assert len(ring.held("NYC")) == 2
