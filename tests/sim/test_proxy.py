@@ -1,0 +1,127 @@
+"""Publications over links: to all who subscribed, wherever, once each, and in no circle.
+
+EWR ◀──▶ NYC ◀──▶ LAX ◀──▶ EWR     a ring, with proxies both ways
+"""
+
+from itertools import permutations
+from random import Random
+from typing import Any
+
+import pytest
+
+from qmgr_client.message import Message, Outgoing, PutResult, decode, encode
+from qmgr_config.model import Config
+from qmgr_protocol import messages as m
+from qmgr_protocol.record import Uid
+from qmgrd.core.system import PUBLICATIONS
+from tests.sim.client import Asker
+from tests.sim.lab import Lab
+from tests.sim.pair import Blind, Caller
+
+NAMES = ("EWR", "NYC", "LAX")
+
+
+class Ring(Lab):
+    """Queue managers with links both ways between each two, and a subscription on each."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(0))
+        self.watch = Blind(self.ledger)
+        self.askers = {}
+        for name in NAMES:
+            self.add(Config.model_validate({"queue_manager": {"name": name}}))
+            self.askers[name] = Asker(self, f"operator-{name}", name)
+            self.ask(name, m.Subscribe, "flights/#", ":s")
+        self.source = Caller(self, self.nodes["EWR"], "app")
+
+    def ask(self, name: str, kind: type[Any], *fields: Any) -> None:
+        self.askers[name].ask(lambda i: kind(i, *fields))
+
+    def link(self, name: str, to: str, **attributes: Any) -> None:
+        self.ask(name, m.LinkCreate, to, {"addresses": [f"{to}:7470"]} | attributes)
+
+    def proxy(self, name: str, to: str, where: str = "", proxy: str = "p") -> None:
+        self.ask(name, m.Subscribe, "flights/#", f":{proxy}@{to}", where)
+
+    def publish(self, *bodies: bytes, **fields: Any) -> list[Uid | None]:
+        core, topic = self.source.core, "/flights/JFK"
+        tickets = [core.put(topic, encode(Outgoing(body, **fields)), None) for body in bodies]
+        self.source.settle_down()
+        found = [self.source.results[ticket] for ticket in tickets]
+        self.advance(5_000)
+        return [result.uid for result in found if isinstance(result, PutResult)]
+
+    def held(self, name: str) -> list[Message]:
+        """What is on the subscription there."""
+        page = self.askers[name].ask(lambda i: m.Browse(i, ":s"))
+        return [decode(item, ":s", 0) for item in page["items"]]
+
+    def kept(self) -> list[int]:
+        """How many publications each keeps."""
+        asked = [
+            asker.ask(lambda i: m.QueueShow(i, PUBLICATIONS)) for asker in self.askers.values()
+        ]
+        return [row["depth"] for row in asked]
+
+
+@pytest.fixture
+def ring() -> Ring:
+    return Ring()
+
+
+def test_each_has_each_publication_once_though_all_lead_to_all(ring: Ring) -> None:
+    for name, to in permutations(NAMES, 2):
+        ring.link(name, to)
+        ring.proxy(name, to)
+    uids = ring.publish(b"1", b"2", b"3")
+    assert len(set(uids)) == 3
+    for name in NAMES:
+        found = ring.held(name)
+        assert sorted(message.body for message in found) == [b"1", b"2", b"3"]
+        assert {message.uid for message in found} == set(uids)
+        assert {message.topic for message in found} == {"flights/JFK"}
+    assert ring.kept() == [3, 3, 3]
+
+
+def test_publication_is_carried_on_in_one_direction_and_does_not_come_back(ring: Ring) -> None:
+    for name, to in zip(NAMES, (*NAMES[1:], NAMES[0]), strict=True):
+        ring.link(name, to)
+        ring.proxy(name, to)
+    ring.publish(b"1")
+    assert [[message.body for message in ring.held(name)] for name in NAMES] == [[b"1"]] * 3
+    assert ring.kept() == [1, 1, 1]
+
+
+def test_proxy_leads_over_a_route(ring: Ring) -> None:
+    """Who lies on the way passes it on, and does not publish it."""
+    ring.link("EWR", "NYC", routes=["LAX"])
+    ring.link("NYC", "LAX", transit=True)
+    ring.proxy("EWR", "LAX")
+    ring.publish(b"1", b"2")
+    assert [len(ring.held(name)) for name in NAMES] == [2, 0, 2]
+
+
+def test_nothing_is_kept_where_nobody_subscribed(ring: Ring) -> None:
+    for name in NAMES:
+        ring.ask(name, m.Unsubscribe, ":s")
+    ring.link("EWR", "NYC")
+    ring.proxy("EWR", "NYC")
+    assert len(ring.publish(b"1")) == 1
+    assert ring.kept() == [0, 0, 0]
+
+
+def test_proxy_carries_what_it_selects(ring: Ring) -> None:
+    """A selector of a proxy knows the topic, and the priority that the producer gave."""
+    ring.link("EWR", "NYC")
+    ring.proxy("EWR", "NYC", "topic = 'flights/JFK' AND subscription = ':p@NYC' AND priority > 4")
+    ring.publish(b"1", priority=9)
+    ring.publish(b"2", priority=1)
+    assert [message.body for message in ring.held("NYC")] == [b"1"]
+
+
+def test_publication_goes_once_whatever_the_number_of_proxies(ring: Ring) -> None:
+    ring.link("EWR", "NYC")
+    for proxy in ("p", "q", "r"):
+        ring.proxy("EWR", "NYC", proxy=proxy)
+    ring.publish(b"1", b"2")
+    assert len(ring.held("NYC")) == 2
