@@ -73,7 +73,7 @@ class TopicPlayer:
     def _publish(self, topic: str, *bodies: str) -> str:
         """Words as key=value are given to the record."""
         given = dict(word.split("=") for word in bodies if "=" in word)
-        fields = {key: int(value) for key, value in given.items()}
+        fields: dict[str, Any] = {key: int(value) for key, value in given.items()}
         batch = [record(x.encode(), **fields) for x in bodies if "=" not in x]
         refused = self.operator.put_records(f"/{topic}", *batch)
         return "; ".join(f"{x.code.name}: {x.text}" for x in refused) or "published"
