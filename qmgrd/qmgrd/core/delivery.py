@@ -120,9 +120,9 @@ class Delivery:
     def _readable(self, session: Session, name: str) -> Queue:
         queue = self._catalogue.local(name)
         if queue.is_transmission:
-            by = "those who subscribed" if queue.is_publications else "its link"
+            who = "by those who subscribed" if queue.is_publications else "by its link"
             raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied by {by}; it can be browsed"
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}; it can be browsed"
             )
         if queue.bounds.exclusive:
             for other in queue.all_consumers():

@@ -7,8 +7,8 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.jobs import Jobs
+from qmgrd.core.missing import is_published
 from qmgrd.core.named import Proxy
-from qmgrd.core.put_refusal import is_subscription
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
@@ -75,7 +75,7 @@ class JobAdmin:
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise numbered(name, why)
+            raise held(name) if queue.is_publications else numbered(name, why)
         wanted = selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue, wanted
@@ -84,13 +84,21 @@ class JobAdmin:
         """Refuse what can be no target; one that takes nothing for now is waited for."""
         found = self._catalogue.find(name)
         if isinstance(found, Proxy) or name == PUBLICATIONS:
-            raise is_subscription(name)
+            raise is_published(name)
         if isinstance(found, Queue) and found.holders is not None:
-            raise is_subscription(name)
+            raise is_published(name)
         if isinstance(found, Queue) and found.is_transmission:
             raise is_transmission(name)
         if found is source:
             raise is_itself(name, source.name)
+
+
+def held(name: str) -> RequestError:
+    """Return that no job takes what subscriptions hold off the queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} keeps what subscriptions hold: purge or move theirs, or end them: qmctl sub rm",
+    )
 
 
 def numbered(name: str, why: str) -> RequestError:

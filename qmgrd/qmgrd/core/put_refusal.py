@@ -26,13 +26,6 @@ def duplicate(queue: "Queue", tx: Transaction, trailer: bytes, bound_for: bytes)
     return RequestError(ErrorCode.DUPLICATE_MESSAGE, text)
 
 
-def is_subscription(name: str) -> RequestError:
-    return RequestError(
-        ErrorCode.QUEUE_IS_SUBSCRIPTION,
-        f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
-    )
-
-
 def full(queue: "Queue") -> RequestError:
     return RequestError(
         ErrorCode.QUEUE_FULL,

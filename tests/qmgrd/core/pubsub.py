@@ -151,8 +151,10 @@ class Hub:
         self.sound()
         assert self.stored == 0
         assert self.holders() == {}
-        for space in (keys.SPACE_PARKED, keys.SPACE_RETAINED, keys.SPACE_BODY, keys.SPACE_DUE):
+        for space in (keys.SPACE_PARKED, keys.SPACE_RETAINED, keys.SPACE_BODY):
             assert self.manager.scan(space) == []
+        due = [keys.DUE.unpack(key)[3] for key, _ in self.manager.scan(keys.SPACE_DUE)]
+        assert [lane for lane in due if lane != keys.LANE_GROUP] == []
 
 
 def topic_of(delivery: Delivery) -> str:

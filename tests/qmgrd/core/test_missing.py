@@ -3,7 +3,7 @@
 import pytest
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.missing import no_link, no_queue, no_target, no_template
+from qmgrd.core.missing import is_published, no_link, no_queue, no_target, no_template
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,11 @@ from qmgrd.core.missing import no_link, no_queue, no_target, no_template
 def test_text_says_what_and_how(error: RequestError, code: ErrorCode, words: str) -> None:
     assert error.code is code
     assert words in error.text
+
+
+def test_subscription_says_what_to_put_to() -> None:
+    error = is_published("B:late")
+    assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
+    assert error.text == (
+        "B:late is filled by publications alone: put to a topic, such as /flights/JFK"
+    )

@@ -22,14 +22,6 @@ def test_full_queue_says_how_many_it_holds_and_may() -> None:
     assert error.text == "queue Q holds 3 messages, at most 3"
 
 
-def test_subscription_says_what_to_put_to() -> None:
-    error = put_refusal.is_subscription("B:late")
-    assert error.code == ErrorCode.QUEUE_IS_SUBSCRIPTION
-    assert error.text == (
-        "B:late is filled by publications alone: put to a topic, such as /flights/JFK"
-    )
-
-
 def test_bytes_beyond_the_limit_are_named() -> None:
     error = put_refusal.bytes_full(a_queue(), 20)
     assert error.code == ErrorCode.QUEUE_BYTES_FULL

@@ -146,7 +146,7 @@ def test_who_is_back_is_not_sent_what_nobody_decided_to_send(hub: Hub) -> None:
     hub.app.consume("A:a")
     assert delivered(hub) == []
     assert hub.listed() == ["A:a"]
-    assert [job["kind"] for job in hub.app.ask(m.JobList)["jobs"]] == ["retained"]
+    assert hub.app.ask(m.JobList)["jobs"] == []
 
 
 def test_subscriber_that_polls_is_back_with_its_next_get(hub: Hub) -> None:

@@ -243,4 +243,4 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
     hub.park("A:a")
     for _ in range(5):
         hub.get("A:a")
-    assert [job["kind"] for job in hub.app.ask(m.JobList)["jobs"]] == ["retained"]
+    assert hub.app.ask(m.JobList)["jobs"] == []
