@@ -50,3 +50,13 @@ def test_too_old_a_server_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> Non
     assert nats.NatsServer().version() is None
     monkeypatch.setattr(nats, "first_line", lambda *words: "nats-server: v2.10.27")
     assert nats.NatsServer().version() == "NATS 2.10.27"
+
+
+def test_consumer_that_is_made_beforehand_has_nothing_to_start(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    receiver = NatsReceiver(ends[0], 256, "c7")
+    ends[1].sendall(b"MSG _INBOX.a.c7 2 2\r\n{}\r\n")
+    receiver.make()
+    assert b"CONSUMER.DURABLE.CREATE.q.c7 _INBOX.a.c7 " in ends[1].recv(4096)
+    assert receiver.start() == b""

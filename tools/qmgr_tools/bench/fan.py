@@ -23,6 +23,7 @@ from qmgr_tools.bench.rabbitmq import (
 from qmgr_tools.bench.redis import RedisReceiver, RedisServer, ask
 from qmgr_tools.bench.server import QUEUE
 
+BLOCK_MS = 10_000  # Else a thousand readers keep the server busy with empty answers.
 EXCHANGE, KEY, FILTER = "flights", "flights.JFK.UA", "flights.#"
 
 
@@ -84,7 +85,7 @@ class RedisFan:
         return [
             RedisReceiver(
                 dial(self._server.address), QUEUE.encode(), prefetch, size_bytes, batch=True,
-                group=group, deletes=False,
+                group=group, deletes=False, block_ms=BLOCK_MS,
             )
             for group in self._groups
         ]  # fmt: skip

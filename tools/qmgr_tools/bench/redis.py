@@ -80,7 +80,7 @@ class RedisReceiver:
 
     def __init__(
         self, sock: socket.socket, stream: bytes, prefetch: int, size_bytes: int, *, batch: bool,
-        group: bytes = GROUP, deletes: bool = True,
+        group: bytes = GROUP, deletes: bool = True, block_ms: int = BLOCK_MS,
     ) -> None:  # fmt: skip
         """Read on *sock*, when :meth:`start` says so.
 
@@ -89,6 +89,7 @@ class RedisReceiver:
             batch: whether one XACK and one XDEL name all messages of a read.
             group: whose consumer it is.
             deletes: whether an ack deletes, too; else it is an XACK alone.
+            block_ms: how long a read waits for a message.
         """
         self.sock = sock
         self._stream = stream
@@ -97,7 +98,7 @@ class RedisReceiver:
         self._deletes = deletes
         self._read = command(
             b"XREADGROUP", b"GROUP", group, b"c", b"COUNT", b"%d" % prefetch,
-            b"BLOCK", b"%d" % BLOCK_MS, b"STREAMS", stream, b">",
+            b"BLOCK", b"%d" % block_ms, b"STREAMS", stream, b">",
         )  # fmt: skip
         self._entry = re.compile(
             rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n\*2\r\n\$1\r\np\r\n\$%d\r\n.{%d}\r\n"

@@ -26,7 +26,7 @@ from qmgr_tools.bench.rows import OURS, PREFETCH
 from qmgr_tools.bench.setting import Setting
 
 SUBSCRIPTIONS = (1, 10, 100, 1_000)
-DELIVERIES_A_SECOND = 20_000  # of a run: it is to last about as long as it should
+DELIVERIES_A_SECOND = 40_000  # of a run: it is to last about as long as it should
 PUBLICATIONS_MIN = 20
 CUT_AFTER = 4.0  # times as long: a peer that is slower leaves the rest undone
 EACH, SHARED = "one each", "one for all"
