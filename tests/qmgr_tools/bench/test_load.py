@@ -96,6 +96,15 @@ def test_backlog_is_got_and_acknowledged(echoes: list[Echo]) -> None:
     assert outcome.end_to_end.percentile_ms(50) is None
 
 
+def test_each_of_what_is_put_is_got_as_often_as_there_are_copies(echoes: list[Echo]) -> None:
+    sender, receiver = ByteSender(echoes[0].ours), ByteReceiver(echoes[1].ours)
+    plan = Plan(inflight=2, seconds=float("inf"), count=5, copies=2)
+    outcome = Load(plan, [sender], receiver).run()
+    assert (sender.sent, outcome.put.count) == (5, 5)
+    assert (outcome.messages, outcome.ack.count) == (10, 10)
+    assert outcome.end_to_end.percentile_ms(50) is None
+
+
 def test_server_that_hangs_up_is_a_failure() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()

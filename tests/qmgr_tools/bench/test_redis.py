@@ -97,3 +97,14 @@ def test_what_arrives_in_pieces_is_as_what_arrives_at_once(cuts: list[int], batc
 def test_error_of_a_consumer_is_a_failure() -> None:
     with pytest.raises(LoadFailed, match="NOGROUP"):
         receiver().take(b"-NOGROUP no such group\r\n")
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_consumer_of_one_group_of_many_deletes_nothing(batch: bool) -> None:
+    consumer = RedisReceiver(NOBODY, b"q", 256, 4, batch=batch, group=b"g7", deletes=False)
+    assert b"$2\r\ng7\r\n" in consumer.start()
+    send, _, _ = consumer.take(READ)
+    each = [command(b"XACK", b"q", b"g7", i) for i in IDS]
+    acks = command(b"XACK", b"q", b"g7", *IDS) if batch else b"".join(each)
+    assert send == acks + consumer.start()
+    assert consumer.take(b":3\r\n" if batch else b":1\r\n" * 3) == (b"", 0, 3)

@@ -50,3 +50,14 @@ def test_a_balanced_ledger_is_clean() -> None:
         checker.note_delivery(number, f"A.{number}", flagged=False, known=True)
     assert checker.is_clean
     assert checker.consumed == 2
+
+
+def test_all_came_out_with_the_last_or_but_what_is_not_waited_for() -> None:
+    ledger = Ledger({1, 2, 3})
+    for number in (1, 2):
+        ledger.note_delivery(number, str(number), flagged=False, known=True)
+    assert not ledger.has_all()
+    assert ledger.has_all(but={3})
+    assert not ledger.has_all(but={2})
+    ledger.note_delivery(3, "3", flagged=False, known=True)
+    assert ledger.has_all()

@@ -5,6 +5,7 @@ import io
 from rich.console import Console
 
 from qmgr_tools.demo import report
+from qmgr_tools.demo.delays import LATE, Had, Subscriber
 from qmgr_tools.demo.flights import Mean
 from qmgr_tools.demo.ledger import Ledger
 from qmgr_tools.demo.legs import Audit, Day, Leg
@@ -62,3 +63,23 @@ def test_day_names_what_was_lost_and_who_took_over() -> None:
     assert cells["consumed by"] == "A 1, B 1"
     assert cells["kills survived (-9)"] == "D 5"
     assert cells["aircraft handed over"] == "3  (between two legs 1)"
+
+
+def test_delays_name_who_lacks_something_and_who_had_too_much() -> None:
+    short = Had(Subscriber("A:a", "JFK"), Ledger({1, 2}), set(), {2})
+    short.ledger.note_delivery(2, "2", flagged=False, known=True)
+    failing = Had(Subscriber("B:b", fails=True), Ledger({1, 2}), {2}, {1, 2})
+    late = Had(LATE, Ledger(), set())
+    shown = console()
+    totals = report.DelaysTotals(2, 3, 1, 0, 4, 5, 2, 1.5)
+    report.show_delays(shown, [short, failing, late], totals)
+    rows = [line.strip("│ ").split("│") for line in text(shown).splitlines() if "│" in line]
+    cells = {name.strip(): value.strip() for name, value in rows}
+    assert cells["consumed by A:a, delays/JFK/+"] == "1 of 2"
+    assert cells["consumed by one that came later, delays/#"] == "0 of 0"
+    assert cells["lost"] == "3"
+    assert cells["failed on by B:b, where 97 divides"] == "1  (3 deliveries)"
+    assert cells["republished to B:b"] == "1"
+    assert cells["republished, and not parked before"] == "1"
+    assert cells["copies of these to all others"] == "1"
+    assert cells["left on the list, on SYSTEM.PUBLICATIONS"] == "4, 5"

@@ -134,6 +134,7 @@ class Plan:
     count: int = 0  # 0 = as many as the seconds allow; without senders: how many to get
     rate: float = 0.0  # puts a second of all senders together; 0 = as many as the windows let
     seconds_max: float = float("inf")  # after which the rest is left undone
+    copies: int = 1  # of what is put: all receivers together get and acknowledge so many of each
 
 
 @dataclass(slots=True)
@@ -158,7 +159,7 @@ class Load:
         self._senders = {s.sock.fileno(): (s, Timed(self._put)) for s in senders}
         self._receivers = {r.sock.fileno(): (r, Timed(self._ack)) for r in receivers}
         # From one sender to one receiver messages come in the order in which they were sent.
-        is_pair = len(senders) == len(receivers) == 1
+        is_pair = len(senders) == len(receivers) == plan.copies == 1
         self._travel = Timed(self._end_to_end) if is_pair else None
         self._sending = bool(senders)
         self._sent = self._answered = self._acked = 0
@@ -223,7 +224,7 @@ class Load:
     def _is_done(self) -> bool:
         if self._sending or self._answered < self._sent:
             return False
-        wanted = self._sent if self._senders else self._plan.count
+        wanted = self._sent * self._plan.copies if self._senders else self._plan.count
         return not self._receivers or self._acked >= wanted
 
     def _fill_all(self) -> None:

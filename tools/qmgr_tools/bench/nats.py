@@ -120,23 +120,41 @@ class NatsSender:
 class NatsReceiver:
     """A push consumer that acknowledges each message."""
 
-    def __init__(self, sock: socket.socket, prefetch: int) -> None:
+    def __init__(self, sock: socket.socket, prefetch: int, name: str = "c") -> None:
+        """Consume on *sock* as the durable *name*."""
         self.sock = sock
-        greet(sock, DELIVERED, INBOX)
+        self._name = name
+        self._delivered, self._inbox = f"{DELIVERED}.{name}", f"{INBOX}.{name}"
+        greet(sock, self._delivered, self._inbox)
         self._prefetch = prefetch
         self._rest = b""
         self._bursts: deque[int] = deque()
         self._is_made = False
 
+    def make(self) -> None:
+        """Make the consumer now; then :meth:`start` has nothing to say.
+
+        Raises:
+            LoadFailed: it cannot be made.
+        """
+        self.sock.sendall(self.start())
+        while not self._is_made:
+            data = self.sock.recv(READ_BYTES)
+            if not data:
+                raise LoadFailed("nats closed the connection")
+            self.take(data)
+
     def start(self) -> bytes:
         """Return what makes the consumer."""
+        if self._is_made:
+            return b""
         config = {
-            "durable_name": "c", "deliver_subject": DELIVERED, "deliver_policy": "all",
+            "durable_name": self._name, "deliver_subject": self._delivered, "deliver_policy": "all",
             "ack_policy": "explicit", "ack_wait": ACK_WAIT_NS, "max_ack_pending": self._prefetch,
             "replay_policy": "instant",
         }  # fmt: skip
         body = json.dumps({"stream_name": QUEUE, "config": config}).encode()
-        return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.c", INBOX, body)
+        return publish(f"{API}.CONSUMER.DURABLE.CREATE.{QUEUE}.{self._name}", self._inbox, body)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:
         """Return the acks, how many messages came, how many acks are known to be handled.
@@ -157,7 +175,7 @@ class NatsReceiver:
             body_end = end + 2 + int(words[-1])
             if len(data) < body_end + 2:
                 break
-            if words[2] == b"1":  # of the subscriptions, DELIVERED
+            if words[2] == b"1":  # of the subscriptions, what is delivered
                 replies.append(words[3])
             else:
                 acked += self._answered(data[end + 2 : body_end])
@@ -166,7 +184,7 @@ class NatsReceiver:
         if replies:
             self._bursts.append(len(replies))
             send += [b"PUB %s 4\r\n+ACK\r\n" % reply for reply in replies[:-1]]
-            send.append(b"PUB %s %s 4\r\n+ACK\r\n" % (replies[-1], INBOX.encode()))
+            send.append(b"PUB %s %s 4\r\n+ACK\r\n" % (replies[-1], self._inbox.encode()))
         return b"".join(send), len(replies), acked
 
     def _answered(self, body: bytes) -> int:

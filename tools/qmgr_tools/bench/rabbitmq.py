@@ -60,9 +60,9 @@ def method(class_id: int, method_id: int, arguments: bytes, channel: int = CHANN
     return frame(METHOD, struct.pack(">HH", class_id, method_id) + arguments, channel)
 
 
-def publish(body: bytes) -> bytes:
+def publish(body: bytes, exchange: str = "", key: str = QUEUE) -> bytes:
     """Return a put: the method, the header, the body."""
-    start = method(60, 40, bytes(2) + short("") + short(QUEUE) + bytes(1))
+    start = method(60, 40, bytes(2) + short(exchange) + short(key) + bytes(1))
     header = frame(HEADER, struct.pack(">HHQ", 60, 0, len(body)) + PERSISTENT)
     pieces = range(0, max(len(body), 1), FRAME_MAX - 8)
     return start + header + b"".join(frame(BODY, body[at : at + FRAME_MAX - 8]) for at in pieces)
@@ -146,9 +146,14 @@ def declare(address: str) -> None:
     """Make the queue anew, empty."""
     channel = Channel(address)
     with channel.sock:
-        channel.ask(50, 40, bytes(2) + short(QUEUE) + bytes(1))
-        kind = table(x_queue_type="quorum")
-        channel.ask(50, 10, bytes(2) + short(QUEUE) + b"\x02" + kind)  # 2: durable
+        make(channel, QUEUE)
+
+
+def make(channel: Channel, queue: str) -> None:
+    """Make *queue* anew, empty."""
+    channel.ask(50, 40, bytes(2) + short(queue) + bytes(1))
+    kind = table(x_queue_type="quorum")
+    channel.ask(50, 10, bytes(2) + short(queue) + b"\x02" + kind)  # 2: durable
 
 
 def depth(channel: Channel) -> int:
@@ -161,9 +166,12 @@ def depth(channel: Channel) -> int:
 class RabbitSender:
     """A publisher with confirms, which come in any order and several at once."""
 
-    def __init__(self, sock: socket.socket, pool: Sequence[bytes]) -> None:
+    def __init__(
+        self, sock: socket.socket, pool: Sequence[bytes], exchange: str = "", key: str = QUEUE
+    ) -> None:
+        """Publish the bodies of *pool* in turn on *sock*, to *exchange* with *key*."""
         self.sock = sock
-        self._puts = Turns([publish(body) for body in pool])
+        self._puts = Turns([publish(body, exchange, key) for body in pool])
         self._rest = b""
         self._below = 1  # All tags below are confirmed,
         self._above: set[int] = set()  # and these.
@@ -207,8 +215,9 @@ class RabbitSender:
 class RabbitReceiver:
     """A consumer that acknowledges each message."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, queue: str = QUEUE) -> None:
         self.sock = sock
+        self._queue = queue
         self._rest = b""
         self._tag = 0
         self._left_bytes = 0
@@ -217,7 +226,7 @@ class RabbitReceiver:
 
     def start(self) -> bytes:
         """Return what starts the consumer."""
-        consume = bytes(2) + short(QUEUE) + short(CONSUMER.decode()) + bytes(1) + bytes(4)
+        consume = bytes(2) + short(self._queue) + short(CONSUMER.decode()) + bytes(1) + bytes(4)
         return method(60, 20, consume)
 
     def take(self, data: bytes) -> tuple[bytes, int, int]:

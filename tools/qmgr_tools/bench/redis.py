@@ -79,31 +79,38 @@ class RedisReceiver:
     """A consumer of the group that acknowledges and deletes what it read, then reads on."""
 
     def __init__(
-        self, sock: socket.socket, stream: bytes, prefetch: int, size_bytes: int, *, batch: bool
-    ) -> None:
+        self, sock: socket.socket, stream: bytes, prefetch: int, size_bytes: int, *, batch: bool,
+        group: bytes = GROUP, deletes: bool = True, block_ms: int = BLOCK_MS,
+    ) -> None:  # fmt: skip
         """Read on *sock*, when :meth:`start` says so.
 
         Args:
             size_bytes: of each message; what arrives is cut by it.
             batch: whether one XACK and one XDEL name all messages of a read.
+            group: whose consumer it is.
+            deletes: whether an ack deletes, too; else it is an XACK alone.
+            block_ms: how long a read waits for a message.
         """
         self.sock = sock
         self._stream = stream
         self._batch = batch
+        self._group = group
+        self._deletes = deletes
         self._read = command(
-            b"XREADGROUP", b"GROUP", GROUP, b"c", b"COUNT", b"%d" % prefetch,
-            b"BLOCK", b"%d" % BLOCK_MS, b"STREAMS", stream, b">",
+            b"XREADGROUP", b"GROUP", group, b"c", b"COUNT", b"%d" % prefetch,
+            b"BLOCK", b"%d" % block_ms, b"STREAMS", stream, b">",
         )  # fmt: skip
         self._entry = re.compile(
             rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n\*2\r\n\$1\r\np\r\n\$%d\r\n.{%d}\r\n"
             % (size_bytes, size_bytes),
             re.DOTALL,
         )
-        ack, delete = command(b"XACK", stream, GROUP, b"?"), command(b"XDEL", stream, b"?")
-        settle = (ack + delete).replace(b"%", b"%%").replace(b"$1\r\n?", b"$%d\r\n%s")
-        self._settle = settle  # formatted with length and id, twice
+        ack, delete = command(b"XACK", stream, group, b"?"), command(b"XDEL", stream, b"?")
+        settle = (ack + delete if deletes else ack).replace(b"%", b"%%")
+        settle = settle.replace(b"$1\r\n?", b"$%d\r\n%s")
+        self._settle = settle  # formatted with length and id, for each command
         self._rest = b""
-        self._deletes_next = False  # answers come in pairs, XACK's first
+        self._deletes_next = not deletes  # answers come in pairs, XACK's first
 
     def start(self) -> bytes:
         """Return the first read."""
@@ -120,7 +127,7 @@ class RedisReceiver:
         while at < len(data):
             if number := _COUNT.match(data, at):
                 acked += int(number[1]) if self._deletes_next else 0
-                self._deletes_next = not self._deletes_next
+                self._deletes_next = not (self._deletes and self._deletes_next)
                 at = number.end()
             elif head := _ENTRIES.match(data, at):
                 ids = self._ids(data, head.end(), int(head[1]))
@@ -151,10 +158,11 @@ class RedisReceiver:
 
     def _acks(self, ids: list[bytes]) -> bytes:
         if self._batch:
-            return command(b"XACK", self._stream, GROUP, *ids) + command(
-                b"XDEL", self._stream, *ids
-            )
+            ack = command(b"XACK", self._stream, self._group, *ids)
+            return ack + (command(b"XDEL", self._stream, *ids) if self._deletes else b"")
         settle = self._settle
+        if not self._deletes:
+            return b"".join([settle % (len(i), i) for i in ids])
         return b"".join([settle % (len(i), i, len(i), i) for i in ids])
 
 
@@ -167,7 +175,7 @@ class RedisServer:
         self.about = f"Streams, appendfsync always; {acks}"
         self._batch = batch
         self._program = Program()
-        self._address = ""
+        self.address = ""
 
     def version(self) -> str | None:
         """Return the version of the redis-server on PATH, or None."""
@@ -177,7 +185,7 @@ class RedisServer:
     def start(self, directory: Path) -> None:
         """Start a Redis on a free port and create the stream."""
         port = free_port()
-        self._address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
         self._program.start(
             ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory),
              "--save", "", "--appendonly", "yes", "--appendfsync", "always"],
@@ -191,7 +199,7 @@ class RedisServer:
 
     def _is_up(self) -> bool:
         with suppress(OSError, LoadFailed):
-            create(self._address, QUEUE.encode())
+            create(self.address, QUEUE.encode())
             return True
         return False
 
@@ -205,10 +213,10 @@ class RedisServer:
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Return a new connection that adds."""
-        return RedisSender(dial(self._address), QUEUE.encode(), pool)
+        return RedisSender(dial(self.address), QUEUE.encode(), pool)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
         """Return a new consumer of the group."""
         return RedisReceiver(
-            dial(self._address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
+            dial(self.address), QUEUE.encode(), prefetch, size_bytes, batch=self._batch
         )

@@ -3,6 +3,9 @@
 And all flights of one day at one airport as groups by tail number (each aircraft's legs in time
 order, the last one flagged), four consumers pinned, one killed repeatedly: every aircraft's legs
 come out in order, none lost, none doubled.
+
+And the delayed flights published by airport and carrier: each subscriber has what its filter has,
+once, and what one of them failed on is republished to that one alone.
 """
 
 import argparse
@@ -30,6 +33,7 @@ from qmgr_client.message import Message
 from qmgr_tools.demo import flights as data
 from qmgr_tools.demo import report, spark_report
 from qmgr_tools.demo.cluster import Node
+from qmgr_tools.demo.delays_part import delays_part
 from qmgr_tools.demo.network import CONNECTIONS
 from qmgr_tools.demo.pinned_part import pinned_part
 from qmgr_tools.demo.traffic import HUB, QUEUE, Killer, Traffic
@@ -65,14 +69,16 @@ def main() -> int:
     try:
         asyncio.run(run.traffic_flows())
         run.show()
-        legs_are_fine = asyncio.run(run.legs_follow(options.dir))
+        parts_are_fine = [
+            asyncio.run(run.legs_follow(options.dir)), asyncio.run(run.delays_follow()),
+        ]  # fmt: skip
     finally:
         codes = {name: node.stop() for name, node in nodes.items()}
     orderly = all(code == 0 for code in codes.values())
     if not orderly:
         console.print(f"[red]a daemon did not stop in good order[/red]: {codes}")
     spark_agrees = run.check_spark(skip=options.no_spark)
-    return 0 if spark_agrees and run.is_clean and legs_are_fine and orderly else 1
+    return 0 if spark_agrees and run.is_clean and all(parts_are_fine) and orderly else 1
 
 
 class Run:
@@ -128,6 +134,10 @@ class Run:
         """Have one day's flights consumed at the hub in the order of each aircraft."""
         address = self._nodes[HUB].address
         return await pinned_part(self._console, address, self._flights, directory)
+
+    async def delays_follow(self) -> bool:
+        """Have the delays published at the hub, under kills."""
+        return await delays_part(self._console, self._nodes[HUB], self._flights)
 
     def _work(self, message: Message) -> None:
         """What the application does with each flight: nothing here but counting it."""

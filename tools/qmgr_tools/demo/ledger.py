@@ -1,5 +1,6 @@
 """The total-queue checker: what went in against what came out, seen from outside."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 
@@ -41,6 +42,10 @@ class Ledger:
         else:
             self.redelivered += 1
         return False
+
+    def has_all(self, but: Set[int] = frozenset()) -> bool:
+        """Return whether all that was acknowledged came out, *but* these."""
+        return len(self.uids) >= len(self.acknowledged - but) and self.lost <= but
 
     @property
     def lost(self) -> set[int]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from qmgr_tools.demo.delays import FAILS_ON, LATE, OVER_MINUTES, Had
 from qmgr_tools.demo.flights import AIRPORTS, Mean
 from qmgr_tools.demo.ledger import Ledger
 from qmgr_tools.demo.legs import Audit, Day
@@ -31,6 +32,19 @@ class DayTotals(NamedTuple):
     put: int
     left: int  # on the queue
     killed: str  # the consumer
+    kills: int
+    seconds: float
+
+
+class DelaysTotals(NamedTuple):
+    """The figures of publishing to many."""
+
+    published: int
+    failures: int  # deliveries that were failed on
+    parked: int
+    parked_wrongly: int
+    still_parked: int  # in the end
+    left: int  # in the end, of what is published
     kills: int
     seconds: float
 
@@ -72,6 +86,53 @@ def show_day(console: Console, day: Day, audit: Audit, totals: DayTotals) -> Non
         ("seconds", f"{totals.seconds:.1f}"),
     ]
     _print_table(console, f"{day.date} at {day.airport}", rows)
+
+
+def show_delays(console: Console, had: Sequence[Had], totals: DelaysTotals) -> None:
+    """Print what each subscriber had, and what became of what was failed on."""
+    ledgers = [one.ledger for one in had]
+    failing = [one for one in had if one.subscriber.fails]
+    others = [one for one in had if not one.subscriber.fails]
+    again = sum(len(one.republished & one.parked) for one in failing)
+    strangers = sum(len(one.republished - one.parked) for one in failing)
+    copies = sum(len(one.republished) for one in others)
+    wrong = [len(one.doubled) + len(one.unexpected) for one in ledgers]
+    rows = [
+        ("published, each stored once", f"{totals.published:,}"),
+        *(("consumed by " + _name(one), _of(one)) for one in had),
+        ("lost", _verdict(sum(len(one.lost) for one in ledgers))),
+        ("doubled, or beyond the filter", _verdict(sum(wrong))),
+        ("redelivered, and flagged so", f"{sum(one.redelivered for one in ledgers):,}"),
+        (f"failed on by {_names(failing)}, where {FAILS_ON} divides",
+         f"{totals.parked:,}  ({totals.failures:,} deliveries)"),
+        ("parked, and not to be, or the reverse", _verdict(totals.parked_wrongly)),
+        (f"republished to {_names(failing)}", f"{again:,}"),
+        ("republished, and not parked before", _verdict(strangers)),
+        ("copies of these to all others", _verdict(copies)),
+        ("left on the list, on SYSTEM.PUBLICATIONS", f"{_verdict(totals.still_parked)}, "
+         f"{_verdict(totals.left)}"),
+        ("kills survived (-9)", f"{totals.kills}"),
+        ("seconds", f"{totals.seconds:.1f}"),
+    ]  # fmt: skip
+    title = f"Departures more than {OVER_MINUTES} minutes late, published"
+    _print_table(console, title, rows)
+
+
+def _name(had: Had) -> str:
+    one = had.subscriber
+    if one is LATE:
+        return f"one that came later, {one.filter}"
+    return f"{one.name}, {one.filter}" if one.name else f"one of the first half, {one.filter}"
+
+
+def _names(had: Sequence[Had]) -> str:
+    return ", ".join(one.subscriber.name for one in had)
+
+
+def _of(had: Had) -> str:
+    ledger = had.ledger
+    words = f"{ledger.consumed:,} of {len(ledger.acknowledged):,}"
+    return words if ledger.uids.keys() == ledger.acknowledged else f"[red]{words}[/red]"
 
 
 def _print_table(console: Console, title: str, rows: Sequence[tuple[str, str]]) -> None:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from qmgr_tools.bench.compare import disk_sync_ms
+from qmgr_tools.bench.fan import FANS
 from qmgr_tools.bench.mover import MOVERS
 from qmgr_tools.bench.own.big import big
 from qmgr_tools.bench.own.correlation import correlation
@@ -20,6 +21,7 @@ from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.group import group
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
+from qmgr_tools.bench.own.topic import topic
 from qmgr_tools.bench.own.transfer import transfer
 from qmgr_tools.bench.own.unit import unit
 from qmgr_tools.bench.own.wide import c1000
@@ -28,6 +30,7 @@ from qmgr_tools.bench.target import Result
 
 SECONDS_BESIDE = 0.5  # of a run
 PEER_S = 30.0  # of a peer in a round
+FANNED = tuple(fan.name for fan in FANS)
 MOVED = tuple(mover.name for mover in MOVERS)
 
 
@@ -55,6 +58,7 @@ OWN_ROWS = {
     "EXPIRY": OwnRow("1,000,000 messages expire at one moment", expiry, 1, 180),
     "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
     "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
+    "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
 }
 
 
