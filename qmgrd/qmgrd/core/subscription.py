@@ -8,6 +8,7 @@ proxy         :NAME@MANAGER: no queue here; what fits goes on over the link to t
 from typing import Any
 
 from qmgr_protocol import topic as topics
+from qmgrd.core.context import Timer
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
 from qmgrd.core.selector import Selector
@@ -19,7 +20,7 @@ OWN = ("kind", "queue_id", "topic", "where", "first", "suspended", "used_ms")
 class Subscription:
     """Who gets what is published to some topics. Its row is stored where those of queues are."""
 
-    __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "topic")
+    __slots__ = ("filter", "manager", "name", "queue", "row", "selector", "timer", "topic")
 
     def __init__(self, name: str, row: dict[str, Any], queue: Queue | None) -> None:
         """Make what a *row* says; *queue* is None of a proxy."""
@@ -29,6 +30,7 @@ class Subscription:
         self.topic: str = row["topic"]
         self.filter = topics.filter_of(self.topic)
         self.manager = name.partition("@")[2] if queue is None else ""
+        self.timer: Timer | None = None  # of when it is looked whether somebody uses it
         where = row.get("where", "")
         self.selector: Selector | None = (
             selection(queue, where, b"", b"").selector if where and queue is not None else None

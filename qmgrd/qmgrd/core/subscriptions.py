@@ -21,7 +21,8 @@ from qmgrd.core.subscription import Subscription
 from qmgrd.core.system import PUBLICATIONS
 
 SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
-LOOK_MS = 3_600_000  # the longest until it is looked whether somebody uses a subscription
+# The longest until it is looked whether somebody uses a subscription, and what a start gives them.
+LOOK_MS = 3_600_000
 
 
 class Subscriptions:
@@ -44,8 +45,14 @@ class Subscriptions:
             if not found.is_durable:
                 self._end(found)
             elif found.queue is not None:
+                self._spare(found, found.queue.bounds.unused_expiry_ms)
                 self._watch(found)
         self._context.timers.at(self._context.now.ms + SCHEDULE_MS, self._look_at_schedule)
+
+    def _spare(self, found: Subscription, unused_ms: int) -> None:
+        """Give those who use a subscription time to come back: nobody could until now."""
+        least_ms = self._context.now.ms - max(unused_ms - LOOK_MS, 0)
+        found.row["used_ms"] = max(found.row.get("used_ms", 0), least_ms)
 
     def find(self, name: str) -> Subscription:
         """Return the subscription *name*.
@@ -179,7 +186,7 @@ class Subscriptions:
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Take note that somebody consumes from a subscription, or does no longer."""
+        """Take note that somebody consumes from a subscription, or no longer, or altered it."""
         found = self._topics.subscriptions.get(queue.name)
         if found is None:
             return
@@ -209,9 +216,11 @@ class Subscriptions:
         due_ms = found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms
         now_ms = self._context.now.ms
         at_ms = min(max(due_ms, now_ms + 1), now_ms + LOOK_MS)
-        self._context.timers.at(at_ms, lambda: self._look_at(found, due_ms))
+        if found.timer is not None:
+            self._context.timers.cancel(found.timer)
+        found.timer = self._context.timers.at(at_ms, lambda: self._look_at(found))
 
-    def _look_at(self, found: Subscription, due_ms: int) -> None:
+    def _look_at(self, found: Subscription) -> None:
         queue, now_ms = found.queue, self._context.now.ms
         if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
             return
