@@ -10,6 +10,7 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.core.topics_machine.subscribers import NAMES, NUMBERS, SEAT_NUMBERS, Subscribers
+from tests.qmgrd.core.topics_machine.table import Seat
 from tests.qmgrd.core.topics_machine.things import DEFAULT_LIMIT, Copy, Subscription
 
 Meant = list[tuple[Subscription, Copy]]
@@ -143,24 +144,19 @@ class Operators(Subscribers):
         assert row["redelivery_limit"] == limit
         self.table.end()
 
-    @rule(seat=SEAT_NUMBERS, topic=st.sampled_from(["a", "a/b", "d"]))
-    def topic_delete(self, seat: int, topic: str) -> None:
+    @rule(seat=SEAT_NUMBERS, topic=st.sampled_from(["a", "a/b", "d"]), retained=st.booleans())
+    def topic_delete(self, seat: int, topic: str, retained: bool) -> None:
+        """What is defined for it, or what it retained."""
         model = self.table.begin()
-        code = None if model.topics.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
-        assert self.table.ask(self._seat(seat), m.TopicDelete, topic) == code
-        self.table.end()
-
-    @rule(seat=SEAT_NUMBERS, topic=st.sampled_from(["a", "a/b", "d"]))
-    def forget_what_is_retained(self, seat: int, topic: str) -> None:
-        model = self.table.begin()
-        code = None if model.retained.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
-        assert self.table.ask(self._seat(seat), m.TopicDelete, topic, True) == code
+        there: dict[str, Any] = model.retained if retained else model.topics
+        code = None if there.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
+        assert self.table.ask(self._seat(seat), m.TopicDelete, topic, retained) == code
         self.table.end()
 
     # -- what is refused
 
     @rule(seat=SEAT_NUMBERS, name=st.sampled_from([*NAMES, "~0-0.1", "X:no"]))
-    def ask_for_what_is_unknown(self, seat: int, name: str) -> None:
+    def ask_for_what_cannot_be(self, seat: int, name: str) -> None:
         """C23: unknown ids are told, and nothing changes."""
         self.table.begin()
         found, unknown = self._seat(seat), encode_uid(Uid("NOBODY", 7))
@@ -172,21 +168,18 @@ class Operators(Subscribers):
             assert self.table.ask(found, m.Unsubscribe, name) == code
             assert self.table.ask(found, m.SubscriptionHealthy, name) == code
             assert self.table.ask(found, m.Republish, False, b"", "", [name]) == code
+        else:
+            self._put_to(found, name)
         self.table.end()
 
-    @precondition(lambda self: self.model.subscriptions)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS)
-    def put_to_a_subscription(self, seat: int, number: int) -> None:
+    def _put_to(self, found: Seat, name: str) -> None:
         """It is filled by publications alone."""
-        found, name = self._seat(seat), self._subscription(number).name
-        self.table.begin()
         message = m.Put(found.stream, found.next_id, found.next_id - 1, name, [record(b"no")])
         (answer,) = self.table.say(found, message)
         assert [x[:2] for x in answer.refused] == [
             [found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]
         ]
         found.next_id += 1
-        self.table.end()
 
 
 def _done(model: Any, meant: Meant, *, drop: bool, messages_max: int) -> tuple[int, int, int]:

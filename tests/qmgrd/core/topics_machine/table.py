@@ -66,6 +66,7 @@ class Table:
         self.bodies = 0
         self.producers = 0
         self.expected: dict[tuple[int, int], Expected] = {}
+        self.is_amid = False  # a step: it failed there, if it is over
         self.seats = [Seat(number, self.manager.connect(f"c{number}")) for number in range(SEATS)]
         for seat in self.seats:
             self._open(seat)
@@ -79,6 +80,7 @@ class Table:
 
     def begin(self) -> Model:
         """Begin a step."""
+        self.is_amid = True
         now = self.manager.now()
         self.model.now_ms, self.model.wall_us = now.ms, now.wall_us
         return self.model
@@ -88,6 +90,7 @@ class Table:
         self.learn_expired()
         compare_all(self)
         del self.handles[:-HANDLES_MAX]
+        self.is_amid = False
 
     def say(self, seat: Seat, message: m.Message) -> list[Any]:
         """Send, let the manager come to rest, and return what answers but deliveries."""
