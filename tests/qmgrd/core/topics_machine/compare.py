@@ -130,9 +130,7 @@ def _compare_held(table: "Table") -> None:
     assert row["depth"] + row["delayed"] == len(held)
 
 
-def compare_delivery(
-    found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bool = False
-) -> None:
+def compare_delivery(found: Delivery, copy: Copy, now_ms: int, *, is_browsed: bool = False) -> None:
     """Hold what was handed out, or shown, against a copy."""
     publication, wish = copy.publication, copy.publication.wish
     assert found.priority == copy.priority
@@ -166,4 +164,3 @@ def _compare_note(note: dict[str, Any], copy: Copy) -> None:
     attempts = [tuple(x[1:]) for x in note.get("attempts", [])]
     assert attempts == copy.attempts, (attempts, copy)
     assert note.get("retries", 0) == copy.retries
-

@@ -273,9 +273,9 @@ class Model:
                 if copy.state == "delayed" and copy.ready_ms <= self.now_ms:
                     copy.state = "ready"
             unused_ms = found.value("unused_expiry_ms")
-            if unused_ms and found.owner is None and found.consumer is None:
-                if found.used_ms + unused_ms <= self.now_ms:
-                    self.end(found)
+            is_used = found.owner is not None or found.consumer is not None
+            if unused_ms and not is_used and found.used_ms + unused_ms <= self.now_ms:
+                self.end(found)
         if self.next_look_ms <= self.now_ms:
             self._look_at_schedule()
 

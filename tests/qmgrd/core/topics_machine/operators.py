@@ -91,9 +91,7 @@ class Operators(Subscribers):
     @precondition(lambda self: self.model.subscriptions)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, drop=st.sampled_from([False, False, True]),
           other=NUMBERS, where=st.sampled_from(["", "", "failed > 1"]))  # fmt: skip
-    def republish_to_some(
-        self, seat: int, number: int, drop: bool, other: int, where: str
-    ) -> None:
+    def republish_to_some(self, seat: int, number: int, drop: bool, other: int, where: str) -> None:
         """Others stay on the list."""
         found = {x.name: x for x in (self._subscription(number), self._subscription(other))}
         meant = [x for x in self.model.parked() if x[0].name in found and WHERES[where](*x)]
@@ -176,9 +174,7 @@ class Operators(Subscribers):
         """It is filled by publications alone."""
         message = m.Put(found.stream, found.next_id, found.next_id - 1, name, [record(b"no")])
         (answer,) = self.table.say(found, message)
-        assert [x[:2] for x in answer.refused] == [
-            [found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]
-        ]
+        assert [x[:2] for x in answer.refused] == [[found.next_id, ErrorCode.QUEUE_IS_SUBSCRIPTION]]
         found.next_id += 1
 
 

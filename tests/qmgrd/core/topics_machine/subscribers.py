@@ -49,7 +49,8 @@ class Subscribers(RuleBasedStateMachine):
     # -- to come and to go
 
     @rule(seat=SEAT_NUMBERS, name=st.sampled_from(NAMES), filter_=FILTERS,
-          colour=st.sampled_from(["", "", "", "red"]), given=GIVEN, retained=st.booleans())  # fmt: skip
+          colour=st.sampled_from(["", "", "", "red"]), given=GIVEN,
+          retained=st.booleans())  # fmt: skip
     def subscribe(
         self, seat: int, name: str, filter_: str, colour: str, given: dict[str, Any],
         retained: bool,
@@ -191,7 +192,8 @@ class Subscribers(RuleBasedStateMachine):
     @precondition(lambda self: self.table.handles)
     @rule(seat=SEAT_NUMBERS, number=NUMBERS, late=st.sampled_from([False, False, True]),
           action=st.sampled_from([m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT]),
-          delay_ms=st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 703]), words=WORDS)  # fmt: skip
+          delay_ms=st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 703]),
+          words=WORDS)  # fmt: skip
     def give_back(
         self, seat: int, number: int, late: bool, action: int, delay_ms: int,
         words: tuple[str, str],
@@ -214,9 +216,7 @@ class Subscribers(RuleBasedStateMachine):
         (answer,) = self.table.say(seat, message)
         assert answer == m.Settled(settle_id, [[settle_id, 0, code]] if code else [])
 
-    def _settled(
-        self, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]
-    ) -> int:
+    def _settled(self, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]) -> int:
         """Have the model do what a settle says; return the code of its exception, or 0."""
         model, found, copy = self.model, handle.subscription, handle.copy
         if model.subscriptions.get(found.name) is not found:
