@@ -54,7 +54,7 @@ def _compare_subscriptions(table: "Table") -> None:
             "delayed": len(found.those("delayed")), "parked": len(found.those("parked")),
             "leased": len(found.those("leased")), "consumers": int(found.consumer is not None),
             "puts": found.puts, "acked": found.acked, "purged": found.purged,
-            "missed": found.missed, "expired": found.expired,
+            "missed": found.missed, "expired": found.expired, "lost": found.lost,
             "oldest_us": min((x.publication.put_us for x in there), default=None),
         }  # fmt: skip
         assert {key: row[key] for key in expected} == expected, name

@@ -20,6 +20,8 @@ PLAIN_WISHES = st.builds(
     colour=st.sampled_from(["", "red", "blue"]),
     priority=st.sampled_from([None, None, 0, 4, 4, 9]),
     expiry_ms=st.sampled_from([0, 0, 0, 303, 1_503, 20_003]),
+    delay_ms=st.sampled_from([0, 0, 0, 0, 0, 603]),
+    is_volatile=st.sampled_from([False, False, False, True]),
     is_retained=st.sampled_from([False, False, False, True]),
     is_empty=st.sampled_from([False, False, False, False, True]),
 )

@@ -109,7 +109,10 @@ class Model:
             return None
         expires_ms = self.now_ms + wish.expiry_ms if wish.expiry_ms else NEVER_MS
         number = len(self.publications) + 1
-        made = Publication(number, wish, body, self.wall_us, expires_ms, wish.uid or ("", 0))
+        ready_ms = self.now_ms + wish.delay_ms
+        made = Publication(
+            number, wish, body, self.wall_us, expires_ms, ready_ms, wish.uid or ("", 0)
+        )
         self.publications.append(made)
         for found in sorted(self.fitting(wish.topic), key=lambda x: x.number):
             self._give(found, made)
@@ -133,7 +136,10 @@ class Model:
         priority = found.value("priority_default") if wish.priority is None else wish.priority
         cap_ms = found.value("expiry_max_ms")
         expires_ms = min(publication.expires_ms, self.now_ms + cap_ms if cap_ms else NEVER_MS)
-        found.copies.append(Copy(publication, priority, expires_ms))
+        copy = Copy(publication, priority, expires_ms, is_volatile=wish.is_volatile)
+        if publication.ready_ms > self.now_ms:
+            copy.state, copy.ready_ms = "delayed", publication.ready_ms
+        found.copies.append(copy)
         found.puts += 1
 
     def _make_room(self, found: Subscription) -> bool:
@@ -201,6 +207,7 @@ class Model:
             if rejected:
                 code = ErrorCode.MESSAGE_REJECTED
             copy.state, copy.why = "parked", (int(code), *why[1:])
+            copy.is_volatile = False
         elif delay_ms:
             copy.state, copy.ready_ms = "delayed", self.now_ms + delay_ms
 
@@ -244,6 +251,13 @@ class Model:
         ]  # fmt: skip
 
     # -- time, and ends
+
+    def lose_volatile(self) -> None:
+        """What is not persistent is gone, but for what is parked."""
+        for found in self.subscriptions.values():
+            kept = [x for x in found.copies if not x.is_volatile]
+            found.lost += len(found.copies) - len(kept)
+            found.copies = kept
 
     def started(self) -> None:
         """The queue manager came up: who uses a subscription has some time to come back."""

@@ -184,10 +184,11 @@ class Table:
         body = b"" if wish.is_empty else b"body %d" % self.bodies
         flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
         flags |= records.FLAG_RETAINED if wish.is_retained else 0
+        flags |= records.FLAG_NOT_PERSISTENT if wish.is_volatile else 0
         headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
         return record(
             body, uid=wish.uid, priority=wish.priority or 0, envelope=headers, flags=flags,
-            expiry_ms=wish.expiry_ms,
+            expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
         )  # fmt: skip
 
     def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
@@ -287,6 +288,7 @@ class Table:
             model.crash()
             self.manager.crash(away_ms)
         self.begin()
+        model.lose_volatile()
         model.started()
         model.time_passes()
         self.manager.turn()

@@ -100,3 +100,31 @@ def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
     for _ in range(500):
         app.get("B:one")
     assert len(timers._heap) < 250
+
+
+def test_what_is_parked_outlives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
+    """It was not persistent, so its publication was gone, and left a list without a body."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
+    app.ask(m.Subscribe, "a", "B:two")
+    app.put("/a", b"kept", flags=records.FLAG_NOT_PERSISTENT)
+    app.release(*app.get("B:one"))
+    manager.crash()
+    manager.rest()
+    app = manager.connect("app")
+    (row,) = app.ask(m.RepublishList)["parked"]
+    assert (row["topic"], row["bytes"]) == ("a", 4)
+    assert app.get("B:two") == []
+    app.consume("B:one")
+    app.ask(m.Republish)
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"kept"]
+
+
+def test_what_is_not_persistent_is_gone_with_its_last_copy(manager: Manager, app: Client) -> None:
+    app.ask(m.Subscribe, "a", "B:one")
+    app.put("/a", b"lost", flags=records.FLAG_NOT_PERSISTENT)
+    manager.restart()
+    manager.turn()
+    manager.rest()
+    row = manager.connect("app").show("SYSTEM.PUBLICATIONS")
+    assert (row["depth"], row["lost"]) == (0, 0)

@@ -37,6 +37,8 @@ class Wish:
     colour: str = ""
     priority: int | None = None  # None: each subscription's own
     expiry_ms: int = 0
+    delay_ms: int = 0
+    is_volatile: bool = False
     is_retained: bool = False
     is_empty: bool = False
     uid: tuple[str, int] | None = None  # None: the queue manager gives one
@@ -51,6 +53,7 @@ class Publication:
     body: bytes
     put_us: int
     expires_ms: int
+    ready_ms: int
     uid: tuple[str, int] = ("", 0)  # learnt from the answer, where it was given there
 
     @property
@@ -86,6 +89,7 @@ class Copy:
     why: tuple[int, str, str] = (0, "", "")  # it is parked: code, reason, text
     ready_ms: int = 0
     lease: Lease | None = None
+    is_volatile: bool = False  # It is gone with a restart.
 
     @property
     def order(self) -> tuple[int, int]:
@@ -132,6 +136,7 @@ class Subscription:
     purged: int = 0
     expired: int = 0
     missed: int = 0
+    lost: int = 0
 
     def value(self, attribute: str) -> Any:
         """Return what is in force."""
