@@ -7,6 +7,7 @@ a UID that is there already is not published twice.
 
 from typing import TYPE_CHECKING
 
+from qmgr_protocol import record as records
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import entry as entries
@@ -51,7 +52,8 @@ def carry(
         record = entries.record(context.tx, entry)
         prepared = Prepared(
             record, trailer, False, verdict, publication.front[6], entry.put_us,
-            entry.expires_ms, entry.due_ms, entry.volatile, bound_for, note,
+            entry.expires_ms, entry.due_ms,
+            bool(publication.front[7] & records.FLAG_NOT_PERSISTENT), bound_for, note,
         )  # fmt: skip
         context.rows += append(queue, context.tx, prepared, queue.next_arrival())
         context.touch(queue)

@@ -182,10 +182,10 @@ class Delivery:
     def _may_have(self, consumer: Consumer) -> bool:
         """Return whether there may be something for *consumer* that it has not looked at yet."""
         queue = consumer.queue
-        if not can_hand(queue):
-            return False
         if consumer.seeks:
-            return consumer.prefix in queue.sought
+            return can_hand(queue) and consumer.prefix in queue.sought
+        if not can_hand(queue) and not queue.counters.parked:
+            return False  # Of what is parked that which waits for somebody is sent in this turn.
         return queue.id in self._context.awake_queues
 
     def _end(self, consumer: Consumer, answer: m.Message | None) -> None:

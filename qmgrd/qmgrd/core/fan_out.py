@@ -46,6 +46,7 @@ def publication_of(context: Context, arrival: int, value: bytes) -> Publication 
     is_plain = (
         not entry.flags & ~_PLAIN_FLAGS and not (entry.expires_ms or entry.due_ms)
         and not (front[records.CORRELATION_LENGTH_AT] or front[records.GROUP_FLAGS_AT])
+        and not front[7] & records.FLAG_NOT_PERSISTENT
     )  # fmt: skip
     reference = entries.reference(entry.put_us, size, trailer)
     return Publication(arrival, entry, front, trailer, size, reference, is_plain)
@@ -129,7 +130,9 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
     expires_ms, cap_ms = entry.expires_ms, queue.bounds.expiry_max_ms
     if cap_ms:
         expires_ms = min(expires_ms or records.EXPIRY_END, context.now.ms + cap_ms)
-    flags = entries.SHARED | entry.flags & entries.VOLATILE
+    flags = entries.SHARED
+    if front[7] & records.FLAG_NOT_PERSISTENT:
+        flags |= entries.VOLATILE
     reference = entries.Entry(
         flags, 0, 0, 0, entry.put_us, expires_ms, entry.due_ms, "",
         entries.rest_of_reference(size, trailer),

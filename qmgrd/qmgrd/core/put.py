@@ -251,7 +251,8 @@ def prepare(
         record, trailer, is_new, verdict, queue.priority_of(found), now.wall_us,
         _expires_ms(queue, now, _told_ms(extra, EXTRA_EXPIRY_MS, found.expiry_ms)),
         now.ms + min(delay_ms, records.DELAY_MAX_MS) if delay_ms else 0,
-        bool(found.flags & records.FLAG_NOT_PERSISTENT), bound_for,
+        # A publication is there for as long as somebody has it: it is copies that are lost.
+        bool(found.flags & records.FLAG_NOT_PERSISTENT) and not queue.is_publications, bound_for,
         notes.checked(extra.get(EXTRA_NOTE, b"")), member=member,
     )  # fmt: skip
 

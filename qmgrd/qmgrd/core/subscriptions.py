@@ -22,7 +22,8 @@ from qmgrd.core.subscription import Subscription
 from qmgrd.core.system import PUBLICATIONS
 
 SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
-LOOK_MS = 3_600_000  # the longest until it is looked whether somebody uses a subscription
+# The longest until it is looked whether somebody uses a subscription, and what a start gives them.
+LOOK_MS = 3_600_000
 
 
 class Subscriptions:
@@ -196,7 +197,7 @@ class Subscriptions:
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Take note that somebody consumes from a subscription, or does no longer."""
+        """Take note that somebody consumes from a subscription, or no longer, or altered it."""
         found = self._topics.subscriptions.get(queue.name)
         if found is None:
             return

@@ -182,12 +182,15 @@ class TopicAdmin:
         """Return key and entry of a publication on a subscription; None where it is consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
-        priorities = range(keys.PRIORITY_TOP + 1)
-        if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:  # else it may be any
+        priorities = range(keys.PRIORITY_TOP + 1)  # What its default was then, nobody knows.
+        if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:
             priorities = range(front[6], front[6] + 1)
+        counters = queue.counters
+        count = {keys.LANE_DELAYED: counters.delayed, keys.LANE_PARKED: counters.parked,
+                 keys.LANE_DAMAGED: counters.damaged}  # fmt: skip
         for lane in (*_LANES, keys.LANE_DAMAGED):
-            for priority in priorities:
-                key = keys.message(queue.id, lane, priority, arrival)
+            for priority in priorities if count.get(lane, counters.depth) else ():
+                key = keys.message(queue.id, lane, min(priority, keys.PRIORITY_TOP), arrival)
                 if (held := self._context.tx.get(key)) is not None:
                     return key, held
         return None

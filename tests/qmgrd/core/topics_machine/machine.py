@@ -1,0 +1,100 @@
+"""All that may happen to topics, as rules, on the production core: held against a plain model.
+
+rules (publishing, subscribing, settling, republishing, ends) ─▶ table ─▶ model
+                                                                   └───▶ manager
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from tests.qmgrd.core.topics_machine.operators import OF_TOPICS, Operators
+from tests.qmgrd.core.topics_machine.subscribers import GIVEN, NAMES, NUMBERS, SEAT_NUMBERS
+from tests.qmgrd.core.topics_machine.things import Wish, has
+
+TOPICS = st.sampled_from(["a", "a/b", "a/b", "a/c", "a/b/c", "d"])
+PLAIN_WISHES = st.builds(
+    Wish,
+    topic=st.just(""),
+    colour=st.sampled_from(["", "red", "blue"]),
+    priority=st.sampled_from([None, None, 0, 4, 4, 9]),
+    expiry_ms=st.sampled_from([0, 0, 0, 303, 1_503, 20_003]),
+    delay_ms=st.sampled_from([0, 0, 0, 0, 0, 603]),
+    is_volatile=st.sampled_from([False, False, False, True]),
+    is_retained=st.sampled_from([False, False, False, True]),
+    is_empty=st.sampled_from([False, False, False, False, True]),
+)
+
+
+class Machine(Operators):
+    """Three clients, a handful of topics and of names; time, lost connections and restarts."""
+
+    @initialize(given=st.lists(GIVEN, min_size=3, max_size=3), topics=OF_TOPICS)
+    def begin(self, given: list[dict[str, Any]], topics: dict[str, Any]) -> None:
+        """Have some subscribe from the start: else the most would be for nobody."""
+        self.topic_set(seat=0, topic="a", given=topics)
+        for name, filter_, one in zip(NAMES, ["a/b", "a/#", "#"], given, strict=False):
+            self._subscribe(0, name, filter_, "", one, retained=True)
+
+    @rule(seat=SEAT_NUMBERS, number=NUMBERS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=3))
+    def publish_to_somebody(self, seat: int, number: int, wishes: list[Wish]) -> None:
+        """As most is."""
+        filters = [x.filter for x in self.model.subscriptions.values()] or ["#"]
+        filter_ = filters[number % len(filters)]
+        topic = next((x for x in ("a/b", "a", "d", "a/b/c") if has(filter_, x)), "a/c")
+        self.publish(seat=seat, topic=topic, wishes=wishes, crashes=False)
+
+    @rule(seat=SEAT_NUMBERS, topic=TOPICS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=4),
+          crashes=st.sampled_from([False] * 9 + [True]))  # fmt: skip
+    def publish(self, seat: int, topic: str, wishes: list[Wish], crashes: bool) -> None:
+        """C1, C4, C9: to whom it is for, once each, under one UID; a crash changes nothing."""
+        made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
+        self.table.publish(self._seat(seat), made, crashes=crashes)
+        if crashes:
+            self.table.restart(0, is_clean=False)
+        self.table.end()
+
+    @rule(seat=SEAT_NUMBERS, topic=TOPICS, number=st.integers(1, 3))
+    def publish_with_its_own_uid(self, seat: int, topic: str, number: int) -> None:
+        """A11: refused as long as it is held, whatever the topic."""
+        self.table.publish(self._seat(seat), [Wish(topic, uid=("O", number))])
+        self.table.end()
+
+    @rule(ms=st.sampled_from([10, 100, 310, 500, 1_000, 1_700, 2_500, 10_000, 31_000]))
+    def time_passes(self, ms: int) -> None:
+        """What is leased too long has failed, what is over expires, what is due is sent."""
+        self.table.pass_time(ms)
+        self.table.end()
+
+    @rule(seat=SEAT_NUMBERS)
+    def hang_up(self, seat: int) -> None:
+        """C2, C17: what lived by the connection ends, what it held comes back."""
+        self.table.hang_up(self._seat(seat))
+        self.table.end()
+
+    @rule(away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans())
+    def restart(self, away_ms: int, is_clean: bool) -> None:
+        """C19, C20: counts and lists survive, what was not durable does not."""
+        self.table.restart(away_ms, is_clean=is_clean)
+        self.table.end()
+
+    @precondition(lambda self: self.model.parked())
+    @rule(crashes_at=st.integers(1, 2), drop=st.booleans())
+    def republish_and_crash(self, crashes_at: int, drop: bool) -> None:
+        """C19: it was decided, and is done in full, whatever happens then."""
+        self._republish_all(drop=drop, turns=crashes_at)
+        self.table.restart(0, is_clean=False)
+        self.table.end()
+
+    def teardown(self) -> None:
+        """In the end nothing is kept for nobody: C23."""
+        if not self.table.is_amid:
+            self._end_all()
+            assert not self.model.held()
+
+
+def rules_of(machine: type[Any]) -> int:
+    """Return how many rules it has."""
+    found = [getattr(machine, name) for name in dir(machine)]
+    return sum(hasattr(one, "hypothesis_stateful_rule") for one in found)

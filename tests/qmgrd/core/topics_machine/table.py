@@ -1,0 +1,300 @@
+"""The table on which the rules work: a manager, those who talk to it, the model, and a step.
+
+    begin ─▶ the rule changes the model ─▶ say: the manager hears it, and runs until it rests
+          ─▶ each word of the manager is held against the model ─▶ end: so is all that it shows
+
+Nothing here decides what is right: that is the model's.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.record import Uid
+from tests.qmgrd.core.harness import Client, Delivery, items, record
+from tests.qmgrd.core.machine.seat import Watched
+from tests.qmgrd.core.topics_machine.compare import compare_all, compare_delivery
+from tests.qmgrd.core.topics_machine.model import Model
+from tests.qmgrd.core.topics_machine.things import Copy, Publication, Subscription, Wish
+
+SEATS = 3
+HANDLES_MAX = 40  # remembered: the last
+STOPS_MAX = 30  # at which time is held up, in one step
+
+
+@dataclass(eq=False)
+class Handle:
+    """What somebody was once handed."""
+
+    subscription: Subscription
+    copy: Copy
+    delivery: Delivery
+
+
+@dataclass
+class Seat:
+    """One client, over all its connections."""
+
+    number: int
+    client: Client
+    stream: int = 0
+    next_id: int = 1
+    heard: list[Any] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"c{self.number}"
+
+
+@dataclass
+class Expected:
+    """What is to be handed to a consumer or a get in this step."""
+
+    subscription: Subscription
+    copies: list[Copy]
+
+
+class Table:
+    """Invariant: between two steps the manager rests, and what it shows is what the model says."""
+
+    def __init__(self) -> None:
+        self.manager = Watched()
+        self.model = Model(self.manager.now().ms)
+        self.seats: list[Seat] = []
+        self.handles: list[Handle] = []
+        self.bodies = 0
+        self.producers = 0
+        self.expected: dict[tuple[int, int], Expected] = {}
+        self.is_amid = False  # a step: it failed there, if it is over
+        self.seats = [Seat(number, self.manager.connect(f"c{number}")) for number in range(SEATS)]
+        for seat in self.seats:
+            self._open(seat)
+
+    def _open(self, seat: Seat) -> None:
+        self.producers += 1
+        producer_id = f"{self.producers:016}".encode()
+        seat.stream, seat.next_id = self.ask(seat, m.ProducerOpen, producer_id, False)[0], 1
+
+    # -- a step
+
+    def begin(self) -> Model:
+        """Begin a step."""
+        self.is_amid = True
+        now = self.manager.now()
+        self.model.now_ms, self.model.wall_us = now.ms, now.wall_us
+        return self.model
+
+    def end(self) -> None:
+        """Hold all that the manager shows against the model."""
+        self.learn_expired()
+        compare_all(self)
+        del self.handles[:-HANDLES_MAX]
+        self.is_amid = False
+
+    def say(self, seat: Seat, message: m.Message) -> list[Any]:
+        """Send, let the manager come to rest, and return what answers but deliveries."""
+        seat.client.send(message)
+        self.run()
+        heard, seat.heard = seat.heard, []
+        assert seat.client.goaway is None, seat.client.goaway
+        return heard
+
+    def ask(self, seat: Seat, kind: Any, *fields: Any, **named: Any) -> Any:
+        """Return the value that answers a request, or the code that refuses it."""
+        request_id = seat.client.next_id()
+        (answer,) = self.say(seat, kind(request_id, *fields, **named))
+        assert answer.request_id == request_id, answer
+        return answer.code if type(answer) is m.Error else answer.value
+
+    def run(self, ms: int = 0) -> None:
+        """Let time pass, and the manager come to rest; take in all that it says."""
+        self.hand_out()
+        self.manager.turn(ms)
+        self._rest()
+        self._listen()
+
+    def _rest(self) -> None:
+        self.manager.rest()
+        due_ms = self.manager.turns.broker.next_timer_ms()
+        if due_ms is not None and due_ms <= self.manager.now().ms:  # A daemon turns at once then.
+            self.manager.turn()
+            self.manager.rest()
+
+    def hand_out(self) -> None:
+        """Have the model hand out what there is to consumers with credit."""
+        model = self.model
+        for found in model.subscriptions.values():
+            consumer = found.consumer
+            if consumer is not None and consumer.credit:
+                copies = found.available(model.now_ms)[: consumer.credit]
+                consumer.credit -= len(copies)
+                self.expect(found, consumer.seat, consumer.request_id, copies, consumer.lease_ms)
+
+    def expect(
+        self, found: Subscription, seat: int, request_id: int, copies: list[Copy], lease_ms: int
+    ) -> None:
+        """Have *copies* be handed to a consumer or a get in this step."""
+        if copies:
+            self.expected[seat, request_id] = Expected(found, copies)
+            self.model.lease(copies, seat, lease_ms)
+
+    def _listen(self) -> None:
+        """Hold each word of the manager against the model."""
+        seats = {seat.client.peer.number: seat for seat in self.seats}
+        said, self.manager.said = self.manager.said, []
+        delivered: dict[tuple[int, int], list[Delivery]] = {}
+        for connection, message in said:
+            if connection not in seats:
+                continue
+            seat = seats[connection]
+            seat.client.received.clear()
+            if type(message) is m.Deliver:
+                place = seat.number, message.request_id
+                delivered.setdefault(place, []).extend(items(message))
+            elif type(message) is m.Ended:
+                assert (seat.number, message.request_id) in self.model.ended, message
+                self.model.ended.remove((seat.number, message.request_id))
+            else:
+                seat.heard.append(message)
+        assert not self.model.ended, f"nobody told {self.model.ended}"
+        self._delivered(delivered)
+
+    def _delivered(self, delivered: dict[tuple[int, int], list[Delivery]]) -> None:
+        expected, self.expected = self.expected, {}
+        for place, found in delivered.items():
+            wanted = expected.pop(place, None)
+            bodies = [delivery.body for delivery in found]
+            assert wanted is not None, f"{place} is handed {bodies}, and is to have nothing"
+            there = [copy.publication.body for copy in wanted.copies]
+            assert bodies == there, (wanted.subscription.name, bodies, there)
+            for delivery, copy in zip(found, wanted.copies, strict=True):
+                compare_delivery(delivery, copy, self.model.now_ms)
+                if copy.lease is not None:
+                    copy.lease.number = delivery.number
+                self.handles.append(Handle(wanted.subscription, copy, delivery))
+        left = {place: [x.publication.body for x in one.copies] for place, one in expected.items()}
+        assert not left, f"not handed out: {left}"
+
+    # -- publishing
+
+    def record(self, wish: Wish) -> bytes:
+        """Return the record of *wish*, with a body that no other has."""
+        self.bodies += 1
+        body = b"" if wish.is_empty else b"body %d" % self.bodies
+        flags = records.FLAG_PRIORITY_OF_QUEUE if wish.priority is None else 0
+        flags |= records.FLAG_RETAINED if wish.is_retained else 0
+        flags |= records.FLAG_NOT_PERSISTENT if wish.is_volatile else 0
+        headers = {records.HEADERS: {"colour": wish.colour}} if wish.colour else {}
+        return record(
+            body, uid=wish.uid, priority=wish.priority or 0, envelope=headers, flags=flags,
+            expiry_ms=wish.expiry_ms, delay_ms=wish.delay_ms,
+        )  # fmt: skip
+
+    def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
+        """Publish *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
+        model, topic = self.begin(), wishes[0].topic
+        data = [self.record(wish) for wish in wishes]
+        fitting = len(model.fitting(topic))
+        made = [
+            model.publish(wish, records.decode(one).body)
+            for wish, one in zip(wishes, data, strict=True)
+        ]
+        first_id, seat.next_id = seat.next_id, seat.next_id + len(wishes)
+        message = m.Put(seat.stream, first_id, first_id - 1, f"/{topic}", data)
+        if not crashes:
+            answers = self.say(seat, message)
+        else:
+            seat.client.send(message)
+            self.manager.turn()
+            answers = [x for _, x in self.manager.said if type(x) is m.Committed]
+        (answer,) = answers
+        assert type(answer) is m.Committed
+        assert answer.commit_id == first_id + len(wishes) - 1
+        self._learn_uids(answer, first_id, made)
+        refused = [first_id + at for at, one in enumerate(made) if one is None]
+        assert [found[0] for found in answer.refused] == refused
+        matched = {first + i: n for first, count, n in answer.matched for i in range(count)}
+        for seq_id in set(range(first_id, first_id + len(made))) - set(refused):
+            assert matched.get(seq_id, 0) == fitting, (matched, fitting)
+
+    def _learn_uids(
+        self, answer: m.Committed, first_id: int, made: list[Publication | None]
+    ) -> None:
+        for first, timestamp, count in answer.stamped:
+            for offset in range(count):
+                publication = made[first - first_id + offset]
+                assert publication is not None
+                assert publication.uid == ("", 0), "it brought a UID of its own"
+                publication.uid = "QM1", timestamp + offset
+        known = [x.uid for x in self.model.publications]
+        assert ("", 0) not in known, "one has no UID"
+        given = [x for x in known if x[0] == "QM1"]
+        assert len(given) == len(set(given)), "C1: each has a UID of its own"
+
+    def trailer(self, publication: Publication) -> bytes:
+        """Return the encoded UID of a publication."""
+        return records.encode_uid(Uid(*publication.uid))
+
+    # -- time, and ends
+
+    def pass_time(self, ms: int) -> None:
+        """Let time pass, with a stop wherever something is due."""
+        model = self.begin()
+        end_ms = model.now_ms + ms
+        for stop_ms in [*model.due_until(end_ms)[:STOPS_MAX], end_ms]:
+            step_ms = stop_ms - self.manager.now().ms
+            if step_ms <= 0:
+                continue
+            model.now_ms, model.wall_us = stop_ms, model.wall_us + 1_000 * step_ms
+            model.time_passes()
+            self.run(step_ms)
+            self.learn_expired()
+
+    def learn_expired(self) -> None:
+        """Take note of which expired copies the manager has removed by now: it need not at once."""
+        model = self.model
+        old = [
+            (x, copy) for x in model.subscriptions.values() for copy in x.copies
+            if copy.is_expired(model.now_ms) and copy.lease is None
+        ]  # fmt: skip
+        for found, copy in old:
+            value = self.ask(self.seats[0], m.TopicLacks, self.trailer(copy.publication))
+            rows = value["subscriptions"] if isinstance(value, dict) else []
+            if found.name not in [row["subscription"] for row in rows]:
+                found.copies.remove(copy)
+                found.expired += 1
+            else:
+                assert copy.state != "parked", "what is parked expires in time"
+
+    def hang_up(self, seat: Seat) -> None:
+        """Lose a connection, and connect anew."""
+        self.begin().hang_up(seat.number)
+        self.model.ended = {x for x in self.model.ended if x[0] != seat.number}
+        seat.client.hang_up()
+        self.run()
+        seat.client = self.manager.connect(seat.name)
+        self._open(seat)
+
+    def restart(self, away_ms: int, *, is_clean: bool) -> None:
+        """Lose the memory, in good order or not, and come up again after a while."""
+        model = self.begin()
+        if is_clean:
+            for seat in self.seats:
+                model.hang_up(seat.number)
+            model.ended.clear()
+            self.manager.restart(away_ms)
+        else:
+            model.crash()
+            self.manager.crash(away_ms)
+        self.begin()
+        model.lose_volatile()
+        model.started()
+        model.time_passes()
+        self.manager.turn()
+        self._rest()
+        for seat in self.seats:
+            seat.client = self.manager.connect(seat.name)
+        self.manager.said.clear()
+        for seat in self.seats:
+            self._open(seat)

@@ -1,0 +1,130 @@
+"""What the machine found, as short as it could be said."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgrd.core.subscriptions import LOOK_MS
+from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.core.topics_machine.compare import check_store
+
+UNUSED_MS = 3_000
+
+
+@pytest.fixture
+def manager() -> Iterator[Manager]:
+    """A manager whose store is sound in the end."""
+    manager = Manager()
+    yield manager
+    manager.rest()
+    check_store(manager)
+
+
+def names_of(client: Client) -> list[str]:
+    return [x["subscription"] for x in client.ask(m.SubscriptionList)["subscriptions"]]
+
+
+def test_who_polls_gets_what_was_sent_while_it_was_away(manager: Manager, app: Client) -> None:
+    """C16: a get that waits for nothing found nothing, as what awaits is sent a moment later."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
+    app.put("/a", b"failed")
+    app.release(*app.get("B:one"))
+    app.ask(m.Republish)
+    manager.rest()
+    (found,) = app.get("B:one")
+    assert found.body == b"failed"
+    assert found.state & m.STATE_REPUBLISHED
+    app.ack(found)
+    assert app.get("B:one") == []
+
+
+def test_a_poll_ends_where_nothing_awaits(manager: Manager, app: Client) -> None:
+    """What is parked, and nobody decided to send, stays there."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
+    app.put("/a", b"failed")
+    app.release(*app.get("B:one"))
+    assert app.get("B:one") == []
+    assert len(app.ask(m.RepublishList)["parked"]) == 1
+
+
+def test_a_publication_is_found_under_the_priority_it_was_given(app: Client) -> None:
+    """Its subscription had another default then."""
+    app.ask(m.Subscribe, "a", "B:one")
+    app.put("/a", b"kept", flags=records.FLAG_PRIORITY_OF_QUEUE)
+    (shown,) = app.browse("B:one")
+    app.ask(m.QueueAlter, "B:one", {"priority_default": 9})
+    value = app.ask(m.TopicLacks, records.encode_uid(shown.uid))
+    assert [x["subscription"] for x in value["subscriptions"]] == ["B:one"]
+
+
+def test_a_subscription_in_use_outlives_a_crash(manager: Manager, app: Client) -> None:
+    """It was taken for unused since it was made, and ended before anybody could come back."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": UNUSED_MS})
+    app.consume("B:one", messages=0)
+    manager.turn(2 * UNUSED_MS)
+    manager.crash()
+    manager.turn(1)
+    app = manager.connect("app")
+    assert names_of(app) == ["B:one"]
+    manager.turn(UNUSED_MS)
+    assert names_of(app) == []
+
+
+def test_a_long_stop_leaves_time_to_come_back(manager: Manager, app: Client) -> None:
+    unused_ms = 10 * LOOK_MS
+    app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": unused_ms})
+    manager.restart(2 * unused_ms)
+    manager.turn(LOOK_MS - 1)
+    app = manager.connect("app")
+    assert names_of(app) == ["B:one"]
+    manager.turn(1)
+    assert names_of(app) == []
+
+
+def test_an_altered_subscription_is_looked_after(manager: Manager, app: Client) -> None:
+    """It had no time until then, so nobody looked whether it was over."""
+    app.ask(m.Subscribe, "a", "B:one")
+    app.ask(m.QueueAlter, "B:one", {"unused_expiry_ms": UNUSED_MS})
+    manager.turn(UNUSED_MS - 1)
+    assert names_of(app) == ["B:one"]
+    manager.turn(1)
+    assert names_of(app) == []
+
+
+def test_polls_leave_no_timers_behind(manager: Manager, app: Client) -> None:
+    """Each left one that set itself again, as long as the subscription was there."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"unused_expiry_ms": LOOK_MS})
+    timers = manager.turns.broker.context.timers
+    for _ in range(500):
+        app.get("B:one")
+    assert len(timers._heap) < 250
+
+
+def test_what_is_parked_outlives_a_restart_with_its_body(manager: Manager, app: Client) -> None:
+    """It was not persistent, so its publication was gone, and left a list without a body."""
+    app.ask(m.Subscribe, "a", "B:one", "", {"redelivery_limit": 0})
+    app.ask(m.Subscribe, "a", "B:two")
+    app.put("/a", b"kept", flags=records.FLAG_NOT_PERSISTENT)
+    app.release(*app.get("B:one"))
+    manager.crash()
+    manager.rest()
+    app = manager.connect("app")
+    (row,) = app.ask(m.RepublishList)["parked"]
+    assert (row["topic"], row["bytes"]) == ("a", 4)
+    assert app.get("B:two") == []
+    app.consume("B:one")
+    app.ask(m.Republish)
+    manager.rest()
+    assert [x.body for x in app.delivered()] == [b"kept"]
+
+
+def test_what_is_not_persistent_is_gone_with_its_last_copy(manager: Manager, app: Client) -> None:
+    app.ask(m.Subscribe, "a", "B:one")
+    app.put("/a", b"lost", flags=records.FLAG_NOT_PERSISTENT)
+    manager.restart()
+    manager.turn()
+    manager.rest()
+    row = manager.connect("app").show("SYSTEM.PUBLICATIONS")
+    assert (row["depth"], row["lost"]) == (0, 0)
