@@ -36,7 +36,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "correlation_id": "4711", "reply_to": "ANSWERS", "content_type": "text/plain",
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
         "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
-        "group": None, "number": None, "last": None,
+        "group": None, "number": None, "last": None, "topic": None, "republished": False,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 

@@ -68,7 +68,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             rm=subscription_alter.rm,
         ),
         "topic": group(
-            "Topics: what holds for them, who has subscribed", "", ls=topic.ls, show=topic.show,
+            "Topics", "", ls=topic.ls, show=topic.show,
             set=topic.set_, rm=topic.rm,
             **{"who-lacks": topic_lacks.who_lacks, "what-lacks": topic_lacks.what_lacks},
         ),

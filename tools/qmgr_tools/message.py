@@ -38,14 +38,14 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
-        help="NAME, or NAME@MANAGER for one of another queue manager.",
+        help="NAME; NAME@MANAGER for one of another queue manager; /TOPIC.",
     ),
 ]  # fmt: skip
 Source = Annotated[
     str,
     typer.Argument(
         metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
-        help="A queue of this queue manager.",
+        help="A queue of this queue manager, or a subscription.",
     ),
 ]  # fmt: skip
 Body = Annotated[

@@ -18,8 +18,8 @@ PREVIEW_CHARACTERS = 60
 JSON_KEYS = """\b
 JSON: one line a message, each an object with
   queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
-  topic, republished             of a publication, else null; whether it failed
-                                 here before and is sent once more
+  topic, republished             of a publication, else null; whether it comes
+                                 once more, after it was parked
   priority, put_time             put_time: RFC 3339
   delivered, failed              how often handed out; how often that failed
   redelivered, leased            "no", "maybe", "yes"; whether somebody has it

@@ -192,6 +192,11 @@ def given(options_: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def all_said(names: Iterable[str]) -> str:
+    """Return what people call these attributes, behind one another."""
+    return ", ".join(map(said, names))
+
+
 def changes(
     changed: dict[str, list[Any]], columns: Iterable[output.Column] = COLUMNS
 ) -> Iterator[str]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 LISTED_MAX = 100
 FIRST = 3  # of a list, in a table
 SELECTORS = """\b
-A selector, as "subscription = 'B:late' AND topic LIKE 'flights/%'", knows of
-what is parked topic, subscription, dead_code, dead_reason, dead_text, dead_us,
-dead_failed, dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
+A selector, as "subscription = 'B:late' AND topic LIKE 'flights/%'", knows
+topic, subscription, dead_code, dead_reason, dead_text, dead_us, dead_failed,
+dead_delivered, dead_retries, and all that docs/SELECTORS.md has.
 """
 
 Uid = Annotated[

@@ -102,6 +102,13 @@ class _Subscribers:
         return room
 
 
+def wait(count: int, one: str, several: str) -> str:
+    """Return that so many wait for their subscribers, by the verb for *one* or for *several*."""
+    if count == 1:
+        return f"1 message {one} until its subscriber is back"
+    return f"{messages(count)} {several} until their subscribers are back"
+
+
 def tell(call: Call, found: Preview, *, is_drop: bool = False) -> None:
     """Print what was *found*."""
     if call.is_json:
@@ -116,9 +123,9 @@ def tell(call: Call, found: Preview, *, is_drop: bool = False) -> None:
         return
     words = f"would {'drop' if is_drop else 'send'} {messages(found.now)}"
     if found.awaited:
-        words += f"; {messages(found.awaited)} would wait until their subscribers are back"
+        words += f"; {wait(found.awaited, 'would wait', 'would wait')}"
     if found.stay:
-        words += f"; {messages(found.stay)} would stay: their subscriptions are full"
+        words += f"; {messages(found.stay)} would stay, for want of room"
     output.say(f"{words}; nothing is changed")
     if found.rows:
         columns = [column for column in COLUMNS if not is_drop or column.key != "outcome"]

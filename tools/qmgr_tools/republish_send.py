@@ -7,7 +7,6 @@ import typer
 from qmgr_tools import (
     completion,
     dry_run,
-    humane,
     job_run,
     option,
     republish,
@@ -39,6 +38,7 @@ To = Annotated[
 Max = Annotated[
     int, typer.Option("--max", "--limit", metavar="N", min=0, help="At most so many; 0 = all.")
 ]
+NOTHING = "nothing that is meant is parked"
 AS_A_JOB = """
 The queue manager does it, as a job (see: qmctl job ls): Ctrl-C leaves it running. What is parked
 from now on is not its own.
@@ -119,7 +119,8 @@ def drop(
                 return
             word = uid or (names[0] if len(names) == 1 else "all")
             loss = f"{messages(found.now)} will be lost"
-            confirm(word, "drop what is parked", loss, yes=yes)
+            if found.now:
+                confirm(word, "drop what is parked", loss, yes=yes)
         row = client.republish(
             where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
             rate=rate, messages_max=max_, drop=True,
@@ -143,12 +144,13 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
 
 
 def _told_sent(row: dict[str, Any]) -> str:
+    if not any(row[count] for count in ("done", "skipped", "stayed")):
+        return NOTHING
     words = f"sent {messages(row['done'])} once more"
     if row["skipped"]:
-        subscriber = "their subscriber is" if row["skipped"] == 1 else "their subscribers are"
-        words += f"; {humane.counted(row['skipped'], 'message')} wait until {subscriber} back"
+        words += f"; {republish_preview.wait(row['skipped'], 'waits', 'wait')}"
     return words + (f"; {row['text']}" if row["stayed"] else "")
 
 
 def _told_dropped(row: dict[str, Any]) -> str:
-    return f"dropped {messages(row['done'])} that were parked"
+    return f"dropped {messages(row['done'])} that were parked" if row["done"] else NOTHING

@@ -10,6 +10,7 @@ from qmgr_tools import (
     completion,
     humane,
     output,
+    queue_attribute,
     queue_state,
     subscription_attribute,
     topic_name,
@@ -66,7 +67,7 @@ COLUMNS = (
     output.count("moved"),
     output.count("lost"),
     *subscription_attribute.COLUMNS,
-    output.Column("given", "GIVEN", output.listed),
+    output.Column("given", "GIVEN", queue_attribute.all_said),
     output.Column("suspended", "SUSPENDED", output.flag),
     output.Column("get_inhibit", "GET INHIBIT", output.flag),
     output.text("breaker"),
@@ -148,7 +149,7 @@ def show(call: Call, name: Name) -> None:
       qmctl sub show BILLING:late --watch
     """
     doing = f"show subscription {name}"
-    watch.follow(call, doing, lambda client: found(client, name), _show)
+    watch.follow(call, doing, lambda client: found(client, name), show_row)
 
 
 @command(watched=True)
@@ -222,9 +223,10 @@ def found(client: "Client", name: str) -> dict[str, Any]:
     return of(row)
 
 
-def _show(row: dict[str, Any]) -> None:
+def show_row(row: dict[str, Any]) -> None:
+    """Print a subscription for people."""
     told = [column for column in COLUMNS if column not in subscription_attribute.COLUMNS]
-    output.facts(told, row | {"suspended": row["suspended"] or None})
+    output.facts(told, row | {"suspended": row.get("suspended") or None})
     for section, columns in subscription_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")

@@ -68,7 +68,7 @@ def create(
 
     Examples:
       qmctl sub create flights/+/UA BILLING:late
-      qmctl sub create 'flights/#' :audit --where "delay > 20" --redelivery-limit 3
+      qmctl sub create 'flights/#' :audit --where "delay > 20" --lease 5min
       qmctl sub create 'flights/#' :hub@NYC
     """
     given = queue_attribute.given(attributes)

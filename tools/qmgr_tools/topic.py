@@ -33,13 +33,12 @@ COLUMNS = (
     output.whole("topic"),
     *ATTRIBUTES,
     output.Column("retained", "RETAINED", output.flag),
-    output.Column("given", "GIVEN", output.listed),
+    output.Column("given", "GIVEN", queue_attribute.all_said),
     output.count("subscriptions"),
     output.Column("first_subscriptions", "FIRST OF THEM", output.listed),
 )
 LISTED = (
-    "topic", "redelivery_limit", "republish", "republish_interval_ms", "put_inhibit", "retained",
-    "given",
+    "topic", "redelivery_limit", "republish", "put_inhibit", "retained", "given",
 )  # fmt: skip
 
 
