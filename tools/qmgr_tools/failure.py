@@ -38,7 +38,7 @@ MEANINGS = {
     Exit.OK: "done",
     Exit.FAILED: "failed: a bug, a damaged message or store, a file or output that fails",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
-    Exit.NOT_FOUND: "no such queue, subscription, topic, link, job, connection, context ...",
+    Exit.NOT_FOUND: "no such queue, subscription, topic, group, link, job, connection",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",

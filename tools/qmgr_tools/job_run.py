@@ -38,7 +38,7 @@ def run(
     """
     job = row["job"]
     if not detach:
-        row = _watched(client, row)
+        row = watched(client, row)
     delayed = 0 if detach or told else _delayed(client, row)
     row = with_times(row)
     if call.is_json:
@@ -64,7 +64,7 @@ def _delayed(client: "Client", row: dict[str, Any]) -> int:
         return 0  # It was deleted meanwhile.
 
 
-def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job at its end; Ctrl-C leaves it running."""
     job, pause_s, shown = row["job"], POLL_FIRST_S, 0
     limit = row.get("messages_max") or row["total"]

@@ -262,7 +262,7 @@ def show(call: Call, queue: AnyName) -> None:
 
 def _show(row: dict[str, Any]) -> None:
     if row.get("kind") == "subscription":
-        subscription.show_row(subscription.of(row | {"subscription": row["queue"]}))
+        subscription.show_row(subscription.of_queue(row))
         return
     output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *WAY), row)
     for section, columns in queue_attribute.SECTIONS.items():

@@ -72,8 +72,8 @@ def send(
       qmctl republish send --where "dead_reason = 'no-amount'" --dry-run
       qmctl republish send
     """
-    names = _names(to)
     with call.client("send what is parked") as client:
+        names = _names(to)
         _check_there(client, "send", uid, names)
         if dry:
             found = republish_preview.preview(client, uid, where, names, max_)
@@ -109,8 +109,8 @@ def drop(
       qmctl republish drop --where "topic = 'flights/JFK/UA'" --dry-run
       qmctl republish drop --yes
     """
-    names = _names(to)
     with call.client("drop what is parked") as client:
+        names = _names(to)
         _check_there(client, "drop", uid, names)
         if dry or not yes:
             found = republish_preview.preview(client, uid, where, names, max_, is_drop=True)
@@ -129,6 +129,11 @@ def drop(
 
 
 def _names(to: list[str] | None) -> list[str]:
+    """Return these names of subscriptions.
+
+    Raises:
+        RequestError: NAME_INVALID.
+    """
     return [topic_name.subscription(name) for name in to or []]
 
 
@@ -153,4 +158,6 @@ def _told_sent(row: dict[str, Any]) -> str:
 
 
 def _told_dropped(row: dict[str, Any]) -> str:
-    return f"dropped {messages(row['done'])} that were parked" if row["done"] else NOTHING
+    count = row["done"]
+    were = "was" if count == 1 else "were"
+    return f"dropped {messages(count)} that {were} parked" if count else NOTHING

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qmgr_protocol.topic import DYNAMIC
 from qmgr_tools import (
     completion,
     humane,
@@ -213,14 +214,16 @@ def found(client: "Client", name: str) -> dict[str, Any]:
         RequestError: SUBSCRIPTION_UNKNOWN.
     """
     row = client.queue_show(topic_name.subscription(name))
-    row["subscription"] = row.pop("queue")
-    row.pop("origins", None)
-    row |= {"durable": not name.startswith("~"), "suspended": bool(row.get("suspended"))}
-    row |= {"manager": name.partition("@")[2], "oldest_us": None}
-    if row.get("depth"):
-        next_ = next(iter(client.browse(name, 1)), None)
-        row["oldest_us"] = None if next_ is None else next_.put_us
-    return of(row)
+    next_ = next(iter(client.browse(name, 1)), None) if row.get("depth") else None
+    return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
+
+
+def of_queue(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a subscription that is shown as a queue as the help describes it."""
+    name = str(row["queue"])
+    shown = {key: value for key, value in row.items() if key not in ("queue", "origins")}
+    own = {"durable": not name.startswith(DYNAMIC), "suspended": bool(row.get("suspended"))}
+    return of({"subscription": name} | shown | own | {"manager": name.partition("@")[2]})
 
 
 def show_row(row: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tools import (
     completion,
     dry_run,
+    job_run,
     output,
     queue_attribute,
     selecting,
@@ -209,7 +210,7 @@ def healthy(call: Call, name: Name) -> None:
 
     \b
     JSON: the subscription, as "qmctl sub show" gives it, and
-      job   that sends what is parked, or null: see "qmctl job show"
+      job   that sends what of it its topics have so, or null
 
     Examples:
       qmctl sub healthy BILLING:late
@@ -217,14 +218,14 @@ def healthy(call: Call, name: Name) -> None:
     with call.client(f"have subscription {name} go on") as client:
         was = subscription.found(client, name)
         row = client.subscription_healthy(name)
+        job = row["job"]
+        is_told = job and not call.is_json
+        done = job_run.watched(client, client.job_show(job))["done"] if is_told else 0
     if call.is_json:
         output.document(subscription.of(row))
         return
     told = "goes on" if was["suspended"] else "is healthy: it was not suspended"
-    job = f"; job {row['job']} sends what is parked for it" if row["job"] else ""
-    output.say(f"subscription {name} {told}{job}")
-    if row.get("parked") and not row["job"]:
-        output.note(
-            f"note: {messages(row['parked'])} parked for it stay; see: qmctl republish send "
-            f"--to {name}"
-        )
+    sent = f"; {messages(done)} once more, that were parked" if done else ""
+    output.say(f"subscription {name} {told}{sent}")
+    if left := row.get("parked", 0) - done:
+        output.note(f"note: parked for it: {messages(left)}; see: qmctl republish send --to {name}")
