@@ -103,9 +103,9 @@ class Topics:
         """
         return await self._row(m.Unsubscribe, subscription)
 
-    async def subscription_list(self, topic: str = "") -> list[dict[str, Any]]:
-        """Return the rows of all subscriptions, or of those that *topic* fits."""
-        return [row async for row in self._pages("subscriptions", m.SubscriptionList, topic)]
+    async def subscription_list(self, topic: str = "", limit: int = 0) -> list[dict[str, Any]]:
+        """Return the rows of all subscriptions, or of those that *topic* fits; 0 is no limit."""
+        return await self._listed("subscriptions", limit, m.SubscriptionList, topic)
 
     async def subscription_healthy(self, subscription: str) -> dict[str, Any]:
         """Say that a subscriber can take messages again; return its row, and the "job" if any.
@@ -123,9 +123,9 @@ class Topics:
         """Delete what is defined for a topic; or, with *retained*, the publication that it kept."""
         await self._ask(m.TopicDelete, topic, retained)
 
-    async def topic_list(self) -> list[dict[str, Any]]:
+    async def topic_list(self, limit: int = 0) -> list[dict[str, Any]]:
         """Return the rows of the topics that something is defined for, or that kept something."""
-        return [row async for row in self._pages("topics", m.TopicList)]
+        return await self._listed("topics", limit, m.TopicList)
 
     async def topic_show(self, topic: str) -> dict[str, Any]:
         """Return what holds for a topic, and how many subscriptions it fits."""
@@ -179,15 +179,18 @@ class Topics:
         encoded, names = encode_uid(uid) if uid is not None else b"", list(subscriptions)
         return await self._row(m.Republish, drop, encoded, where, names, rate, messages_max)
 
-    async def _pages(
-        self, key: str, kind: type[Any], *fields: Any
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def _listed(
+        self, key: str, limit: int, kind: type[Any], *fields: Any
+    ) -> list[dict[str, Any]]:
+        """Return rows of all pages, at most *limit* of them; 0 is any number."""
+        found: list[dict[str, Any]] = []
         after: str | None = ""
-        while after is not None:
-            value = await self._row(kind, after, PAGE, *fields)
-            for row in value[key]:
-                yield row
+        while after is not None and not len(found) >= limit > 0:
+            page = min(PAGE, limit - len(found)) if limit else PAGE
+            value = await self._row(kind, after, page, *fields)
+            found += value[key]
             after = value["next"]
+        return found
 
     async def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]

@@ -61,9 +61,9 @@ class Topics:
         """End a subscription with all that it holds; tells how many messages that were."""
         return self._call(self._manager.unsubscribe(subscription))
 
-    def subscription_list(self, topic: str = "") -> list[dict[str, Any]]:
-        """Return the rows of all subscriptions, or of those that *topic* fits."""
-        return self._call(self._manager.subscription_list(topic))
+    def subscription_list(self, topic: str = "", limit: int = 0) -> list[dict[str, Any]]:
+        """Return the rows of all subscriptions, or of those that *topic* fits; 0 is no limit."""
+        return self._call(self._manager.subscription_list(topic, limit))
 
     def subscription_healthy(self, subscription: str) -> dict[str, Any]:
         """Say that a subscriber can take messages again; see aio."""
@@ -77,9 +77,9 @@ class Topics:
         """Delete what is defined for a topic; or, with *retained*, the publication it kept."""
         self._call(self._manager.topic_delete(topic, retained=retained))
 
-    def topic_list(self) -> list[dict[str, Any]]:
+    def topic_list(self, limit: int = 0) -> list[dict[str, Any]]:
         """Return the rows of the topics that something is defined for, or that kept something."""
-        return self._call(self._manager.topic_list())
+        return self._call(self._manager.topic_list(limit))
 
     def topic_show(self, topic: str) -> dict[str, Any]:
         """Return what holds for a topic, and how many subscriptions it fits."""

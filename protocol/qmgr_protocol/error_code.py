@@ -383,7 +383,7 @@ class ErrorCode(IntEnum):
         1205, _NEVER, "2085 MQRC_UNKNOWN_OBJECT_NAME", "Nothing is defined for the topic itself.",
         "See: qmctl topic ls. A topic needs no definition to be published to.")
     PUBLICATION_UNKNOWN = (
-        1206, _NEVER, "2033 MQRC_NO_MSG_AVAILABLE",
+        1206, _NEVER, "",
         "No subscription holds such a publication, or it is not parked.",
         "See: qmctl republish ls. What all subscribers have had is not kept.")
     REDELIVERY_LIMIT_EXCEEDED = (

@@ -143,6 +143,31 @@ def bad(qm: Qmctl, daemon: Daemon, queue: str) -> str:
 
 
 @pytest.fixture
+def topic(qm: Qmctl, queue: str) -> Iterator[str]:
+    """A topic of one test, to which two have subscribed: the names are its own, too."""
+    for name in ("a", "b"):
+        made = qm("sub", "create", f"{queue}/#", f"{queue}:{name}", "--redelivery-limit", "0")
+        assert made.code == 0
+    yield f"{queue}/JFK"
+    for name in ("a", "b"):
+        qm("sub", "rm", f"{queue}:{name}", "--yes")
+
+
+@pytest.fixture
+def parked(qm: Qmctl, daemon: Daemon, queue: str, topic: str) -> list[str]:
+    """The UIDs of two publications: both are parked for the first subscriber, one for both."""
+    with connect(daemon.unix, name="billing") as client:
+        uids = [str(client.publish(topic, body, headers={"n": n}).uid)
+                for n, body in enumerate((b"one", b"two"))]  # fmt: skip
+        for name, count in (("a", 2), ("b", 1)):
+            for _ in range(count):
+                message = client.get(f"{queue}:{name}")
+                assert message is not None
+                client.release(message, reason="no-amount", text="the amount is missing")
+    return uids
+
+
+@pytest.fixture
 def way(qm: Qmctl, queue: str) -> Iterator[str]:
     """A stopped link of the shared daemon, with a remote queue named as *queue*, for one test."""
     link = f"L.{queue}"

@@ -93,6 +93,33 @@ def test_queues_to_alter_and_codes_to_explain(tab: Tab, queue: str, way: str) ->
 
 
 @pytest.mark.process
+def test_subscriptions_are_offered_where_they_may_stand(
+    tab: Tab, qm: Qmctl, queue: str, topic: str
+) -> None:
+    qm("topic", "set", topic, "--redelivery-limit", "2")
+    name = f"{queue}:a"
+    ways = (
+        ["get"], ["browse"], ["queue", "show"], ["sub", "show"], ["sub", "alter"], ["sub", "rm"],
+        ["sub", "healthy"], ["topic", "what-lacks"], ["republish", "send", "--to"],
+    )  # fmt: skip
+    for words in ways:
+        assert name in tab(*words, ""), words
+    assert name not in tab("put", "")
+    assert topic in tab("pub", "")
+    assert topic in tab("topic", "show", "")
+    assert "missed" in tab("sub", "ls", "--columns", "")
+    assert {"a", "b"} <= set(tab("sub", "show", queue, ":", COMP_CWORD="4"))
+    qm("topic", "rm", topic)
+
+
+@pytest.mark.process
+def test_subscription_of_no_client_is_completed(tab: Tab, qm: Qmctl, queue: str) -> None:
+    qm("sub", "create", queue, f":{queue}")
+    assert queue in tab("sub", "show", ":", queue[:1])
+    qm("sub", "rm", f":{queue}")
+
+
+@pytest.mark.process
 def test_templates_and_values_are_offered(tab: Tab, daemon: Daemon) -> None:
     with connect(daemon.unix) as client:
         client.template_set("TAB.*")

@@ -51,6 +51,7 @@ def test_what_is_no_code_is_looked_for(said: str, better: str) -> None:
 def test_shell_completes_names() -> None:
     assert names("QUEUE_I") == [
         "QUEUE_IS_REMOTE", "QUEUE_IS_TRANSMISSION", "QUEUE_IN_USE", "QUEUE_IS_SYSTEM",
+        "QUEUE_IS_SUBSCRIPTION",
     ]  # fmt: skip
     assert names("queue_f") == ["queue_full"]  # The shell wants what goes on as it began.
     assert names("queue-f") == ["queue-full"]

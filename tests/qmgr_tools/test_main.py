@@ -100,11 +100,13 @@ def test_group_alone_shows_its_commands(group: str, qmctl: Qmctl) -> None:
         (["status", "--watch", "1"], "invalid value for '--watch': 1 has no unit, as in "),
         (["queue", "rm", "Q"], "no such command 'rm'; did you mean delete? --"),
         (["queue", "delet", "Q"], "no such command 'delet'; did you mean delete? --"),
+        (["sub", "delete", "Q"], "no such command 'delete'; did you mean rm? --"),
+        (["publish", "T"], "no such command 'publish'; did you mean pub? --"),
         (["send", "Q"], "no such command 'send'; did you mean put? --"),
         (
             ["delete", "Q"],
-            "no such command 'delete'; did you mean queue delete, template delete, link delete, "
-            "context delete? --",
+            "no such command 'delete'; did you mean sub rm, topic rm, queue delete, "
+            "template delete, link delete, context delete? --",
         ),
         (["queue", "ls", "--srt", "ready"], "no such option: --srt; did you mean --sort? --"),
     ],

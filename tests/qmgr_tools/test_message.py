@@ -1,14 +1,12 @@
 import base64
 import re
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from qmgr_client.blocking import connect
-from qmgr_tools import message
 from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 pytestmark = pytest.mark.process
@@ -36,7 +34,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "correlation_id": "4711", "reply_to": "ANSWERS", "content_type": "text/plain",
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
         "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
-        "group": None, "number": None, "last": None,
+        "group": None, "number": None, "last": None, "topic": None, "republished": False,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 
@@ -78,25 +76,6 @@ def test_lines_are_messages(qm: Qmctl, queue: str, tmp_path: Path) -> None:
     assert qm("put", queue, "--lines", "-o", "json", stdin=b"x\n").json["messages"] == 1
     got = qm("get", queue, "--all", "-o", "json").lines
     assert [message["body"] for message in got] == ["one", "", "two\r", "last", "x"]
-
-
-def test_rate_of_many_lines_is_told(qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message, "RATED_MESSAGES", 2)
-    put = qm("put", queue, "--lines", stdin=b"a\nb\n")
-    assert re.fullmatch(rf"put on {queue}: 2 messages, [\d,]+ a second\n", put.out)
-
-
-def test_interrupted_lines_say_how_far_they_came(
-    qm: Qmctl, queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def batches(source: object, **_: object) -> Iterator[tuple[list[bytes], bool]]:
-        yield [b"a", b"b"], False
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(message, "_batches", batches)
-    ended = qm("put", queue, "--lines", stdin=b"a\nb\nc\n")
-    assert (ended.code, ended.out) == (130, "")
-    assert ended.err == "interrupted: 2 messages put, maybe some of the next 1000 lines\n"
 
 
 def test_many_lines_keep_their_order(qm: Qmctl, queue: str) -> None:

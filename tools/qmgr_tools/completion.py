@@ -43,18 +43,28 @@ complete -F %(complete_func)s %(prog_name)s
 FISH_ASKS = "_TYPER_COMPLETE_FISH_ACTION"
 VARIABLE = "_QMCTL_COMPLETE"
 PATIENCE_S = 0.5
-OFFERED_MAX = 1_000  # groups
+OFFERED_MAX = 1_000  # groups, topics
+SUBSCRIPTIONS_MAX = 200  # Each is looked at for how far behind it is.
+# What zsh evaluates as nothing else, whoever the daemon is.
+_SUBSCRIPTION = re.compile(r"[A-Za-z0-9._~-]*[:.][A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 # Bash makes words of their own of these, wherever they stand.
 _BREAKS = re.compile("[@:=]+")
-# A name may begin with @ behind these; behind anything else @ stands within a name.
-_VERBS = {"show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy"}
+# A name may begin with @ or : behind these; behind anything else it stands within a name.
+_VERBS = {
+    "show", "browse", "delete", "purge", "put", "get", "create", "alter", "move", "copy", "rm",
+    "healthy", "what-lacks", "--to", "--subscription",
+}  # fmt: skip
 
-_LISTS = {"link": "link_show"}  # where a group's columns are, if not in a module of its name
+_LISTS = {
+    "link": "link_show",
+    "sub": "subscription",
+}  # where a group's columns are, if not in a module of its name
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of all queues, of which @NAME are those of links."""
-    return [name for name, _ in _queues(ctx)]
+    """Return the names of all queues and subscriptions; @NAME are those of links."""
+    return [name for name, _ in _queues(ctx)] + subscriptions(ctx, incomplete)
 
 
 def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -64,12 +74,32 @@ def definitions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queues that messages can be got from."""
-    return [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
+    known = [name for name, kind in _queues(ctx) if kind in ("local", "alias")]
+    return known + subscriptions(ctx, incomplete)
 
 
 def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queues that hold messages here."""
-    return [name for name, kind in _queues(ctx) if kind != "remote"]
+    known = [name for name, kind in _queues(ctx) if kind != "remote"]
+    return known + subscriptions(ctx, incomplete)
+
+
+def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the first subscriptions."""
+
+    def ask(client: "Client") -> list[dict[str, Any]]:
+        return client.subscription_list(limit=SUBSCRIPTIONS_MAX)
+
+    found = (row.get("subscription") for row in _asked(ctx, ask) or ())
+    return [name for name in found if isinstance(name, str) and _SUBSCRIPTION.fullmatch(name)]
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the topics for which something is set, or that retained a publication."""
+    found = (
+        row.get("topic") for row in _asked(ctx, lambda c: c.topic_list(limit=OFFERED_MAX)) or ()
+    )
+    return [name for name in found if isinstance(name, str) and _TOPIC.fullmatch(name)]
 
 
 def templates(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -265,7 +295,7 @@ def joined(environment: MutableMapping[str, str]) -> str:
     cursor, kept, is_open = 0, "", False
     for place, word in enumerate(words):
         is_break = bool(_BREAKS.fullmatch(word))
-        is_begin = word.startswith("@") and (not whole or whole[-1] in _VERBS)
+        is_begin = word.startswith(("@", ":")) and (not whole or whole[-1] in _VERBS)
         is_joined = whole and word and (is_open or (is_break and not is_begin))
         before = whole.pop() if is_joined else ""
         whole.append(before + word)

@@ -38,7 +38,7 @@ MEANINGS = {
     Exit.OK: "done",
     Exit.FAILED: "failed: a bug, a damaged message or store, a file or output that fails",
     Exit.USAGE: "wrong usage: a command, an option, a name or a value that cannot be",
-    Exit.NOT_FOUND: "no such queue, group, link, template, job, connection or context",
+    Exit.NOT_FOUND: "no such queue, subscription, topic, group, link, job, connection",
     Exit.NOT_ALLOWED: "the queue manager does not allow it",
     Exit.UNAVAILABLE: "cannot connect, or the connection was lost: outcome maybe unknown",
     Exit.REFUSED: "refused: full, inhibited, too large, duplicate, exists, in use",
@@ -54,6 +54,7 @@ _USAGE = {
     ErrorCode.FIELD_INVALID,
     ErrorCode.SELECTOR_INVALID,
     ErrorCode.GROUP_NUMBER_INVALID,
+    ErrorCode.TOPIC_INVALID,
 }
 _NOT_FOUND = {
     ErrorCode.QUEUE_UNKNOWN,
@@ -65,6 +66,9 @@ _NOT_FOUND = {
     ErrorCode.CONSUMER_UNKNOWN,
     ErrorCode.CONNECTION_UNKNOWN,
     ErrorCode.GROUP_UNKNOWN,
+    ErrorCode.SUBSCRIPTION_UNKNOWN,
+    ErrorCode.TOPIC_UNKNOWN,
+    ErrorCode.PUBLICATION_UNKNOWN,
 }
 _UNAVAILABLE = {
     ErrorCode.LIVENESS_EXPIRED,

@@ -48,8 +48,13 @@ SYNONYMS = {
     "pause": ("hold", "suspend"),
     "resume": ("continue", "unpause"),
     "reassign": ("handover", "release"),
-    "put": ("send", "publish", "write"),
+    "put": ("send", "write"),
+    "pub": ("publish",),
+    "sub": ("subscribe", "subscription", "subscriptions"),
+    "topic": ("topics",),
+    "rm": ("delete", "remove", "unsubscribe"),
     "get": ("receive", "consume", "read"),
+    "consume": ("tail", "follow", "listen"),
     "browse": ("peek",),
 }
 _EXAMPLES = "\n\nExamples:\n"
@@ -106,11 +111,17 @@ class Group(TyperGroup):
 
     def _meant(self, word: str) -> list[str]:
         """Return the commands, here or one below, that are called *word* elsewhere."""
-        verb = next((verb for verb, others in SYNONYMS.items() if word in others), word)
-        if verb in self.commands:
-            return [verb]
+        verbs = [verb for verb, others in SYNONYMS.items() if word in others] or [word]
+        if here := [verb for verb in verbs if verb in self.commands]:
+            return here[:1]
         groups = {name: getattr(found, "commands", {}) for name, found in self.commands.items()}
-        return [f"{name} {verb}" for name, commands in groups.items() if verb in commands]
+        known = [word, *verbs] if word in SYNONYMS else verbs
+        return [
+            f"{name} {verb}"
+            for name, commands in groups.items()
+            for verb in dict.fromkeys(known)
+            if verb in commands
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each in its section, then the options."""

@@ -35,22 +35,27 @@ COLUMNS = (
     output.count("retries_max"),
     output.text("started"),
     output.text("ended"),
+    output.text("by"),
     output.long_text("where"),
     output.long_text("text"),
 )
 LISTED = ("job", "kind", "state", "queue", "target", "done", "skipped", "stayed", "total", "text")
 KEYS = """\
   job                     its number
-  kind                    move, copy, retry, purge; the daemon's own: drop,
-                          sweep, retention, origins, group
+  kind                    move, copy, retry, purge, republish,
+                          republish-drop; the daemon's own: drop, sweep,
+                          retention, origins, group, retained, watch
   state                   running, waiting, done, cancelled, failed
-  queue, target, where    what it works on, as it was asked for
+  queue, target, where    what it works on, as it was asked for; target of a
+                          republish: why: schedule, healthy, returned, or ""
+  by                      the client that asked for it, or ""
   messages_max, rate      its limits: in all, in a second; 0 = none
   retries_max             dead letters that went back so often stay
-  total                   messages on the queue when it began (ON QUEUE):
-                          with a "where" not all of them are meant
+  total                   messages on the queue when it began, or parked (ON
+                          QUEUE): with a "where" not all of them are meant
   examined, done          looked at; moved or removed
-  skipped, stayed         leased, or there already; could not go
+  skipped, stayed         leased, or there already, or their subscriber is
+                          away; could not go
   started, ended          RFC 3339; ended is null while it is not over
   text                    why it waits, failed, or messages stayed
 """
@@ -115,5 +120,6 @@ def cancel(call: Call, job: Job) -> None:
     if call.is_json:
         output.document(row)
     else:
-        told = f"it did {messages(row['done'])} of a queue with {row['total']:,}"
+        of = "of a queue with" if row["queue"] else "of those parked,"
+        told = f"it did {messages(row['done'])} {of} {row['total']:,}"
         output.say(f"job {job} is {row['state']}; {told}")

@@ -1,6 +1,7 @@
 """A job that a command began: watched until it ends, or left to itself."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,16 +24,22 @@ Rate = Annotated[
 Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most so many; 0 = all.")]
 
 
-def run(call: Call, client: "Client", row: dict[str, Any], done: str, *, detach: bool) -> None:
+def run(
+    call: Call, client: "Client", row: dict[str, Any], done: str, *, detach: bool,
+    told: Callable[[dict[str, Any]], str] | None = None,
+) -> None:  # fmt: skip
     """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
+
+    Args:
+        told: says how the job of a row ended, where it is of no queue.
 
     Raises:
         Failure: it failed, or somebody cancelled it; REFUSED, all that it was about had to stay.
     """
     job = row["job"]
     if not detach:
-        row = _watched(client, row)
-    delayed = 0 if detach else _delayed(client, row)
+        row = watched(client, row)
+    delayed = 0 if detach or told else _delayed(client, row)
     row = with_times(row)
     if call.is_json:
         output.document(row)
@@ -40,12 +47,13 @@ def run(call: Call, client: "Client", row: dict[str, Any], done: str, *, detach:
         output.say(same_place.commands(f"job {job} has begun; see: qmctl job show {job}"))
     elif row["state"] == "done" and not _all_stayed(row):
         stay = f"; {counted(delayed, 'delayed message')} stayed" if delayed else ""
-        output.say(_told(row, done) + stay)
+        output.say(told(row) if told else _told(row, done) + stay)
     if row["state"] in ("failed", "cancelled"):
         why = row["text"] or "it was cancelled"
         raise Failure(Exit.FAILED, f"job {job} {done} {messages(row['done'])}, then ended", why)
     if row["state"] == "done" and _all_stayed(row):
-        raise Failure(Exit.REFUSED, f"nothing was {done} from {row['queue']}", row["text"])
+        source = f" from {row['queue']}" if row["queue"] else ""
+        raise Failure(Exit.REFUSED, f"nothing was {done}{source}", row["text"])
 
 
 def _delayed(client: "Client", row: dict[str, Any]) -> int:
@@ -56,7 +64,7 @@ def _delayed(client: "Client", row: dict[str, Any]) -> int:
         return 0  # It was deleted meanwhile.
 
 
-def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a job at its end; Ctrl-C leaves it running."""
     job, pause_s, shown = row["job"], POLL_FIRST_S, 0
     limit = row.get("messages_max") or row["total"]
@@ -82,7 +90,8 @@ def _watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _all_stayed(row: dict[str, Any]) -> bool:
-    return not row["done"] and bool(row["stayed"])
+    awaited = bool(row["skipped"]) and row["kind"] == "republish"
+    return not row["done"] and bool(row["stayed"]) and not awaited
 
 
 def _told(row: dict[str, Any], done: str) -> str:

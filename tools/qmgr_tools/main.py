@@ -24,14 +24,22 @@ from qmgr_tools import (
     link_show,
     message,
     move,
+    publish,
     queue,
     queue_alter,
+    republish,
+    republish_send,
     snapshot,
     status,
     store,
     streams,
+    subscription,
+    subscription_alter,
+    subscription_consume,
     template,
     top,
+    topic,
+    topic_lacks,
 )
 from qmgr_tools import group as groups
 from qmgr_tools.bench import commands as bench
@@ -49,6 +57,24 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "dlq": group(
             "Dead letters: what could not be consumed", ls=dlq.ls, show=dlq.show, retry=dlq.retry,
             drop=dlq.drop, export=dlq_export.export,
+        ),
+    },
+    "Topics": {
+        "pub": publish.pub,
+        "sub": group(
+            "Subscriptions", create=subscription_alter.create, alter=subscription_alter.alter,
+            ls=subscription.ls, show=subscription.show, lag=subscription.lag,
+            consume=subscription_consume.consume, healthy=subscription_alter.healthy,
+            rm=subscription_alter.rm,
+        ),
+        "topic": group(
+            "Topics", "", ls=topic.ls, show=topic.show,
+            set=topic.set_, rm=topic.rm,
+            **{"who-lacks": topic_lacks.who_lacks, "what-lacks": topic_lacks.what_lacks},
+        ),
+        "republish": group(
+            "What subscribers gave back too often", ls=republish.ls, show=republish.show,
+            send=republish_send.send, drop=republish_send.drop,
         ),
     },
     "Queues and links": {

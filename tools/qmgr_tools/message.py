@@ -1,12 +1,10 @@
 """qmctl put, get."""
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,37 +14,38 @@ from qmgr_tools import (
     completion,
     grouping,
     humane,
+    message_print,
     message_text,
     nothing,
     option,
     output,
-    progress,
+    put_lines,
+    put_source,
     selecting,
 )
 from qmgr_tools.command import Call, command
-from qmgr_tools.failure import Exit, Failure, refused, usage
+from qmgr_tools.failure import refused, usage
 from qmgr_tools.humane import messages
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
     from qmgr_client.message import Message
+    from qmgr_client.outgoing import PutResult
 
-LINES_AT_A_TIME = 1_000
 AT_A_TIME = 100
-RATED_S, RATED_MESSAGES = 1.0, 10_000  # A rate of less is chance.
 
 Target = Annotated[
     str,
     typer.Argument(
         metavar="QUEUE", show_default=False, autocompletion=completion.definitions,
-        help="NAME, or NAME@MANAGER for one of another queue manager.",
+        help="NAME; NAME@MANAGER for one of another queue manager; /TOPIC.",
     ),
 ]  # fmt: skip
 Source = Annotated[
     str,
     typer.Argument(
         metavar="QUEUE", show_default=False, autocompletion=completion.local_queues,
-        help="A queue of this queue manager.",
+        help="A queue of this queue manager, or a subscription.",
     ),
 ]  # fmt: skip
 Body = Annotated[
@@ -180,15 +179,13 @@ def put(
       qmctl put ORDERS --lines --file orders.txt
       qmctl put FLIGHTS 'off blocks' --group N12345 --number 1
     """
-    _check_source(
-        queue, body is not None, file is not None, stdin=stdin, lines=lines, uid=uid is not None
-    )
-    correlation = correlation_id.encode(errors="surrogateescape")
-    if len(correlation) > CORRELATION_MAX_BYTES:
-        why = f"it has {len(correlation)} bytes, at most {CORRELATION_MAX_BYTES}"
-        raise usage("--correlation-id is too long", why)
+    put_source.check(
+        f"put on {queue}", body is not None, file is not None, stdin=stdin, lines=lines,
+        uid=uid is not None,
+    )  # fmt: skip
     properties: dict[str, Any] = {
-        "priority": priority, "correlation_id": correlation, "content_type": content_type,
+        "priority": priority, "correlation_id": selecting.correlation(correlation_id),
+        "content_type": content_type,
         "headers": option.headers(header or []), "reply_to": reply_to, "expiry_ms": expiry,
         "persistent": not non_persistent, "report": report,
         "group": grouping.of_put(group, number, last=last),
@@ -199,8 +196,8 @@ def put(
     if lines:
         _put_lines(call, queue, file, properties)
         return
-    data = body.encode(errors="surrogateescape") if body is not None else _read(file)
-    _put_one(call, queue, data, properties | {"uid": None if uid is None else option.uid(uid)})
+    properties["uid"] = None if uid is None else option.uid(uid)
+    _put_one(call, queue, put_source.read(body, file), properties)
 
 
 def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
@@ -208,21 +205,6 @@ def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
     if delay and deliver_at:
         raise usage("cannot wait twice", "--delay and --deliver-at both say when", "give one")
     return {"deliver_at": option.moment(deliver_at)} if deliver_at else {"delay_ms": delay}
-
-
-def _check_source(
-    queue: str, body: bool, file: bool, *, stdin: bool, lines: bool, uid: bool
-) -> None:
-    cannot = f"cannot put on {queue}"
-    if body + file + stdin > 1:
-        raise usage(cannot, "exactly one of BODY, --file and --stdin is the message")
-    if lines and body:
-        raise usage(cannot, "--lines puts the lines of --file or of standard input, not a BODY")
-    if lines and uid:
-        raise usage(cannot, "--uid names one message, --lines puts many")
-    if not (body or file or stdin or lines):
-        remedy = "give a BODY, --file FILE, or --stdin for what comes through a pipe"
-        raise usage(cannot, "no message is given", remedy)
 
 
 def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) -> None:
@@ -233,7 +215,13 @@ def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) ->
     if call.is_json:
         _report(queue, 1, 0, len(data), time.monotonic() - started_s, stored)
     else:
-        output.say(f"put on {queue}: {stored or 'stored by an earlier try'}")
+        output.say(f"put on {queue}: {stored or 'stored by an earlier try'}{matched(result)}")
+
+
+def matched(result: "PutResult") -> str:
+    """Return for how many subscriptions a publication is, where that is known."""
+    count = result.subscriptions
+    return "" if count is None else f", for {humane.counted(count, 'subscription')}"
 
 
 def _report(
@@ -245,69 +233,16 @@ def _report(
     })  # fmt: skip
 
 
-def _read(file: Path | None) -> bytes:
-    if file is None:
-        return sys.stdin.buffer.read()
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise _unreadable(file, error) from None
-
-
-def _unreadable(file: Path, error: OSError) -> Failure:
-    return Failure(Exit.FAILED, f"cannot read {file}", error.strerror or str(error))
-
-
 def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, Any]) -> None:
-    from qmgr_client.message import Outgoing  # takes 60 ms
-
-    started_s = time.monotonic()
-    done, size, refusals = 0, 0, list[RequestError]()
-    has_last = bool((place := properties["group"]) and place[-1])
-    try:
-        source: BinaryIO = sys.stdin.buffer if file is None else file.open("rb")
-        total = None if file is None else file.stat().st_size
-    except OSError as error:
-        assert file is not None
-        raise _unreadable(file, error) from None
-    with source, call.client(f"put on {queue}") as client, progress.bar(queue, total) as bar:
-        try:
-            for batch, is_end in _batches(source, has_last=has_last):
-                outgoing = [Outgoing(line, **properties) for line in batch]
-                results = client.put_many(queue, grouping.numbered(outgoing, done, is_end=is_end))
-                refusals += [result for result in results if isinstance(result, RequestError)]
-                done += len(batch)
-                size += sum(map(len, batch))
-                bar.advance(len(batch), sum(map(len, batch)) + len(batch))
-        except KeyboardInterrupt:
-            put_ = messages(done - len(refusals))
-            output.note(f"interrupted: {put_} put, maybe some of the next {LINES_AT_A_TIME} lines")
-            raise
-    passed_s = time.monotonic() - started_s
+    done = put_lines.put(call, f"put on {queue}", queue, file, properties)
+    stored = done.messages - len(done.refusals)
     if call.is_json:
-        _report(queue, done - len(refusals), len(refusals), size, passed_s, None)
+        _report(queue, stored, len(done.refusals), done.size_bytes, done.seconds, None)
     else:
-        is_rated = passed_s >= RATED_S or done >= RATED_MESSAGES
-        rate = f", {done / passed_s:,.0f} a second" if is_rated else ""
-        output.say(f"put on {queue}: {messages(done - len(refusals))}{rate}")
-    if refusals:
-        raise refused(f"put {len(refusals)} of {messages(done)} on {queue}", refusals[0])
-
-
-def _batches(source: BinaryIO, *, has_last: bool) -> Iterator[tuple[list[bytes], bool]]:
-    """Yield the lines of *source*, without their ends, a batch at a time.
-
-    With *has_last* also whether no more follow, for which each waits for the next.
-    """
-    batch = _lines(source)
-    while batch:
-        following = _lines(source) if has_last else None
-        yield batch, following == []
-        batch = _lines(source) if following is None else following
-
-
-def _lines(source: BinaryIO) -> list[bytes]:
-    return [line.removesuffix(b"\n") for line in islice(source, LINES_AT_A_TIME)]
+        output.say(f"put on {queue}: {messages(stored)}{done.rate}")
+    if done.refusals:
+        why = f"put {len(done.refusals)} of {messages(done.messages)} on {queue}"
+        raise refused(why, done.refusals[0])
 
 
 @command(message_text.JSON_KEYS)
@@ -349,9 +284,7 @@ def get(
                 break
             held += came
             try:
-                if body_only:
-                    _check_printable(queue, came)
-                _print(call, came, body_only=body_only, several=all_ or count > 1)
+                message_print.show(call, came, body_only=body_only, several=all_ or count > 1)
             except BaseException:
                 with suppress(RequestError):
                     _give_back(client, held)
@@ -370,30 +303,3 @@ def get(
 def _give_back(client: "Client", held: Sequence["Message"]) -> None:
     for message in reversed(held):  # Behind one of a group that comes back, all others would.
         client.release(message)
-
-
-def _check_printable(queue: str, came: Sequence["Message"]) -> None:
-    """Raise a Failure where a body would steer the terminal to which it is to go."""
-    if not sys.stdout.isatty():
-        return
-    for message in came:
-        if not message_text.is_printable(message.body):
-            raise usage(
-                f"cannot print message {message.uid} of {queue}",
-                f"its {humane.size(len(message.body))} are not plain text and this is a terminal; "
-                "it is on the queue again",
-                f"send it elsewhere: qmctl get {queue} --body-only > FILE",
-            )  # fmt: skip
-
-
-def _print(call: Call, came: Sequence["Message"], *, body_only: bool, several: bool) -> None:
-    """Print what *came* so that they have left this process when this returns."""
-    for message in came:
-        if body_only:
-            end = b"\n" if several or sys.stdout.isatty() else b""
-            sys.stdout.buffer.write(message.body + end)
-        elif call.is_json:
-            output.line(message_text.as_object(message))
-        else:
-            message_text.show(message)
-    sys.stdout.flush()

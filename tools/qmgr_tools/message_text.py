@@ -18,6 +18,8 @@ PREVIEW_CHARACTERS = 60
 JSON_KEYS = """\b
 JSON: one line a message, each an object with
   queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
+  topic, republished             of a publication, else null; whether it comes
+                                 once more, after it was parked
   priority, put_time             put_time: RFC 3339
   delivered, failed              how often handed out; how often that failed
   redelivered, leased            "no", "maybe", "yes"; whether somebody has it
@@ -41,6 +43,8 @@ COLUMNS = (
     output.long_text("preview", "BODY"),
 )
 SELDOM = (
+    output.text("topic"),
+    output.Column("republished", "REPUBLISHED", output.flag),
     output.text("group"),
     output.count("number"),
     output.Column("last", "LAST", output.flag),
@@ -50,6 +54,8 @@ SELDOM = (
 DELAY = output.duration("delay_ms", "DELAY")
 FACTS = (
     output.text("uid"),
+    output.text("topic"),
+    output.Column("republished", "republished", output.flag),
     output.count("priority"),
     output.text("put"),
     output.text("redelivered"),
@@ -71,10 +77,10 @@ FACTS = (
 
 def as_object(message: "Message") -> dict[str, Any]:
     """Return *message* as the object that JSON_KEYS describes."""
-    body = text_of(message.body)
     uid = message.uid
     return {
         "queue": message.queue,
+        "topic": message.topic or None,
         "uid": None if uid is None else str(uid),
         "origin": None if uid is None else uid.origin,
         "timestamp": None if uid is None else uid.timestamp,
@@ -84,6 +90,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "failed": message.failed,
         "redelivered": message.redelivered,
         "leased": message.leased,
+        "republished": message.republished,
         "correlation_id": _lenient(message.correlation_id),
         "reply_to": message.reply_to,
         "content_type": message.content_type,
@@ -93,10 +100,16 @@ def as_object(message: "Message") -> dict[str, Any]:
         "delay_ms": message.delay_ms,
         "persistent": message.persistent,
         "body_bytes": len(message.body),
-        "body": body,
-        "body_base64": base64.b64encode(message.body).decode() if body is None else None,
+        **body_of(message.body),
         "damage": message.damage,
     }
+
+
+def body_of(body: bytes) -> dict[str, str | None]:
+    """Return *body* as text, or in base64 where it is none."""
+    text = text_of(body)
+    coded = base64.b64encode(body).decode() if text is None else None
+    return {"body": text, "body_base64": coded}
 
 
 def place_of(message: "Message") -> dict[str, Any]:
@@ -135,6 +148,7 @@ def _unusual(message: "Message") -> dict[str, Any]:
     return {
         "last": True if group is not None and group.last else None,
         "delay_ms": message.delay_ms or None,
+        "republished": True if message.republished else None,
         "persistent": None if message.persistent else False,
     }
 
@@ -151,14 +165,19 @@ def show(message: "Message", without: Sequence[str] = ()) -> None:
     }
     output.facts([fact for fact in FACTS if fact.key not in without], known)
     print()
-    body = known["body"]
-    if body is None:
-        print(f"(binary; in base64)\n{known['body_base64']}")
+    show_body(message.body)
+
+
+def show_body(body: bytes) -> None:
+    """Print *body* for people, and an empty line."""
+    text = text_of(body)
+    if text is None:
+        print(f"(binary; in base64)\n{base64.b64encode(body).decode()}")
     elif sys.stdout.isatty():
         # What somebody else put is not to act on our terminal.
-        print("\n".join(map(output.plain, body.split("\n"))))
+        print("\n".join(map(output.plain, text.split("\n"))))
     else:
-        print(body)
+        print(text)
     print()
 
 

@@ -27,7 +27,7 @@ INDENT = 4  # of what stands below a row
 STYLES = {
     "up": "green", "blocked": "yellow", "waiting": "yellow", "refused": "bold red",
     "full": "bold red", "no puts": "yellow", "no gets": "yellow", "closed": "yellow",
-    "stopped": "dim", "away": "yellow", "no link": "red",
+    "stopped": "dim", "away": "yellow", "no link": "red", "suspended": "yellow",
 }  # fmt: skip
 
 

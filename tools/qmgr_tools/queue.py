@@ -14,6 +14,7 @@ from qmgr_tools import (
     queue_attribute,
     queue_state,
     selecting,
+    subscription,
     watch,
 )  # fmt: skip
 from qmgr_tools import filter as filters
@@ -85,6 +86,7 @@ COLUMNS = (
 )
 LISTED = ("queue", "kind", "state", "ready", "leased", "bytes", "consumers", "puts", "acked")
 ATTRIBUTES = queue_attribute.COLUMNS
+HELD = ("local", "subscription")  # whose messages are here
 SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
 ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
@@ -259,6 +261,9 @@ def show(call: Call, queue: AnyName) -> None:
 
 
 def _show(row: dict[str, Any]) -> None:
+    if row.get("kind") == "subscription":
+        subscription.show_row(subscription.of_queue(row))
+        return
     output.facts((*(column for column in COLUMNS if column not in ATTRIBUTES), *WAY), row)
     for section, columns in queue_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
@@ -309,6 +314,9 @@ def delete(
     with call.client(f"delete queue {queue}", queue) as client:
         row = client.queue_show(queue)
         depth = _depth(row)
+        if row.get("kind") == "subscription":
+            why, remedy = "it is a subscription", f"see: qmctl sub rm {queue}"
+            raise Failure(Exit.REFUSED, f"cannot delete queue {queue}", why, remedy)
         if depth and not purge:
             raise Failure(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
@@ -358,7 +366,7 @@ def purge(
     with call.client(f"purge queue {queue}", queue) as client:
         row = client.queue_show(queue)
         # Whoever purges is to see what of: no alias does.
-        if row.get("kind") == "alias" or (dry and (not where or row.get("kind") != "local")):
+        if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in HELD)):
             dry_run.purge_queue(call, row)
             return
         if dry:

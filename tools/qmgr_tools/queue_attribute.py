@@ -5,8 +5,8 @@ An option is named as its attribute, without a unit: the value has one, as in --
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -54,6 +54,8 @@ PANELS: dict[str, dict[str, str]] = {
         "priority_default": "Of messages that leave it to the queue",
     },
 }
+Panels: TypeAlias = Mapping[str, Mapping[str, str]]
+Attributes: TypeAlias = Mapping[str, Attribute]  # of queues, of subscriptions, of topics
 _METAVARS = {
     "messages": "N", "bytes": "SIZE", "ms": "TIME", "count": "N", "percent": "N", "factor": "X",
     "queue": "QUEUE", "choice": "WORD",
@@ -75,9 +77,9 @@ def value_text(name: str, value: Any) -> str:
     return {"bytes": humane.exact_size, "ms": ms_text}.get(quantity, str)(value)
 
 
-def column(name: str) -> output.Column:
+def column(name: str, attributes: Attributes = QUEUE_ATTRIBUTES) -> output.Column:
     """Return the column of the attribute *name*."""
-    quantity, title = QUEUE_ATTRIBUTES[name].quantity, said(name).upper()
+    quantity, title = attributes[name].quantity, said(name).upper()
     makers: dict[str, Callable[[str, str], output.Column]] = {
         "bytes": output.exact_size, "ms": output.exact_duration, "messages": output.count,
         "count": output.count, "percent": output.count, "factor": output.count,
@@ -91,13 +93,13 @@ SECTIONS = {panel: tuple(map(column, names)) for panel, names in PANELS.items()}
 COLUMNS = tuple(column(name) for name in QUEUE_ATTRIBUTES)
 
 
-def parse(name: str, text: str | int | float) -> Any:
+def parse(name: str, text: str | int | float, attributes: Attributes = QUEUE_ATTRIBUTES) -> Any:
     """Return the value of the attribute *name* that *text* says.
 
     Raises:
         typer.BadParameter: it says none, or one out of range.
     """
-    known = QUEUE_ATTRIBUTES[name]
+    known = attributes[name]
     if known.quantity == "choice":
         if text not in known.choices:
             raise typer.BadParameter(f"{text!r} is not one of {', '.join(known.choices)}")
@@ -105,7 +107,7 @@ def parse(name: str, text: str | int | float) -> Any:
     if known.quantity == "queue":
         return str(text)
     number = _number(known, text)
-    return option.within(number, known.low, known.high, _SAID[known.quantity])
+    return option.within(number, max(known.low, 0), known.high, _SAID[known.quantity])
 
 
 def _number(known: Attribute, text: str | int | float) -> int | float:
@@ -127,24 +129,30 @@ def _plain_number(said_: str, may_have_fraction: bool) -> int | float:
     raise typer.BadParameter(f"{said_[:60]!r} is no {kind}, 0 or more")
 
 
-def options(*, takes_default: bool) -> tuple[inspect.Parameter, ...]:
+def options(
+    *, takes_default: bool, attributes: Attributes = QUEUE_ATTRIBUTES, panels: Panels = PANELS
+) -> tuple[inspect.Parameter, ...]:
     """Return the options of all attributes, for a command; None where one is not given.
 
     Args:
         takes_default: whether the word "default" may be said, which is option.DEFAULT then.
+        attributes: what they take.
+        panels: what they mean, by section of the help.
     """
     return tuple(
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None,
-            annotation=_annotation(name, about, panel, takes_default),
+            annotation=_annotation(name, attributes, about, panel, takes_default),
         )
-        for panel, names in PANELS.items()
+        for panel, names in panels.items()
         for name, about in names.items()
     )  # fmt: skip
 
 
-def _annotation(name: str, about: str, panel: str, takes_default: bool) -> Any:
-    known = QUEUE_ATTRIBUTES[name]
+def _annotation(
+    name: str, attributes: Attributes, about: str, panel: str, takes_default: bool
+) -> Any:
+    known = attributes[name]
     word = option_name(name)
     if known.quantity == "flag":
         flag = typer.Option(
@@ -153,13 +161,13 @@ def _annotation(name: str, about: str, panel: str, takes_default: bool) -> Any:
         return Annotated[bool | None, flag]
 
     def read(text: str) -> Any:
-        return parse(name, text)
+        return parse(name, text, attributes)
 
     span = ""
     if known.choices:
         span = f": {', '.join(known.choices)}"
     elif known.is_number:
-        span = f" ({' to '.join(map(_SAID[known.quantity], (known.low, known.high)))})"
+        span = f" ({' to '.join(map(_SAID[known.quantity], (max(known.low, 0), known.high)))})"
     taken = typer.Option(
         word, help=f"{about}{span}.", rich_help_panel=panel, show_default=False,
         metavar=_METAVARS[known.quantity],
@@ -184,9 +192,16 @@ def given(options_: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def changes(changed: dict[str, list[Any]]) -> Iterator[str]:
+def all_said(names: Iterable[str]) -> str:
+    """Return what people call these attributes, behind one another."""
+    return ", ".join(map(said, names))
+
+
+def changes(
+    changed: dict[str, list[Any]], columns: Iterable[output.Column] = COLUMNS
+) -> Iterator[str]:
     """Yield what changed from what to what, in words."""
-    for shown in COLUMNS:
+    for shown in columns:
         if shown.key in changed:
             before, after = (shown.cell({shown.key: value}) for value in changed[shown.key])
             yield f"{shown.title.lower()} {before or 'default'} -> {after or 'default'}"

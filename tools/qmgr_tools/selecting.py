@@ -58,13 +58,18 @@ def chosen(where: str, correlation_id: str, group_id: str, uid: str | None) -> d
     if where:
         return {"where": where}
     if correlation_id:
-        return {"correlation_id": _correlation(correlation_id)}
+        return {"correlation_id": correlation(correlation_id)}
     if group_id:
         return {"group_id": _group(group_id)}
     return {} if uid is None else {"uid": option.uid(uid)}
 
 
-def _correlation(text: str) -> bytes:
+def correlation(text: str) -> bytes:
+    """Return the correlation id of an option.
+
+    Raises:
+        Failure: USAGE, it is too long.
+    """
     found = text.encode(errors="surrogateescape")
     if len(found) > CORRELATION_MAX_BYTES:
         why = f"it has {len(found)} bytes, at most {CORRELATION_MAX_BYTES}"

@@ -24,6 +24,7 @@ FACTS = (
     output.count("messages"),
     output.count("leased"),
     output.count("queues"),
+    output.count("subscriptions"),
     output.count("links"),
     output.count("links_up", "links up"),
     output.count("connections"),
@@ -65,7 +66,7 @@ def status(call: Call, wait: Wait = 0) -> None:
     JSON: an object with
       name, software, pid, uptime_ms, cpu_ms, listening (an array of addresses)
       store_id, boot, turn           the store's identity, starts, durable turns
-      queues, messages, leased, producers, connections, jobs
+      queues, subscriptions, messages, leased, producers, connections, jobs
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     why puts are refused, or ""

@@ -62,6 +62,7 @@ QUEUES = (
     output.text("kind"),
     output.count("depth"),
     output.count("delayed"),
+    output.count("parked"),
     output.size("bytes"),
     output.Column("oldest_us", "OLDEST PUT", humane.rfc3339),
     output.count("set_aside"),
@@ -165,8 +166,8 @@ def stat(
                                 transaction of the oldest
       kinds     an array: kind, rows, bytes
       queues    an array, the largest first: queue, queue_id, kind, depth,
-                grouped, delayed, bytes, priorities (an object; none of a
-                transmission queue), oldest_us, set_aside
+                grouped, delayed, parked (of a subscription), bytes, priorities
+                (an object; none of a transmission queue), oldest_us, set_aside
 
     Examples:
       qmctl store stat /var/lib/qmgrd
