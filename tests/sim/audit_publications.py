@@ -1,8 +1,8 @@
 """The checkers of publications: how many hold each, and what is parked.
 
-    references, those of ended subscriptions until a job has removed them  ─┐
-    retained by its topic                                                   ├─▶ holders
-    its batch is going out                                                  ─┘
+references, those of ended subscriptions until a job has removed them  ─┐
+retained by its topic                                                   ├─▶ holders
+its batch is going out                                                  ─┘
 """
 
 from collections import Counter

@@ -167,9 +167,7 @@ class TopicApp:
                 if type(event.value) is not list:
                     records = [(put.record, None) for put in self._unit]
                     self._own = event.value
-                    self._unit_ticket = self.core.unit_put(
-                        self._own, self._unit[0].queue, records
-                    )
+                    self._unit_ticket = self.core.unit_put(self._own, self._unit[0].queue, records)
                 elif all(isinstance(result, PutResult) for result in event.value):
                     self._unit_ticket = self.core.commit(self._own)
                     self.world.watch.happened["units committed"] += 1
@@ -298,7 +296,12 @@ class TopicApp:
             self._put_done(self._puts.pop(ticket), event.result)
         elif isinstance(event, Settled) and ticket in self._settles:
             self._settled(self._settles.pop(ticket), event.error)
-        elif isinstance(event, ProducerLost):
+        else:
+            self._suffer(event)
+
+    def _suffer(self, event: Any) -> None:
+        """Take what is not the result of anything."""
+        if isinstance(event, ProducerLost):
             excused = self.world.hits["wall jumps"]
             require(excused, "producer_is_known", f"{self.name}: {event.error}")
             self.core.renew_producer(self._new_id())

@@ -163,24 +163,26 @@ class TopicWorld(Chance):
                 names = [sub.name]
             if random.random() < 0.3:
                 trailer = self.ledger.puts[random.choice(list(sub.parked))].trailer
+        rate = 0 if all_ else random.choice([0, 0, 20])
         decision = Decision(where, is_drop, names, trailer)
-        self.account.decisions.append(decision)
-        rate = random.choice([0, 0, 20])
-        self.askers[where].want(
-            lambda i: m.Republish(i, is_drop, trailer, "", names, 0 if all_ else rate),
-            partial(self._decided, decision),
-        )
-
-    def _decided(self, decision: Decision, answer: Any) -> None:
-        decision.until = self.account.tick
+        self._ask(decision, m.Republish(0, is_drop, trailer, "", names, rate))
 
     def _heal(self, where: str, name: str) -> None:
-        decision = Decision(where, False, [name], b"")
-        if self.policy == "healthy":
-            self.account.decisions.append(decision)
-        self.askers[where].want(
-            partial(m.SubscriptionHealthy, subscription=name), partial(self._decided, decision)
-        )
+        """Have an operator say that a subscriber can take messages again."""
+        names = [name] if self.policy == "healthy" else ["nobody"]
+        self._ask(Decision(where, False, names, b""), m.SubscriptionHealthy(0, name))
+
+    def _ask(self, decision: Decision, request: Any) -> None:
+        def make(number: int) -> Any:
+            decision.sent += 1
+            return request._replace(request_id=number)
+
+        def take(answer: Any) -> None:
+            if decision.sent == 1:
+                decision.until = self.account.tick
+
+        self.account.decisions.append(decision)
+        self.askers[decision.where].want(make, take)
 
     # To rest
 
@@ -208,9 +210,8 @@ class TopicWorld(Chance):
 
     def _tidy(self, where: str, name: str) -> None:
         """Have no group wait for what does not come."""
-        node = self.nodes[where]
-        queue = node.turns.broker.catalogue.queues.get(name)
-        if queue is None or not queue.counters.grouped:
+        by_id = self.nodes[where].turns.broker.catalogue.by_id
+        if not any(queue.name == name and queue.counters.grouped for queue in by_id.values()):
             return
 
         def take(answer: Any) -> None:

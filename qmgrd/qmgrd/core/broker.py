@@ -108,8 +108,6 @@ class Broker:
                 swept.origins.born = max(swept.origins.born, job.row["before"])
                 swept.groups.begin_sweep()
         for queue in by_id.values():
-            if queue.is_publications:
-                continue  # Each goes with the last who holds it.
             lost = queue.lose_volatile()
             if lost is not None:
                 self.jobs.start(
@@ -244,8 +242,8 @@ class Broker:
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.sweep.run()
         self.settlements.return_leases()
-        self.publications.run()
         self.jobs.run()
+        self.publications.run()
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
         for link in self.catalogue.links.values():
