@@ -108,6 +108,8 @@ class Broker:
                 swept.origins.born = max(swept.origins.born, job.row["before"])
                 swept.groups.begin_sweep()
         for queue in by_id.values():
+            if queue.is_publications:
+                continue  # Each goes with the last who holds it.
             lost = queue.lose_volatile()
             if lost is not None:
                 self.jobs.start(
@@ -242,8 +244,8 @@ class Broker:
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.sweep.run()
         self.settlements.return_leases()
-        self.jobs.run()
         self.publications.run()
+        self.jobs.run()
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
         for link in self.catalogue.links.values():

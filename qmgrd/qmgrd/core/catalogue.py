@@ -392,9 +392,10 @@ class Catalogue:
         return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:
-        """Yield the names of the remote queues that lead over the link to *manager*."""
+        """Yield the names of what leads over the link to *manager*: remote queues, proxies."""
         for name, found in self.queues.items():
-            if isinstance(found, Remote) and route.link_to(self, found.manager).name == manager:
+            leads_on = isinstance(found, Remote | Proxy)
+            if leads_on and route.link_to(self, found.manager).name == manager:
                 yield name
 
     def next_queue_id(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.messages import EXTRA_EXPIRY_MS
+from qmgr_protocol.topic import is_subscription
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes, overflow, parked
 from qmgrd.core.catalogue import Catalogue
@@ -28,6 +29,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.system import DEAD_LETTERS
 from qmgrd.core.transfer import Place, transfer
 
+UNKNOWN = "?"  # where a copy came from that has no note
 _FAILURES = frozenset({
     ErrorCode.BACKOUT_THRESHOLD_REACHED, ErrorCode.DELIVERY_LIMIT_REACHED,
     ErrorCode.MESSAGE_REJECTED, ErrorCode.GROUP_FAILED, ErrorCode.REDELIVERY_LIMIT_EXCEEDED,
@@ -51,7 +53,9 @@ class DeadLetters:
         """
         entry = entries.decode(value)
         arrival = keys.place(key)[1]
-        if entry.flags == entries.UNREADABLE:
+        if entry.flags == entries.UNREADABLE or (
+            entry.shared and entries.open_sound(self._context.tx, value) is None
+        ):
             lane.set_aside(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
@@ -65,32 +69,40 @@ class DeadLetters:
             return parked.PLACE
         for name in [only] if only else self._ways(queue, cause.code):
             place = self._place(name, queue)
-            if place is None or self._is_anothers(place, entry, queue):
-                continue
+            copied = "" if place is None else self._copy_of(place, entry)
+            if place is None or copied not in ("", queue.name):
+                if queue.holders is None or not is_subscription(copied):
+                    continue
+                # One publication is one dead letter, however many subscriptions it is of.
+                lane.remove(queue, self._context.tx, key, value)
+                self._context.touch(queue)
+                self._gone(queue, name, cause)
+                return name
             overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
             if transfer(
                 self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note),
                 for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
             ):  # fmt: skip
-                queue.counters.dead += 1
-                self._context.event(
-                    "message dead-lettered", queue=queue.name, to=name, why=cause.why
-                )
+                self._gone(queue, name, cause)
                 return name
         self._context.event("dead letter has no place", queue=queue.name, why=cause.why)
         return ""
 
-    def _is_anothers(self, place: Place, entry: entries.Entry, source: Queue) -> bool:
-        """Return whether *place* has a copy of that message that came from another queue.
+    def _gone(self, queue: Queue, name: str, cause: Cause) -> None:
+        queue.counters.dead += 1
+        self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
-        Each queue's copy is work of its own: this one must not be taken for that one.
+    def _copy_of(self, place: Place, entry: entries.Entry) -> str:
+        """Return from which queue the copy of that message came which *place* has; else nothing.
+
+        Each queue's copy is work of its own: another's must not be taken for this one.
         """
         trailer, queue = entries.uid_trailer(entry), place.queue
         position = queue.origins.place(self._context.tx, trailer, place.target.encode())
         if position is None:
-            return False
+            return ""
         arrival = int.from_bytes(position[2:], "big")
-        return notes.read(self._context.tx, queue.id, arrival).get("queue") != source.name
+        return str(notes.read(self._context.tx, queue.id, arrival).get("queue", UNKNOWN))
 
     def admit(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         """Take in a *record* that was on no queue here; *header* says why, *extra* is a link's.

@@ -230,6 +230,8 @@ class Delivery:
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
         self._context.awake(queue)
+        if queue.holders is not None and not queue.has_consumers:
+            self.on_use(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""

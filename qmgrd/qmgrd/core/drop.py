@@ -23,7 +23,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         for key, value in found:
             if space == keys.SPACE_MESSAGE:
                 entry, arrival = entries.decode(value), keys.place(key)[1]
-                if entry.shared:
+                if job.row.get("holds"):
                     catalogue.holders.release(arrival)
                     tx.delete(keys.parked(arrival, job.row["queue_id"]))
                 entries.delete_rows(tx, entry)

@@ -80,6 +80,8 @@ def give(
         _give_plain(context, catalogue, queue, part, size)
         return
     for at, publication in enumerate(part):
+        if queue.is_lost(publication.entry, publication.arrival):
+            continue  # It was published before the last start.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)

@@ -59,6 +59,7 @@ class Publications:
         if row is not None and queue is not None:
             self._is_stored = True
             self._resume(queue, *keys.FAN_OUT_ROW.unpack(row))
+        catalogue.topics.next_out = self._next
 
     @property
     def _queue(self) -> Queue | None:
@@ -76,6 +77,7 @@ class Publications:
         self._next = first
         if stop > first:
             self._batch = self._read(queue, stop)
+            queue.flush(self._context.tx)  # Something may have rotted meanwhile.
             parts = self._batch.parts
             self._at = sum(known <= queue_id for known, _, _ in parts)
 
@@ -93,12 +95,13 @@ class Publications:
                 for publication in self._batch.found:
                     self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
             self._give(self._batch, rows_max)
+        self._catalogue.topics.next_out = self._next
         self._count(queue)
-        self._store()
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
         while self._at < len(batch.parts):
-            if self._context.rows >= rows_max:
+            # The stored position is a queue id: proxies, which have none, are first and go at once.
+            if self._context.rows >= rows_max and self._at and batch.parts[self._at][0]:
                 return
             _, subscription, part = batch.parts[self._at]
             self._at += 1
@@ -115,20 +118,24 @@ class Publications:
         self._batch, self._next = None, batch.stop
 
     def _read(self, queue: Queue, stop: int) -> _Batch:
-        """Return the next batch before *stop*."""
+        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it."""
         tx, found, size = self._context.tx, list[Publication](), 0
         start = keys.publication(self._next)
-        for key, value in islice(tx.scan(start, keys.publication(stop)), BATCH_MAX):
+        rows_ = list(islice(tx.scan(start, keys.publication(stop)), BATCH_MAX))
+        if len(rows_) == BATCH_MAX:
+            stop = keys.place(rows_[-1][0])[1] + 1
+        for key, value in rows_:
             publication = publication_of(self._context, keys.place(key)[1], value)
             if publication is not None:
                 found.append(publication)
                 size += len(value)
+            else:
+                lane.set_aside(queue, tx, key, value)
+                self._context.dirty_queues[queue.id] = queue
             if size >= BATCH_BYTES_MAX:
                 stop = keys.place(key)[1] + 1
                 break
-        if len(found) == BATCH_MAX:
-            stop = found[-1].arrival + 1
-        self._context.rows += len(found)
+        self._context.rows += len(rows_)
         return _Batch(self._next, stop, found, self._parts(found))
 
     def _parts(self, found: list[Publication]) -> list[tuple[int, Subscription, list[Publication]]]:
@@ -189,10 +196,11 @@ class Publications:
             queue.remember(context.tx, until_ms, entries.uid_trailer(entry), 9, arrival)
 
     def count(self) -> None:
-        """Write what consumers released after the publications of this turn went out."""
+        """Write how far publications are out, and what was released since in this turn."""
         queue = self._queue
         if queue is not None and self._catalogue.holders.changes:
             self._count(queue)
+        self._store()
 
     def _store(self) -> None:
         """Write how far publications are out, where they are not all; else forget it."""

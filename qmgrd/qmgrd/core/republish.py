@@ -3,6 +3,8 @@
     selected, its subscriber is there      goes, counted as done: one transaction has the copy in
                                            and the name off the list
     its subscriber is away                 stays on the list until that is back: counted as skipped
+                                           (one that polls is back with its next get, and has it
+                                           with the one after)
     its subscription is full               stays, counted as stayed
 
 A job, like a move. The cursor is a row of the index of what is parked, so a slice costs what it
@@ -47,7 +49,7 @@ def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
         queue = catalogue.by_id.get(found.queue_id)
         if queue is None or not _is_meant(context, catalogue, job, queue, found):
             continue
-        left -= _one(context, job, queue, found, selector)
+        left -= _one(context, catalogue, job, queue, found, selector)
         if row["done"] and row["done"] == row["messages_max"]:
             return DONE._replace(text=job.told_stayed())
         if left <= 0:
@@ -84,13 +86,17 @@ def _is_meant(
     if row["target"] in (SCHEDULED, HEALTHY):
         value = context.tx.get(keys.publication(found.arrival))
         topic = "" if value is None else entries.decode(value).target
-        return bool(catalogue.topics.value(topic, "republish") == row["target"])
+        value, interval = catalogue.topics.value, row.get("interval")
+        if interval and value(topic, "republish_interval_ms") != interval:
+            return False
+        return bool(value(topic, "republish") == row["target"])
     return True
 
 
 def _one(
-    context: Context, job: Job, queue: Queue, found: Parked, selector: Selector | None
-) -> bool:
+    context: Context, catalogue: Catalogue, job: Job, queue: Queue, found: Parked,
+    selector: Selector | None,
+) -> bool:  # fmt: skip
     """Do what is to be done with what is parked; return whether it went."""
     value = context.tx.get(found.key)
     if value is None:
@@ -108,8 +114,9 @@ def _one(
         return False
     if job.row["kind"] == "republish-drop":
         parked.drop(context, queue, found.key, value)
-    elif not queue.has_consumers:
+    elif not queue.has_consumers and job.row["target"] not in (RETURNED, HEALTHY):
         parked.await_(context, found.key, value)
+        catalogue.topics.awaited.add(queue.id)
         job.count("skipped")
         return False
     elif not parked.send(context, queue, found.key, value):

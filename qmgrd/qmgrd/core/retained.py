@@ -21,6 +21,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # It ended meanwhile.
+    if catalogue.topics.next_out < subscription.first:
+        return MORE  # Some of what came before it is to be retained still.
     found, last = next_rows(context, job, keys.SPACE_RETAINED + _literal(subscription.filter))
     for key, value in found:
         job.count("examined")

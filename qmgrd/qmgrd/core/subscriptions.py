@@ -10,9 +10,9 @@ from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys, route
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import Context, Timer
 from qmgrd.core.delivery import Delivery
-from qmgrd.core.job import REPUBLISHES, Job
+from qmgrd.core.job import Job
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.queue import Queue
 from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
@@ -36,7 +36,9 @@ class Subscriptions:
         self._jobs = jobs
         self._delivery = delivery
         self._count = 0  # of the names given in this life
-        self._last_ms = context.now.ms  # when what is parked was last sent in turn
+        self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
+        self._schedule: Timer | None = None
+        self._watches: dict[str, Timer] = {}  # by subscription
 
     def load(self) -> None:
         """Have those end whose connections the last stop ended; look after the others."""
@@ -44,8 +46,14 @@ class Subscriptions:
             if not found.is_durable:
                 self._end(found)
             elif found.queue is not None:
+                # Who was here at the stop has time to come back.
+                unused_ms, now_ms = found.queue.bounds.unused_expiry_ms, self._context.now.ms
+                back_ms = now_ms - unused_ms + min(unused_ms, LOOK_MS)
+                found.row["used_ms"] = max(found.row.get("used_ms", 0), back_ms)
+                if found.queue.counters.parked:
+                    self._topics.awaited.add(found.queue.id)
                 self._watch(found)
-        self._context.timers.at(self._context.now.ms + SCHEDULE_MS, self._look_at_schedule)
+        self.look_after_schedule()
 
     def find(self, name: str) -> Subscription:
         """Return the subscription *name*.
@@ -149,6 +157,7 @@ class Subscriptions:
         return self._end(found)
 
     def _end(self, found: Subscription) -> int:
+        self._stop_watching(found)
         self._catalogue.remove_queue(found.name)
         queue = found.queue
         if queue is None:
@@ -156,7 +165,7 @@ class Subscriptions:
         self._delivery.queue_deleted(queue)
         counters = queue.counters
         total = counters.depth + counters.delayed + counters.parked
-        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
+        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total, holds=True)
         return total
 
     def close(self, session: Session) -> None:
@@ -184,7 +193,9 @@ class Subscriptions:
         if found is None:
             return
         if queue.has_consumers:
-            self._send_parked(found, RETURNED, "")
+            awaited = self._topics.awaited
+            if queue.id in awaited and self._send_parked(found, RETURNED, "") is not None:
+                awaited.discard(queue.id)
         elif queue.bounds.unused_expiry_ms:
             self._catalogue.store_row(found.name, found.row | {"used_ms": self._context.now.ms})
             self._watch(found)
@@ -204,19 +215,26 @@ class Subscriptions:
     def _watch(self, found: Subscription) -> None:
         """Have it be looked, in time, whether somebody uses a subscription still."""
         queue = found.queue
+        self._stop_watching(found)
         if queue is None or not queue.bounds.unused_expiry_ms or not found.is_durable:
             return
         due_ms = found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms
         now_ms = self._context.now.ms
         at_ms = min(max(due_ms, now_ms + 1), now_ms + LOOK_MS)
-        self._context.timers.at(at_ms, lambda: self._look_at(found, due_ms))
+        timer = self._context.timers.at(at_ms, lambda: self._look_at(found))
+        self._watches[found.name] = timer
 
-    def _look_at(self, found: Subscription, due_ms: int) -> None:
+    def _stop_watching(self, found: Subscription) -> None:
+        timer = self._watches.pop(found.name, None)
+        if timer is not None:
+            self._context.timers.cancel(timer)
+
+    def _look_at(self, found: Subscription) -> None:
         queue, now_ms = found.queue, self._context.now.ms
         if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
             return
         if queue.has_consumers:
-            found.row["used_ms"] = now_ms
+            self._catalogue.store_row(found.name, found.row | {"used_ms": now_ms})
         if now_ms < found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms:
             self._watch(found)
             return
@@ -225,21 +243,29 @@ class Subscriptions:
         self._context.event("subscription expired", **facts)
         self._context.note("warning", "subscription expired", **facts)
 
+    def look_after_schedule(self) -> None:
+        """Have what is parked be sent in turn, if the topics of some have it so."""
+        if self._schedule is None and self._intervals():
+            at_ms = self._context.now.ms + SCHEDULE_MS
+            self._schedule = self._context.timers.at(at_ms, self._look_at_schedule)
+
+    def _intervals(self) -> set[int]:
+        """Return how often topics have it sent."""
+        value = self._topics.value
+        return {
+            value(topic, "republish_interval_ms")
+            for topic in self._topics.rows
+            if value(topic, "republish") == SCHEDULED
+        }
+
     def _look_at_schedule(self) -> None:
         """Start sending what is parked of topics that have it sent in turn, where it is time."""
-        context = self._context
-        context.timers.at(context.now.ms + SCHEDULE_MS, self._look_at_schedule)
-        rows = self._topics.rows
-        intervals = {
-            self._topics.value(topic, "republish_interval_ms")
-            for topic in rows
-            if self._topics.value(topic, "republish") == SCHEDULED
-        }
-        if not intervals or context.now.ms < self._last_ms + min(intervals):
-            return
-        self._last_ms = context.now.ms
-        running = self._jobs.running.values()
-        if any(job.row["kind"] in REPUBLISHES for job in running):
-            return
-        if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
-            self._jobs.start("republish", target=SCHEDULED)
+        context, self._schedule = self._context, None
+        running = {job.row.get("interval") for job in self._jobs.running.values()}
+        for interval in sorted(self._intervals() - running):
+            if context.now.ms < self._sent_ms.setdefault(interval, context.now.ms) + interval:
+                continue
+            self._sent_ms[interval] = context.now.ms
+            if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
+                self._jobs.start("republish", target=SCHEDULED, interval=interval)
+        self.look_after_schedule()

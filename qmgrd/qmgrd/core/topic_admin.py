@@ -4,6 +4,7 @@ from itertools import islice
 from typing import Any
 
 from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
@@ -98,6 +99,7 @@ class TopicAdmin:
     def topic_set(self, session: Session, message: m.TopicSet) -> None:
         """Define what holds for a topic."""
         row = self._topics.define(message.topic, message.attributes)
+        self._subscriptions.look_after_schedule()
         self._ok(session, message.request_id, row)
 
     def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
@@ -179,9 +181,11 @@ class TopicAdmin:
         """Return key and entry of a publication on a subscription; None where it is consumed."""
         value = self._context.tx.get(keys.publication(arrival))
         front = b"" if value is None else entries.front(self._context.tx, entries.decode(value))
-        likely = front[6] if front else queue.bounds.priority_default
+        priorities = range(keys.PRIORITY_TOP + 1)
+        if front and not front[7] & records.FLAG_PRIORITY_OF_QUEUE:  # else it may be any
+            priorities = range(front[6], front[6] + 1)
         for lane in (*_LANES, keys.LANE_DAMAGED):
-            for priority in {min(likely, keys.PRIORITY_TOP), queue.bounds.priority_default}:
+            for priority in priorities:
                 key = keys.message(queue.id, lane, priority, arrival)
                 if (held := self._context.tx.get(key)) is not None:
                     return key, held

@@ -38,6 +38,8 @@ class Topics:
         self.tree: TopicTree[Subscription] = TopicTree()
         self.subscriptions: dict[str, Subscription] = {}
         self.proxies = 0  # of these
+        self.awaited: set[int] = set()  # for which subscriptions something may await their return
+        self.next_out = 0  # the first publication that not all whom it fits have got yet
 
     def load(self) -> None:
         """Read what is defined."""

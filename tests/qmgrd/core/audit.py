@@ -43,10 +43,12 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     uid_prefix = keys.of_queue(keys.SPACE_UID, queue.id)
     uids = {key: value for key, value in rows.items() if key.startswith(uid_prefix)}
     counters = queue.counters
+    parked = _living(rows, queue, keys.LANE_PARKED)
     assert (counters.depth, counters.delayed) == (len(ready), len(delayed))
+    assert counters.parked == len(parked)
     gone = counters.acked + counters.purged + counters.damaged + counters.expired
     gone += counters.dead + counters.moved + counters.lost
-    assert counters.depth + counters.delayed == counters.puts - gone
+    assert counters.depth + counters.delayed + counters.parked == counters.puts - gone
     assert counters.puts == counters.fast + counters.slow
     size = 0
     bodies: set[bytes] = set()
@@ -54,13 +56,17 @@ def _audit_queue(rows: dict[bytes, bytes], queue: Queue, now_ms: int) -> set[byt
     audit_groups(rows, queue)
     for key, value in (ready | delayed).items():
         entry = entries.decode(value)
+        size += entries.record_bytes(entry)
+        assert entry.shared == (queue.holders is not None)
+        if entry.shared:
+            assert keys.publication(keys.place(key)[1]) in rows, "its publication is gone"
+            continue
         trailer = entries.uid_trailer(entry)
         index_key = queue.origins.index_key(trailer, entry.target.encode())
         assert uids[index_key] == key[5:], "the UID index points elsewhere"
         origin = keys.of_queue(keys.SPACE_ORIGIN, queue.id) + trailer[:-8]
         highest = sealed.unseal(origin, rows[origin])
         assert highest >= trailer[-8:], "the table of origins is below a message"
-        size += entries.record_bytes(entry)
         if entry.in_rows:
             body_id = entry.rest[:8]
             bodies |= {key for key in rows if key.startswith(keys.SPACE_BODY + body_id)}
@@ -94,14 +100,17 @@ def _living(rows: dict[bytes, bytes], queue: Queue, lane: int) -> dict[bytes, by
 def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
     """Each row that leads to a message belongs to one, and each message has all of its own."""
     expected: set[bytes] = set()
-    for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
+    for lane in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED):
         for key, value in _lane(rows, queue, lane).items():
             entry, (priority, arrival) = entries.decode(value), keys.place(key)
             trailer = entries.uid_trailer(entry)
-            expected.add(queue.origins.index_key(trailer, entry.target.encode()))
-            expected.update(index.timed_keys(queue.id, entry, lane, priority, arrival))
-            if lane != keys.LANE_DELAYED and not queue.is_transmission:
-                front = entry.rest if not entry.in_rows else rows[keys.body(_body_id(entry), 0)]
+            if not entry.shared:
+                expected.add(queue.origins.index_key(trailer, entry.target.encode()))
+            timed = index.timed_keys(queue.id, entry, lane, priority, arrival)
+            expected.update(key for key in timed
+                            if key[:1] != keys.SPACE_DUE or not queue.is_publications)  # fmt: skip
+            if lane < keys.LANE_PARKED and lane != keys.LANE_DELAYED and not queue.is_transmission:
+                front = _front(rows, entry)
                 selecting = index.correlation_key(queue.id, front, priority, arrival)
                 expected.update([selecting] if selecting else [])
     spaces = (keys.SPACE_UID, keys.SPACE_CORRELATION, keys.SPACE_NOTE)
@@ -118,6 +127,12 @@ def _audit_rows(rows: dict[bytes, bytes], queue: Queue) -> None:
         elif keys.DUE.unpack(key)[2] == queue.id:
             found.add(key)
     assert found == expected, f"{len(found - expected)} too many, {len(expected - found)} missing"
+
+
+def _front(rows: dict[bytes, bytes], entry: entries.Entry) -> bytes:
+    if entry.shared:
+        entry = entries.decode(rows[keys.publication(_body_id(entry))])
+    return rows[keys.body(_body_id(entry), 0)] if entry.in_rows else entry.rest
 
 
 def _body_id(entry: entries.Entry) -> int:

@@ -1,0 +1,169 @@
+"""A queue manager with topics, as its applications and operators see it.
+
+`Hub.subscribe` returns the name of a subscription, `publish` how many subscriptions each message
+fits, `fail` has a subscriber give back what it gets. `sound` raises where the store is not.
+"""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.ops.finding import Findings
+from qmgrd.ops.verify_definitions import check_definitions
+from qmgrd.ops.verify_queue import check_messages
+from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
+
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+
+
+def faults(manager: Manager) -> list[str]:
+    """Return what is wrong with the store of *manager*."""
+    found = Findings()
+    tx = manager.store.begin()
+    try:
+        check_messages(found, tx, check_definitions(found, tx))
+    finally:
+        manager.store.abort()
+    return [f"{fault.fault}: {fault.what}" for fault in found.kept]
+
+
+class Hub:
+    """A manager, and a client ``app`` that is all of its applications unless told otherwise."""
+
+    def __init__(self, store: AnyStore | None = None, /, **sections: Any) -> None:
+        self.manager = Manager(store, **sections)
+        self.app = self.manager.connect("app")
+        self._published = 0
+
+    def crash(self) -> None:
+        """Lose the memory and come up again."""
+        self.manager.crash()
+        self._connect()
+
+    def restart(self, away_ms: int = 0) -> None:
+        """Stop in good order and come up again."""
+        self.manager.restart(away_ms)
+        self._connect()
+
+    def _connect(self) -> None:
+        # A name of its own: its producer is a new one.
+        self.app = self.manager.connect("app")
+
+    def subscribe(
+        self, topic: str, name: str = "", *, client: Client | None = None, where: str = "",
+        retained: bool = True, **attributes: Any,
+    ) -> str:  # fmt: skip
+        """Subscribe; return the name of the subscription."""
+        row = (client or self.app).ask(m.Subscribe, topic, name, where, attributes, retained)
+        return str(row["subscription"])
+
+    def publish(self, topic: str, *bodies: bytes, retain: bool = False, **fields: Any) -> None:
+        """Publish to *topic*; none of it is refused."""
+        fields["flags"] = fields.get("flags", 0) | retain * records.FLAG_RETAINED
+        refused = self.app.put_records(f"/{topic}", *(record(x, **fields) for x in bodies))
+        assert not refused, refused
+
+    def send(self, topic: str, *batch: bytes) -> None:
+        """Publish records without a turn."""
+        if self.app._producer is None:
+            self.app._producer = self.app.producer()
+        producer = self.app._producer
+        first_id, producer.next_id = producer.next_id, producer.next_id + len(batch)
+        self.app.send(m.Put(producer.stream, first_id, 0, f"/{topic}", list(batch)))
+
+    def get(self, name: str, count: int = 100) -> list[Delivery]:
+        """Lease what a subscription has now."""
+        return self.app.get(name, count)
+
+    def take(self, name: str, count: int = 100) -> list[bytes]:
+        """Consume what a subscription has now; return the bodies."""
+        found = self.get(name, count)
+        if found:
+            assert self.app.ack(*found) == []
+        return [one.body for one in found]
+
+    def fail(self, name: str, times: int = 1) -> int:
+        """Have a subscriber give back all that it gets, so many times; return what it was given."""
+        given = 0
+        for _ in range(times):
+            found = self.get(name)
+            if not found:
+                break
+            given += len(found)
+            assert self.app.release(*found) == []
+            self.manager.rest()
+        return given
+
+    def park(self, *names: str) -> None:
+        """Have each of these fail until all it has is parked."""
+        for name in names:
+            assert self.fail(name, 1_000), f"{name} has nothing"
+
+    def parked(self, **asked: Any) -> list[dict[str, Any]]:
+        """Return what is parked."""
+        given = {"after": None, "limit": 1_000, "where": "", "uid": b"", "subscription": ""}
+        value = self.app.ask(m.RepublishList, *(given | asked).values())
+        found: list[dict[str, Any]] = value["parked"]
+        return found
+
+    def listed(self, **asked: Any) -> list[str]:
+        """Return for which subscriptions something is parked."""
+        return [row["subscription"] for row in self.parked(**asked)]
+
+    def republish(
+        self, *, drop: bool = False, uid: bytes = b"", where: str = "",
+        subscriptions: tuple[str, ...] = (), rate: int = 0, messages_max: int = 0,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Republish, to the end; return how the job ended."""
+        job = self.app.ask(
+            m.Republish, drop, uid, where, list(subscriptions), rate, messages_max
+        )  # fmt: skip
+        self.manager.rest()
+        row: dict[str, Any] = self.app.ask(m.JobShow, job["job"])
+        return row
+
+    def show(self, name: str) -> dict[str, Any]:
+        """Return the row of a subscription or a queue."""
+        return self.app.show(name)
+
+    @property
+    def stored(self) -> int:
+        """How many publications are stored."""
+        return self.manager.queue(PUBLICATIONS).counters.depth
+
+    def holders(self) -> dict[int, int]:
+        """Return how many hold each publication, by arrival."""
+        found = self.manager.scan(keys.SPACE_HOLDERS)
+        return {
+            int.from_bytes(key[1:], "big"): int.from_bytes(rows.unseal(key, row), "big")
+            for key, row in found
+        }
+
+    def sound(self) -> None:
+        """Raise where something is wrong with the store."""
+        self.manager.rest()
+        assert faults(self.manager) == []
+
+    def empty(self) -> None:
+        """Raise where anything is left of publications."""
+        self.sound()
+        assert self.stored == 0
+        assert self.holders() == {}
+        for space in (keys.SPACE_PARKED, keys.SPACE_RETAINED, keys.SPACE_BODY):
+            assert self.manager.scan(space) == []
+        due = [keys.DUE.unpack(key)[3] for key, _ in self.manager.scan(keys.SPACE_DUE)]
+        assert [lane for lane in due if lane != keys.LANE_GROUP] == []
+
+
+def topic_of(delivery: Delivery) -> str:
+    """Return the topic that a delivery was published to; nothing of what was not."""
+    if not delivery.state & m.STATE_TOPIC:
+        return ""
+    return delivery.tail[1 : 1 + delivery.tail[0]].decode()
+
+
+def is_republished(delivery: Delivery) -> bool:
+    """Return whether a delivery was sent once more."""
+    return bool(delivery.state & m.STATE_REPUBLISHED)

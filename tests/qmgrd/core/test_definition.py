@@ -1,0 +1,24 @@
+"""What cannot be defined beside what is defined already."""
+
+import pytest
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.definition import check_alias, check_same
+from qmgrd.core.named import Alias
+
+
+def test_alias_of_an_alias_is_refused_from_either_end() -> None:
+    known = {"A": Alias("A", "Q"), "Q": object()}
+    check_alias(known, "B", "Q")
+    with pytest.raises(RequestError, match="A is an alias itself, of Q"):
+        check_alias(known, "B", "A")
+    with pytest.raises(RequestError, match="and A is an alias of it"):
+        check_alias(known, "Q", "R")
+
+
+def test_same_definition_again_is_none_and_another_is_refused() -> None:
+    row = {"kind": "local", "queue_id": 3, "depth_max": 7}
+    check_same("Q", row, {"depth_max": 7})
+    with pytest.raises(RequestError, match="exists with other attributes: {'depth_max': 7}") as e:
+        check_same("Q", row, {"depth_max": 8})
+    assert e.value.code is ErrorCode.QUEUE_EXISTS

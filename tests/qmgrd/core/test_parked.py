@@ -1,0 +1,203 @@
+"""What a subscriber gave back too often, and what becomes of it (doc: parked.py)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import AnyStore
+from tests.qmgrd.core.pubsub import Hub, is_republished, topic_of
+
+
+@pytest.fixture
+def hub(store: AnyStore) -> Iterator[Hub]:
+    hub = Hub(store)
+    yield hub
+    hub.sound()
+    audit(hub.manager)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_permanently_failing_subscriber_sees_one_and_its_limit_of_deliveries(
+    hub: Hub, limit: int
+) -> None:
+    """C6, C7, C22, D3: parked by the rollback that exceeds the limit, after 1 + L deliveries."""
+    hub.subscribe("t", "A:bad", redelivery_limit=limit)
+    hub.subscribe("t", "A:good", redelivery_limit=limit)
+    hub.publish("t", b"x")
+    assert hub.fail("A:bad", 100) == 1 + limit
+    assert hub.take("A:good") == [b"x"]
+    assert hub.listed() == ["A:bad"]
+    assert hub.show("A:bad")["parked"] == 1
+
+
+def test_each_rollback_is_counted(hub: Hub) -> None:
+    """C5: a delivered copy shows how often it failed before."""
+    hub.subscribe("t", "A:bad", redelivery_limit=3)
+    hub.publish("t", b"x")
+    seen = []
+    while found := hub.get("A:bad"):
+        seen.append((found[0].failed, found[0].delivered))
+        hub.app.release(*found)
+    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_limit_is_that_of_the_topic_where_the_subscription_says_none(hub: Hub) -> None:
+    """D3: the subscription's own limit, else its topic's, else five."""
+    for name, topic in (("A:five", "t"), ("A:two", "t/b"), ("A:below", "t/b/c")):
+        hub.subscribe(topic, name)
+    hub.subscribe("t/b", "A:own", redelivery_limit=1)
+    hub.app.ask(m.TopicSet, "t/b", {"redelivery_limit": 2})
+    for topic in ("t", "t/b", "t/b/c"):
+        hub.publish(topic, b"x")
+    found = {name: hub.fail(name, 100) for name in ("A:five", "A:two", "A:below", "A:own")}
+    assert found == {"A:five": 6, "A:two": 3, "A:below": 3, "A:own": 2}
+
+
+def test_counts_are_each_subscribers_own(hub: Hub) -> None:
+    """C8, D2: A's failures use up nothing of B's."""
+    hub.subscribe("t", "A:a", redelivery_limit=2)
+    hub.subscribe("t", "B:b", redelivery_limit=2)
+    hub.publish("t", b"x")
+    hub.park("A:a")
+    assert hub.fail("B:b", 100) == 3
+    assert hub.listed() == ["A:a", "B:b"]
+
+
+def test_publication_is_parked_once_with_a_list(hub: Hub) -> None:
+    """C9, C10: A and B park it: one is stored, with A and B on its list, each once."""
+    for name in ("A:a", "B:b", "C:c"):
+        hub.subscribe("t", name, redelivery_limit=0)
+    hub.publish("t", b"x")
+    assert hub.take("C:c") == [b"x"]
+    hub.park("A:a", "B:b")
+    assert hub.listed() == ["A:a", "B:b"]
+    assert hub.stored == 1
+    assert list(hub.holders().values()) == [2]
+    hub.app.consume("A:a")
+    hub.republish(subscriptions=("A:a",))
+    assert hub.listed() == ["B:b"]
+    (again,) = hub.app.delivered()
+    hub.app.release(again)
+    assert hub.listed() == ["A:a", "B:b"]
+    assert hub.stored == 1
+
+
+def test_list_says_what_was_parked_and_why(hub: Hub) -> None:
+    """C24: id, topic, list and counters can be looked at."""
+    hub.subscribe("t/#", "A:a", redelivery_limit=1)
+    hub.publish("t/u", b"abc")
+    uid = str(hub.app.browse("A:a")[0].uid)
+    hub.park("A:a")
+    (row,) = hub.parked()
+    assert (row["uid"], row["topic"], row["subscription"]) == (uid, "t/u", "A:a")
+    assert (row["failed"], row["bytes"], row["republished"]) == (2, 3, 0)
+    assert row["code"] == "REDELIVERY_LIMIT_EXCEEDED"
+    assert len(row["attempts"]) == 2
+
+
+def test_parked_publication_is_out_of_the_way(hub: Hub) -> None:
+    """It is not delivered, not counted as depth, and others go on."""
+    hub.subscribe("t", "A:a", redelivery_limit=0)
+    hub.publish("t", b"bad")
+    hub.park("A:a")
+    hub.publish("t", b"good")
+    assert hub.take("A:a") == [b"good"]
+    assert hub.show("A:a")["depth"] == 0
+
+
+def test_parked_publication_expires(hub: Hub) -> None:
+    """C23: it goes with its list, and nothing is left."""
+    hub.subscribe("t", "A:a", redelivery_limit=0)
+    hub.subscribe("t", "B:b", redelivery_limit=0)
+    hub.publish("t", b"x", expiry_ms=1_000)
+    hub.park("A:a", "B:b")
+    hub.manager.turn(1_001)
+    assert hub.listed() == []
+    assert hub.show("A:a")["expired"] == 1
+    hub.empty()
+
+
+def test_parked_publication_expires_while_nobody_is_there(hub: Hub) -> None:
+    """C23, C20: its time goes on over a restart."""
+    hub.subscribe("t", "A:a", redelivery_limit=0)
+    hub.publish("t", b"x", expiry_ms=60_000)
+    hub.park("A:a")
+    hub.restart(away_ms=60_001)
+    hub.manager.turn()
+    assert hub.listed() == []
+    hub.empty()
+
+
+def test_what_several_parked_becomes_a_dead_letter_as_it_expires(hub: Hub) -> None:
+    """C23: by policy; it is one dead letter, as it was one publication."""
+    for name in ("A:a", "B:b"):
+        hub.subscribe("t", name, redelivery_limit=0, expiry_action="dead-letter")
+    hub.publish("t", b"x", expiry_ms=1_000)
+    hub.park("A:a", "B:b")
+    hub.manager.turn(1_001)
+    hub.manager.rest()
+    assert hub.listed() == []
+    assert hub.app.bodies("SYSTEM.DEAD.LETTERS") == [b"x"]
+    assert hub.stored == 0
+
+
+def test_counter_survives_a_restart(hub: Hub) -> None:
+    """C20: two of three redeliveries, a crash: the next rollback counts three."""
+    hub.subscribe("t", "A:a", redelivery_limit=3)
+    hub.publish("t", b"x")
+    hub.fail("A:a", 2)
+    hub.crash()
+    (third,) = hub.get("A:a")
+    assert third.failed == 2
+    hub.app.release(third)
+    assert hub.fail("A:a", 100) == 1
+    assert hub.listed() == ["A:a"]
+
+
+def test_what_is_not_persistent_is_kept_once_it_is_parked(hub: Hub) -> None:
+    """A subscriber's failure is not lost with a restart, whatever its publisher said."""
+    hub.subscribe("t", "A:a", redelivery_limit=0)
+    hub.subscribe("t", "B:b", redelivery_limit=0)
+    hub.publish("t", b"x", flags=2)
+    hub.park("A:a")
+    hub.restart()
+    hub.sound()
+    assert hub.listed() == ["A:a"]
+    assert hub.take("B:b") == []
+    hub.republish()
+    assert hub.get("A:a") == []  # With that it is back.
+    (again,) = hub.get("A:a")
+    assert (again.body, topic_of(again), is_republished(again)) == (b"x", "t", True)
+    assert hub.app.ack(again) == []
+    hub.empty()
+
+
+def test_reject_parks_at_once(hub: Hub) -> None:
+    hub.subscribe("t", "A:a", redelivery_limit=3)
+    hub.publish("t", b"x")
+    hub.app.settle(m.REJECT, *hub.get("A:a"))
+    assert [row["code"] for row in hub.parked()] == ["MESSAGE_REJECTED"]
+
+
+def test_delivery_limit_parks(hub: Hub) -> None:
+    hub.subscribe("t", "A:a", delivery_limit=2)
+    hub.publish("t", b"x")
+    for _ in range(2):
+        hub.app.settle(m.RETURN, *hub.get("A:a"))
+    assert [row["code"] for row in hub.parked()] == ["DELIVERY_LIMIT_REACHED"]
+
+
+def test_unknown_rollback_changes_nothing(hub: Hub) -> None:
+    """C23: one by who does not hold it, or holds it no more."""
+    hub.subscribe("t", "A:a", redelivery_limit=0)
+    hub.publish("t", b"x")
+    held = hub.get("A:a")
+    assert hub.app.ack(*held) == []
+    assert hub.app.release(*held) == []  # As of a queue: it is not held, which is what was asked.
+    stranger = m.HANDLE.pack(4, 77, 1)
+    hub.app.send(m.Settle(99, m.RELEASE, 4711, stranger))
+    hub.manager.rest()
+    assert hub.listed() == []
+    hub.empty()

@@ -1,0 +1,137 @@
+"""A new subscription begins with what topics retained."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record as records
+from qmgr_protocol.errors import ErrorCode
+from tests.qmgrd.core.audit import audit
+from tests.qmgrd.core.harness import AnyStore, record
+from tests.qmgrd.core.pubsub import Hub, faults
+
+KEPT = records.FLAG_RETAINED
+
+
+@pytest.fixture
+def hub(store: AnyStore) -> Iterator[Hub]:
+    hub = Hub(store)
+    yield hub
+    hub.sound()
+    audit(hub.manager)
+
+
+def has(hub: Hub, name: str) -> list[bytes]:
+    hub.manager.rest()
+    return hub.take(name)
+
+
+def test_late_subscriber_has_the_last_of_each_topic_once(hub: Hub) -> None:
+    for topic, body in (("t/a", b"old"), ("t/b", b"b"), ("t/a", b"a"), ("u", b"other")):
+        hub.publish(topic, body, retain=True)
+    hub.publish("t/a", b"plain")
+    assert hub.stored == 3
+    hub.subscribe("t/+", "S:1")
+    hub.subscribe("t/a", "S:2")
+    hub.subscribe("#", "S:3")
+    hub.subscribe("t/+", "S:none", retained=False)
+    assert has(hub, "S:1") == [b"b", b"a"]
+    assert has(hub, "S:2") == [b"a"]
+    assert has(hub, "S:3") == [b"b", b"a", b"other"]
+    assert has(hub, "S:none") == []
+    hub.restart()
+    hub.subscribe("t/+", "S:1")  # It is there already, and has had them.
+    assert has(hub, "S:1") == []
+
+
+def test_what_is_retained_meanwhile_comes_once(hub: Hub) -> None:
+    """Published in the turn of the subscription, before or behind it."""
+    hub.publish("t", b"old", retain=True)
+    hub.send("t", record(b"before", flags=KEPT))
+    hub.app.send(m.Subscribe(90, "t", "S:1"))
+    hub.manager.rest()
+    assert has(hub, "S:1") == [b"before"]
+    hub.app.send(m.Subscribe(91, "t", "S:2"))
+    hub.send("t", record(b"behind", flags=KEPT))
+    assert has(hub, "S:2") in ([b"behind"], [b"before", b"behind"])
+    assert has(hub, "S:1") == [b"behind"]
+
+
+def test_what_is_to_be_retained_and_is_not_out_yet_is_waited_for() -> None:
+    hub = Hub(limits={"turn_rows": 10})
+    for number in range(40):
+        hub.subscribe("t", f"S:{number}")
+    hub.publish("t", b"old", retain=True)
+    hub.manager.rest()
+    hub.send("t", record(b"new", flags=KEPT))
+    hub.manager.turn()
+    hub.app.send(m.Subscribe(90, "t", "S:late"))
+    hub.manager.turn()
+    hub.crash()
+    assert has(hub, "S:late") == [b"new"]
+    hub.sound()
+
+
+def test_empty_publication_clears_it(hub: Hub) -> None:
+    hub.publish("t", b"x" * 5_000, retain=True)
+    hub.publish("t", b"", retain=True)
+    hub.subscribe("t", "S:1")
+    assert has(hub, "S:1") == []
+    hub.empty()
+
+
+def test_operator_clears_it_and_who_has_it_keeps_it(hub: Hub) -> None:
+    hub.publish("t", b"x", retain=True)
+    hub.subscribe("t", "S:1")
+    assert hub.app.ask(m.TopicShow, "t")["retained"] is True
+    hub.app.ask(m.TopicDelete, "t", True)
+    assert hub.app.code_of(m.TopicDelete, "t", True) is ErrorCode.TOPIC_UNKNOWN
+    assert has(hub, "S:1") == [b"x"]
+    hub.empty()
+
+
+def test_selector_and_limits_of_the_subscription_hold(hub: Hub) -> None:
+    for topic, priority in (("t/a", 1), ("t/b", 9), ("t/c", 9)):
+        hub.publish(topic, topic.encode(), retain=True, priority=priority)
+    hub.subscribe("t/#", "S:1", where="priority = 9", depth_max=1)
+    assert has(hub, "S:1") == [b"t/b"]
+    assert hub.show("S:1")["missed"] == 1
+
+
+def test_what_is_not_persistent_may_be_gone_and_is_no_trouble(hub: Hub) -> None:
+    hub.publish("t", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)
+    hub.subscribe("t", "S:1")
+    hub.restart()
+    hub.sound()
+    hub.subscribe("t", "S:2")
+    assert has(hub, "S:2") in ([], [b"x"])
+    hub.publish("t", b"", retain=True)
+    assert has(hub, "S:1") == [b""]
+    assert has(hub, "S:2") == [b""]
+    hub.empty()
+
+
+def test_what_expired_is_not_given(hub: Hub) -> None:
+    hub.publish("t", b"x", retain=True, expiry_ms=1_000)
+    hub.manager.turn(1_001)
+    hub.subscribe("t", "S:1")
+    assert has(hub, "S:1") == []
+    hub.manager.turn(1)
+    hub.manager.rest()
+    hub.sound()
+
+
+@pytest.mark.parametrize("turns", range(1, 10))
+def test_crash_while_they_are_given_gives_each_once(turns: int) -> None:
+    hub = Hub(limits={"turn_rows": 10})
+    for number in range(40):
+        hub.publish(f"t/{number:02}", b"%02d" % number, retain=True)
+    hub.app.send(m.Subscribe(90, "t/#", "S:1"))
+    for _ in range(turns):
+        hub.manager.turn()
+    hub.crash()
+    assert faults(hub.manager) == []
+    expected = [b"%02d" % i for i in range(40)]
+    assert sorted(has(hub, "S:1")) == expected
+    hub.sound()
