@@ -69,8 +69,11 @@ async def campaign(
                 await kill_some(rng, nodes)
                 if cycle % 10 == 9:
                     _show(cycle + 1, cycles, loads)
-            for one in (units, groups, topics, *loads):
-                one.stopping.set()
+            units.stopping.set()
+            groups.stopping.set()
+            topics.stopping.set()
+            for load in loads:
+                load.stopping.set()
         return loads, units.ledger, groups, topics
     finally:
         for node in nodes:
