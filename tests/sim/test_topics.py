@@ -8,9 +8,9 @@ import pytest
 from qmgrd.core import fan_out, jobs, keys, parked, settle
 from qmgrd.core.fan_out import publication_of
 from qmgrd.core.holders import Holders
+from qmgrd.core.job import DONE
 from qmgrd.core.publications import Publications
 from qmgrd.core.subscription import Subscription
-from qmgrd.core.topics import Topics
 from tests.sim.ledger import Violated
 from tests.sim.topics import TopicWorld
 
@@ -167,9 +167,8 @@ def test_late_subscriber_that_gets_what_was_before_it_is_found(monkeypatch: Patc
     assert _law() in ("nobody_else_gets_it", "each_gets_its_own")
 
 
-def test_retained_that_is_not_waited_for_is_found(monkeypatch: Patch) -> None:
-    out = property(lambda self: 1 << 62, lambda self, x: None)
-    monkeypatch.setattr(Topics, "next_out", out, raising=False)
+def test_retained_that_is_given_to_nobody_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setitem(jobs._WORK, "retained", lambda *arguments: DONE)
     assert _law() == "each_gets_its_own"
 
 

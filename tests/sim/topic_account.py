@@ -182,9 +182,10 @@ class TopicAccount(Watch):
             self._leaves(node, view, handle, before[handle], dead)
 
     def _comes(self, node: Node, view: View, handle: Handle, key: bytes, place: Place) -> None:
-        entry = entries.decode(place[1])
-        put = self.ledger.of(entries.record(node.store, entry), node.name)
-        name, kind = view.queues[handle[0]]
+        entry, (name, kind) = entries.decode(place[1]), view.queues[handle[0]]
+        record = entries.record(node.store, entry)
+        require(record, "publication_is_kept", f"{handle[1]} of {name} at {node.name} has none")
+        put = self.ledger.of(record, node.name)
         fact = f"publication {put.serial} to {put.queue} on {name} at {node.name}"
         view.held[handle] = Held(
             put, entries.uid_trailer(entry), entry.target, keys.place(key)[0], view.crashes,
