@@ -7,6 +7,7 @@ from qmgr_protocol.messages import Put
 from qmgrd.core import put, settle
 from qmgrd.core.context import Context, Outcome
 from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.holders import Holders
 from qmgrd.core.kv import Now, StoreFailed, Transaction
 from qmgrd.core.lease import Lease
 from qmgrd.core.link_inbox import LinkInbox
@@ -91,10 +92,15 @@ def gulp() -> None:
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
 
 
+def hoard() -> None:
+    """What is published is kept, whoever had it."""
+    Holders.release = lambda self, arrival: None  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     variants = {
         "swallow": swallow, "hurry": hurry, "halve": halve, "keep": keep, "repeat": repeat,
-        "gulp": gulp,
+        "gulp": gulp, "hoard": hoard,
     }  # fmt: skip
     variants[sys.argv.pop(1)]()
     main()

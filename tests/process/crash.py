@@ -5,6 +5,7 @@
     units   on EDGE: pairs of messages from queue to queue, see unit_load.py
     groups  on EDGE: put over several units, got by pinned consumers, or read over several units, by
             applications that are killed as well and resume, see group_load.py
+    topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
 again. At the end the load stops, everything drains, and the ledger must balance: nothing that was
@@ -31,13 +32,14 @@ from tests.process.kill import kill_some
 from tests.process.link_faults import drawn
 from tests.process.link_load import LinkLoad, report
 from tests.process.load import WAIT_MS, Load
+from tests.process.topic_load import TopicLoad
 from tests.process.unit_ledger import UnitLedger
 from tests.process.unit_load import UnitLoad
 
 
 async def campaign(
     directory: Path, cycles: int, seed: int
-) -> tuple[list[Load], UnitLedger, GroupLoad]:
+) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad]:
     """Run the load through *cycles* of kills; return what it saw."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
@@ -52,9 +54,11 @@ async def campaign(
         ]
         units = UnitLoad(edge.address, rng.random().__hash__())
         groups = GroupLoad(edge.address, rng.random().__hash__())
+        topics = TopicLoad(edge.address, rng.random().__hash__())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(units.run())
             tasks.create_task(groups.run())
+            tasks.create_task(topics.run())
             for load in loads:
                 tasks.create_task(load.run())
             for cycle in range(cycles):
@@ -67,9 +71,10 @@ async def campaign(
                     _show(cycle + 1, cycles, loads)
             units.stopping.set()
             groups.stopping.set()
+            topics.stopping.set()
             for load in loads:
                 load.stopping.set()
-        return loads, units.ledger, groups
+        return loads, units.ledger, groups, topics
     finally:
         for node in nodes:
             code = node.stop()
@@ -125,20 +130,24 @@ def linked(directory: Path, cycles: int, seed: int) -> int:
 def unlinked(directory: Path, cycles: int, seed: int) -> int:
     """Run the campaign of one link and much else; return 0 if the ledgers balance."""
     began = time.monotonic()
-    loads, units, groups = asyncio.run(campaign(directory, cycles, seed))
+    loads, units, groups, topics = asyncio.run(campaign(directory, cycles, seed))
     ledgers = [load.ledger for load in loads]
-    lost = sum(len(ledger.lost) for ledger in ledgers)
-    doubled = sum(len(ledger.doubled) for ledger in ledgers)
+    lost = len(topics.lost) + sum(len(ledger.lost) for ledger in ledgers)
+    doubled = len(topics.doubled) + sum(len(ledger.doubled) for ledger in ledgers)
     unexpected = sum(len(ledger.unexpected) for ledger in ledgers)
     found = [one for name in ("HUB", "EDGE") for one in verify(directory / name).findings.kept]
     for one in found:
         print(one, file=sys.stderr)
-    faults = {kind: tokens for kind, tokens in units.faults().items() if tokens}
-    for kind, tokens in faults.items():
-        print(f"units: {kind}: {tokens[:20]}", file=sys.stderr)
-    torn = {kind: names for kind, names in groups.faults().items() if names}
-    for kind, names in torn.items():
-        print(f"groups: {kind}: {names[:20]}", file=sys.stderr)
+    faults = {
+        what: {kind: some for kind, some in found_there.items() if some}
+        for what, found_there in (
+            ("units", units.faults()), ("groups", groups.faults()), ("topics", topics.faults()),
+        )
+    }  # fmt: skip
+    for what, kinds in faults.items():
+        for kind, some in kinds.items():
+            print(f"{what}: {kind}: {list(some)[:20]}", file=sys.stderr)
+    count = {what: sum(map(len, kinds.values())) for what, kinds in faults.items()}
     print(
         f"crash: cycles={cycles} seed={seed} "
         f"acknowledged={sum(len(ledger.acknowledged) for ledger in ledgers)} "
@@ -147,13 +156,16 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
         f"lost={lost} doubled={doubled} unexpected={unexpected} damaged={len(found)} "
         f"units={len(units.committed)} units_lost={len(units.refused)} "
         f"units_unknown={len(units.unknown)} moved={units.moved} dead={len(units.dead)} "
-        f"unit_faults={sum(map(len, faults.values()))} "
+        f"unit_faults={count['units']} "
         f"groups={len(groups.lengths)} group_kills={groups.kills} "
         f"groups_resumed={groups.resumed} groups_read_on={groups.read_on} "
-        f"group_faults={sum(map(len, torn.values()))} "
+        f"group_faults={count['groups']} "
+        f"published={len(topics.acknowledged)} delivered={topics.delivered} "
+        f"parked={len(topics.parked)} republished={len(topics.republished)} "
+        f"topic_faults={count['topics']} "
         f"seconds={time.monotonic() - began:.0f}"
     )
-    return 1 if lost or doubled or unexpected or found or faults or torn else 0
+    return 1 if lost or doubled or unexpected or found or any(count.values()) else 0
 
 
 if __name__ == "__main__":

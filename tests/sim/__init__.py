@@ -4,7 +4,8 @@
      │        │
      │      chance (one thing after another, and rest)
      │        │
-     ╰────▶ net ──▶ net_app (who lives there), net_account (its laws): hops, and stores put back
+     ├────▶ net ──▶ net_app (who lives there), net_account (its laws): hops, and stores put back
+     ╰────▶ topics ──▶ topic_app, topic_account: what is published, parked and republished
               │
             lab ──▶ node (the daemon's shell, on the production core and memory store) ──▶ store
               │      wire (connections), client, producer, consumer, app (the production client)
@@ -34,6 +35,9 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        expired_when_its_time_is_over, volatile_is_gone_after_a_restart
     g  members_are_in_order, group_has_one_holder, stopped_is_held_back, taken_over_is_told,
        number_is_put_once, members_wait_for_their_group, groups_agree
+    p  each_gets_its_own, nobody_else_gets_it, publication_is_kept, publications_are_held,
+       nothing_is_kept_for_nobody, parked_is_on_the_list, republished_as_decided,
+       republished_begins_anew, republished_is_flagged
     n  keeps_to_its_way, what_goes_in_a_circle_is_a_dead_letter, losses_are_told
     -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
        maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
@@ -42,7 +46,7 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        producer_is_known, peers_keep_the_protocol, no_link_is_refused, clocks_never_go_back,
        same_seed_same_bytes
 
-test_broken.py, test_broken_features.py, test_broken_groups.py and test_net.py show that they are
-broken by what is wrong, test_found.py keeps what they found.
+test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py and test_topics.py show
+that they are broken by what is wrong, test_found.py keeps what they found.
 test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
 """

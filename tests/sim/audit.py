@@ -15,12 +15,16 @@ from qmgrd.core.link_inbox import Inflow
 from qmgrd.core.queue import Queue
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import audit_groups
+from tests.sim.audit_publications import parked_is_on_the_list, publications_are_held
 from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of
 from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, Violated, body_at, described, require
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
-COUNTED = ("depth", "bytes", "delayed", "grouped", "volatile", "volatile_delayed", "volatile_bytes")
+COUNTED = (
+    "depth", "bytes", "delayed", "parked", "grouped", "volatile", "volatile_delayed",
+    "volatile_bytes",
+)  # fmt: skip
 
 
 def audit(node: Node, watch: Watch) -> None:
@@ -38,6 +42,8 @@ def audit(node: Node, watch: Watch) -> None:
     origin_table_covers(node, stored, dropped)
     bodies_are_referenced(node, watch.ledger.rotten)
     contents_as_watched(node, watch, stored)
+    publications_are_held(node, stored)
+    parked_is_on_the_list(node, stored)
     if node.up:
         within_budget(node)
         nothing_leaks(node)
@@ -76,6 +82,9 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
         counts["grouped"] += one.key[keys.POSITION_AT] == keys.LANE_GROUPED
         if one.is_lost:
             continue
+        if one.is_parked:
+            counts["parked"] += 1
+            continue
         lane = "delayed" if one.is_delayed else "depth"
         counts[lane] += 1
         counts["bytes"] += size
@@ -93,7 +102,7 @@ def counters_equal_contents(node: Node, stored: list[Stored], dropped: set[int])
         same = all(getattr(c, name) == counts[name] for name in COUNTED)
         require(same, "counters_equal_contents", fact)
         gone = c.acked + c.purged + c.damaged + c.expired + c.dead + c.moved + c.lost
-        balanced = c.puts == gone + c.depth + c.delayed == c.fast + c.slow
+        balanced = c.puts == gone + c.depth + c.delayed + c.parked == c.fast + c.slow
         require(balanced, "counters_equal_contents", fact)
         require(c.next_arrival > counts["last"], "counters_equal_contents", fact)
     orphans = {x for x in set(found) - known - dropped if found[x]["depth"] + found[x]["delayed"]}
@@ -110,6 +119,8 @@ def bodies_are_referenced(node: Node, rotten: set[tuple[str, int]]) -> None:
             count = entries.rows_of(entries.record_bytes(entry))
             expected |= {keys.body(body_id, chunk) for chunk in range(count)}
         record = entries.record(node.store, entry)
+        there = record or not entry.shared
+        require(there, "publications_are_held", f"{node.name}: {key.hex()} is of none")
         try:
             records.check(record)
         except RequestError as error:
@@ -157,7 +168,7 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
         keys.SPACE_MESSAGE, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
     ):  # fmt: skip
         for key, value in rows_of(node.store, space):
-            found[int.from_bytes(key[1:5], "big")][key] = value
+            found[int.from_bytes(key[1:5], "big")][key] = _own(node.store, key, value)
     bodies = dict(rows_of(node.store, keys.SPACE_BODY))
     for queue in node.turns.broker.catalogue.by_id.values():
         if queue.id in dropped:
@@ -168,6 +179,15 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
             raise Violated("groups_agree", f"{queue.name} at {node.name}: {error}") from error
 
 
+def _own(store: MemoryStore, key: bytes, value: bytes) -> bytes:
+    """Return the *value* of a row; a reference as if it had its record for itself."""
+    entry = entries.decode(value) if key[:1] == keys.SPACE_MESSAGE else None
+    if entry is None or not entry.shared:
+        return value
+    own = entry._replace(flags=entry.flags & ~entries.SHARED, rest=entries.record(store, entry))
+    return entries.encode(own)
+
+
 def within_budget(node: Node) -> None:
     """Windows, leases and what hangs on connections keep to their limits."""
     broker = node.turns.broker
@@ -176,6 +196,8 @@ def within_budget(node: Node) -> None:
             f"{queue.name} at {node.name}: {len(queue.leases)} leases, depth {queue.counters.depth}"
         )
         require(len(queue.leases) <= queue.bounds.leases_max, "within_budget", fact)
+        if queue.holders is not None:
+            continue  # Its limit may be lower than it was; and what it refuses is counted.
         others = queue.messages if queue.bounds.overflow == "refuse" else queue.held_messages
         require(others <= queue.bounds.depth_max, "within_budget", fact)
         depth = queue.messages - queue.held_messages  # What is held has it make room later.

@@ -30,6 +30,11 @@ class Stored(NamedTuple):
         """Whether it waits for its time."""
         return self.key[keys.POSITION_AT] == keys.LANE_DELAYED
 
+    @property
+    def is_parked(self) -> bool:
+        """Whether a subscriber gave it back too often."""
+        return self.key[keys.POSITION_AT] == keys.LANE_PARKED
+
 
 def rows_of(store: MemoryStore, space: bytes) -> list[tuple[bytes, bytes]]:
     """Return all rows of a key space."""
@@ -63,9 +68,12 @@ def uid_index_agrees(node: Node, messages: list[Stored], dropped: set[int]) -> d
     expected: dict[bytes, bytes] = {}
     lost: dict[bytes, bytes] = {}
     for queue_id, key, entry, is_lost in messages:
+        if entry.shared:
+            continue  # Its publication has the row of its UID.
         table, trailer = OriginTable(queue_id), entries.uid_trailer(entry)
         rows_ = lost if is_lost else expected
-        rows_[table.index_key(trailer, entry.target.encode())] = key[keys.POSITION_AT :]
+        target = b"" if queue_id == keys.PUBLICATIONS_ID else entry.target.encode()
+        rows_[table.index_key(trailer, target)] = key[keys.POSITION_AT :]
     stored = _of(keys.SPACE_UID, node.store, dropped)
     remembered = {k: v for k, v in stored.items() if v[0] == keys.LANE_REMEMBERED}
     found = {
@@ -83,6 +91,8 @@ def schedule_agrees(
     """What has a time has a row in the schedule, and is looked at by then."""
     expected: dict[bytes, bytes] = {}
     for queue_id, key, entry, _ in messages:
+        if queue_id == keys.PUBLICATIONS_ID:
+            continue  # Those who hold it have the rows.
         if entry.due_ms:
             lane = key[keys.POSITION_AT]
             expected[keys.due(entry.due_ms, queue_id, lane, *keys.place(key))] = b""
@@ -137,7 +147,7 @@ def origin_table_covers(node: Node, messages: list[Stored], dropped: set[int]) -
     found = rows.scan(node.store, keys.SPACE_ORIGIN)
     table = {key: int.from_bytes(row, "big") for key, row in found}
     for queue_id, _, entry, _ in messages:
-        if queue_id in dropped:
+        if queue_id in dropped or entry.shared:
             continue
         trailer = entries.uid_trailer(entry)
         highest = table.get(keys.of_queue(keys.SPACE_ORIGIN, queue_id) + trailer[:-8], -1)

@@ -18,7 +18,7 @@ from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
 
-_LANES = (*keys.LANES_READY, keys.LANE_DELAYED)
+_LANES = (*keys.LANES_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
 Place = tuple[int, bytes]  # lane, and the entry there
 
 

@@ -65,6 +65,7 @@ class Traits(NamedTuple):
     kind: str = ""
     member: Member | None = None
     is_again: bool = False  # its number was put before, and nobody knows what became of that
+    retained: bool = False  # its topic is to keep it
 
 
 @dataclass(slots=True)
@@ -185,6 +186,7 @@ class Ledger:
         body = body[: max(traits.body_bytes, SERIAL.size)]
         envelope = {records.HEADERS: {"kind": traits.kind}} if traits.kind else {}
         flags = records.FLAG_NOT_PERSISTENT if traits.volatile else 0
+        flags |= records.FLAG_RETAINED if traits.retained else 0
         record = records.encode(Fields(
             body, traits.priority, traits.correlation_id, envelope, traits.uid, traits.member,
             traits.expiry_ms, flags, traits.delay_ms,

@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 from tests.sim.chance import Chance
 from tests.sim.net import Net
+from tests.sim.topics import TopicWorld
 from tests.sim.world import STEPS, World
 
 TWICE_EVERY = 20  # so often a seed is run twice, to see that it leaves the same bytes
 NET_EVERY = 4  # so often a seed is a net, over several hops and with stores put back
+TOPICS_EVERY = 5  # so often a seed publishes and subscribes
 
 
 class Result(NamedTuple):
@@ -49,7 +51,9 @@ def run_seed(seed: int, steps: int = STEPS) -> Result:
 
 
 def world_of(seed: int, steps: int = STEPS) -> Chance:
-    """Return what lives from *seed*; a net takes half the steps."""
+    """Return what lives from *seed*; a net, or a world of topics, takes half the steps."""
+    if seed % TOPICS_EVERY == TOPICS_EVERY - 1:
+        return TopicWorld(seed, steps=steps // 2)
     if seed % NET_EVERY == NET_EVERY - 1:
         return Net(seed, steps=steps // 2)
     return World(seed, steps=steps)
@@ -105,6 +109,8 @@ FEATURES = (
     "delivery_limit_reached", "message_rejected", "message_expired", "queue_full", "moved back",
     "expired", "delayed", "lost", "pushed out", "selected", "renewed", "breaker opened",
     "groups ended", "members consumed", "groups parked", "handovers",
+    "published", "parked", "republished", "consumed again", "dropped", "retained given", "carried",
+    "subscription suspended",
     "hops", "circles", "stores put back", "lost with a store", "doubled by a store",
 )  # fmt: skip
 

@@ -100,6 +100,8 @@ class Jobs:
 
     def start(self, kind: str, **facts: Any) -> Job:
         """Begin a job of that *kind*, one of those in job.py, in this turn."""
+        if kind in REPUBLISHES:
+            facts["before"] = self._context.turn_number  # Of what is parked, as no clock tells it.
         row = new_row(kind, self._context.now.wall_us, facts)
         job = Job(self._context.ids.next(), row)
         self._store(job)

@@ -34,7 +34,7 @@ NAME_MAX = 64
 NOTE_MAX_BYTES = 32 * 1024
 Note = dict[str, Any]
 _OWN = ("code", "reason", "text", "queue", "manager", "us", "failed", "delivered", "retries",
-        "left_ms")  # fmt: skip
+        "left_ms", "turn")  # fmt: skip
 
 
 class Cause(NamedTuple):

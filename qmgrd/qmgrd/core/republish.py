@@ -112,8 +112,8 @@ def _one(
     if value is None:
         return False
     entry, note = entries.decode(value), notes.read(context.tx, queue.id, found.arrival)
-    us = note.get("us")
-    if type(us) is int and us > job.row["started_us"]:
+    turn = note.get("turn")
+    if type(turn) is int and turn > job.row["before"]:
         return False
     if job.row["target"] == RETURNED and not entry.flags & entries.AWAITED:
         return False

@@ -17,6 +17,8 @@ from qmgrd.core.lease import Lease
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
+_LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
+
 
 def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
     """Remove for good what *handles* name; return the index of each that could not, and why."""
@@ -74,8 +76,8 @@ def _ack(
     """Remove a message for good; return 0, or the code that says why not.
 
     A handle whose message is gone is an ack sent again: success. One whose lease is over settles
-    now, if nobody else holds the message, also while that waits to be tried again; but never
-    another message that has its place, as in a store that was put back to an earlier state.
+    now, if nobody else holds the message, also while that waits to be tried again or is parked; but
+    never another message that has its place, as in a store that was put back to an earlier state.
     """
     if arrival in queue.groups.holds.taken_back:
         return ErrorCode.LEASE_LOST  # It has its turn behind one that failed.
@@ -84,7 +86,7 @@ def _ack(
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
-    for lane_ in (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED):
+    for lane_ in _LANES:
         key = keys.message(queue.id, lane_, min(priority, keys.PRIORITY_TOP), arrival)
         value = tx.get(key)
         if value is None:

@@ -166,3 +166,14 @@ def test_what_waits_has_no_turn_until_its_time(app: Client) -> None:
     app.ask(m.JobCancel, job)
     app.manager.turn(1_000)
     assert not app.manager.turns.wanted
+
+
+def test_republish_knows_what_was_parked_before_it_by_no_clock(app: Client) -> None:
+    """C14: after the wall clock was set back what is parked is not of the future."""
+    app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
+    app.put("/t", b"x")
+    app.release(*app.get(":s"))
+    app.manager.wall_us -= 3_600_000_000
+    app.consume(":s")
+    app.ask(m.Republish)
+    assert app.ask(m.RepublishList)["parked"] == []

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
+from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import DELIVERY, HANDLE
@@ -19,6 +20,7 @@ from qmgrd.core.schedule import Schedule
 from qmgrd.core.seek import seek
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.harness import Client
 
 NOW = Now(1_000, 1_700_000_000_000_000)
 
@@ -130,3 +132,15 @@ def test_message_comes_back_before_what_is_younger() -> None:
     items = queue.take(tx, NOW, Consumer(1, 1, queue, 100, 10**6, 1_000), 9)
     found = [records.decode(item[DELIVERY.size :]).body for item in items]
     assert found == [b"0", b"1", b"2"]
+
+
+def test_late_ack_settles_what_was_parked_meanwhile(app: Client) -> None:
+    """C11: who has done with it is not sent it once more."""
+    app.ask(m.Subscribe, "t", ":s", "", {"redelivery_limit": 0})
+    app.put("/t", b"x")
+    (found,) = app.get(":s", lease_ms=1_000)
+    app.manager.turn(2_000)
+    assert len(app.ask(m.RepublishList)["parked"]) == 1
+    assert app.ack(found) == []
+    assert app.ask(m.RepublishList)["parked"] == []
+    assert app.show("SYSTEM.PUBLICATIONS")["depth"] == 0

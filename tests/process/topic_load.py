@@ -1,0 +1,186 @@
+"""Publishers and subscribers of one daemon, while it is killed, and an operator who republishes.
+
+    publishers ──▶ flights/JFK, flights/LAX/UA, ... ──┬─▶ CRASH:all   flights/#
+                                                      ├─▶ CRASH:ua    flights/+/UA
+                                                      ╰─▶ CRASH:fails flights/#
+                                                              │ ╰─▶ parked ─╮
+                                                              ╰◀─republish──╯
+
+One subscriber gives back some of what it gets until it is parked, and consumes it once it is
+republished. At the end each subscriber consumed once what was acknowledged and fits it, nothing was
+republished that did not fail, and nothing is kept for nobody.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.message import Message, PutResult
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.topic import filter_of, fits, levels_of
+
+WAIT_MS = 60_000
+STALL_MAX_S = 60
+BACKLOG_MAX = 5_000  # publications that are not consumed by all
+PUBLISHERS = 2
+BATCH_MAX = 20
+FAIL_EVERY = 37
+FAILS = "CRASH:fails"
+SUBSCRIBERS = {"CRASH:all": "flights/#", "CRASH:ua": "flights/+/UA", FAILS: "flights/#"}
+TOPICS = ("flights", "flights/JFK", "flights/JFK/UA", "flights/LAX/UA", "flights/LAX/AA")
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"
+
+
+class TopicLoad:
+    """Publishers, subscribers and an operator of one daemon, and what came to whom.
+
+    Invariant: ``consumed`` has what each subscriber acknowledged, once that was answered.
+    """
+
+    def __init__(self, address: str, seed: int, *, stall_max_s: float = STALL_MAX_S) -> None:
+        """Work on the daemon at *address*.
+
+        Args:
+            stall_max_s: so long nothing need come out, before what is missing counts as lost.
+        """
+        self.stopping = asyncio.Event()
+        self.tried: dict[int, str] = {}  # topics, by number
+        self.acknowledged: set[int] = set()
+        self.consumed: dict[str, set[int]] = {name: set() for name in SUBSCRIBERS}
+        self.delivered = 0
+        self.parked: set[str] = set()  # UIDs
+        self.republished: set[int] = set()
+        self.doubled: list[str] = []
+        self.unexpected: list[str] = []
+        self.left: list[str] = []
+        self._uids: dict[int, str] = {}
+        self._address = address
+        self._stall_max_s = stall_max_s
+        self._random = random.Random(seed)
+
+    @property
+    def lost(self) -> list[str]:
+        """Whom what has not come to."""
+        return [
+            f"{number} to {name}"
+            for name, filter_ in SUBSCRIBERS.items()
+            for number in sorted(self.acknowledged - self.consumed[name])
+            if _fits(filter_, self.tried[number])
+        ]
+
+    def faults(self) -> dict[str, Sequence[str]]:
+        """Return what is wrong beside what is lost or doubled: by fault."""
+        calm = self.republished - {number for number in self.tried if is_failing(number)}
+        return {
+            "unexpected": self.unexpected,
+            "republished, and did not fail": [str(number) for number in sorted(calm)],
+            "left": self.left,
+        }
+
+    async def run(self) -> None:
+        """Work until told to stop, then until everything came out."""
+        async with self._connect() as manager:
+            for name, filter_ in SUBSCRIBERS.items():
+                limit = {"redelivery_limit": 1} if name == FAILS else {}
+                await manager.subscription_create(filter_, name, attributes=limit)
+            async with asyncio.TaskGroup() as tasks:
+                others = [tasks.create_task(self._consume(name)) for name in SUBSCRIBERS]
+                others.append(tasks.create_task(self._operate()))
+                async with asyncio.TaskGroup() as publishers:
+                    for _ in range(PUBLISHERS):
+                        publishers.create_task(self._publish())
+                await self._drain(manager)
+                for task in others:
+                    task.cancel()
+
+    async def _drain(self, manager: QueueManager) -> None:
+        """Wait until all have all, and nothing is kept any more."""
+        seen, since = -1, time.monotonic()
+        while time.monotonic() < since + self._stall_max_s:
+            consumed = sum(map(len, self.consumed.values()))
+            if consumed != seen:
+                seen, since = consumed, time.monotonic()
+            kept = (await manager.queue_show(PUBLICATIONS))["depth"]
+            if not (kept or self.lost):
+                break
+            await asyncio.sleep(0.2)
+        self.left += [f"{kept} on {PUBLICATIONS}"] * bool(kept)
+        self.left += [f"parked: {row['uid']}" async for row in manager.republish_list()]
+
+    def _connect(self) -> QueueManager:
+        return connect(self._address, name="topics", wait_ms=WAIT_MS)
+
+    async def _publish(self) -> None:
+        async with self._connect() as manager:
+            while not self.stopping.is_set():
+                topic = self._random.choice(TOPICS)
+                first = len(self.tried)
+                numbers = range(first, first + self._random.randint(1, BATCH_MAX))
+                self.tried |= dict.fromkeys(numbers, topic)
+                results = await manager.publish_many(topic, [b"%d" % n for n in numbers])
+                for number, result in zip(numbers, results, strict=True):
+                    if isinstance(result, PutResult):
+                        self.acknowledged.add(number)
+                while len(self.tried) > len(self.consumed[FAILS]) + BACKLOG_MAX:
+                    await asyncio.sleep(0.01)
+
+    async def _consume(self, name: str) -> None:
+        async with (
+            self._connect() as manager,
+            manager.subscribe(SUBSCRIBERS[name], name, prefetch=100, lease_ms=10_000) as found,
+        ):
+            async for message in found:
+                await self._take(manager, name, message)
+
+    async def _take(self, manager: QueueManager, name: str, message: Message) -> None:
+        number = self.note(name, message)
+        try:
+            if name == FAILS and is_failing(number) and not message.republished:
+                await manager.release(message, reason="failing")
+                return
+            await manager.ack(message)
+        except RequestError:
+            return  # The lease was lost to a kill: the message comes again.
+        self.consumed[name].add(number)
+
+    def note(self, name: str, message: Message) -> int:
+        """Note what was delivered to the subscriber *name*; return its number."""
+        number, what = int(message.body), f"{message.body.decode()} to {name}"
+        self.delivered += 1
+        uid = str(message.uid)
+        if number in self.consumed[name] or self._uids.setdefault(number, uid) != uid:
+            self.doubled.append(what)
+        topic = self.tried.get(number, "")
+        if topic != message.topic or not _fits(SUBSCRIBERS[name], topic):
+            self.unexpected.append(what)
+        if message.republished:
+            self.republished.add(number)
+            if name != FAILS:
+                self.unexpected.append(f"{what}, republished")
+        return number
+
+    async def _operate(self) -> None:
+        """Have what is parked be sent again, all of it, or for its subscriber alone."""
+        async with self._connect() as manager:
+            while True:
+                try:
+                    rows = [row async for row in manager.republish_list()]
+                    self.parked.update(row["uid"] for row in rows)
+                    names = {row["subscription"] for row in rows}
+                    if names:
+                        chosen = self._random.choice([[], sorted(names)])
+                        await manager.republish(subscriptions=chosen)
+                except RequestError:
+                    continue  # It was killed meanwhile, and nobody knows whether it was done.
+                await asyncio.sleep(self._random.uniform(0.05, 0.5))
+
+
+def is_failing(number: int) -> bool:
+    """Return whether the failing subscriber gives a publication back until it is parked."""
+    return number % FAIL_EVERY == 0
+
+
+def _fits(filter_: str, topic: str) -> bool:
+    return bool(topic) and fits(filter_of(filter_), levels_of(topic))
