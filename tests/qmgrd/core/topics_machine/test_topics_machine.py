@@ -127,7 +127,6 @@ def names_begin_anew(patch: Patch) -> None:
     patch.setattr(Subscriptions, "close", closed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
     [
@@ -137,7 +136,7 @@ def names_begin_anew(patch: Patch) -> None:
         names_begin_anew,
     ],
 )  # fmt: skip
-def test_a_bug_is_found_within_its_minute(
+def test_a_bug_is_found(
     plant: Callable[[Patch], None], monkeypatch: Patch
 ) -> None:
     plant(monkeypatch)
