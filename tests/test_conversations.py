@@ -15,6 +15,7 @@ from qmgr_protocol.window import Inbox, Outbox
 from tests.group_player import GroupPlayer
 from tests.qmgr_client.handle_players import GroupGetPlayer, GroupPutPlayer
 from tests.qmgrd.core.harness import Delivery, Manager, items, record
+from tests.topic_player import TopicPlayer
 
 HERE = Path(__file__).parent / "conversations"
 Player = Callable[[str], str]  # takes a line, returns the answer to it
@@ -171,6 +172,7 @@ PLAYERS: dict[str, Callable[[], Player]] = {
     "group_get": GroupGetPlayer,
     "group_put": GroupPutPlayer,
     "queue": QueuePlayer,
+    "topic": TopicPlayer,
     "window": WindowPlayer,
 }
 

@@ -27,7 +27,7 @@ from qmgrd.core.counters import Counters
 from qmgrd.core.definition import check_alias, check_same
 from qmgrd.core.holders import Holders
 from qmgrd.core.link import Link
-from qmgrd.core.missing import no_queue, no_subscription, no_target
+from qmgrd.core.missing import is_carried, is_published, no_queue, no_subscription, no_target
 from qmgrd.core.named import KINDS, Alias, Proxy, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
 from qmgrd.core.put_refusal import full
@@ -91,11 +91,7 @@ class Catalogue:
         known = self.named(name)
         found = self._behind(known)
         if isinstance(found, Proxy):
-            raise RequestError(
-                ErrorCode.QUEUE_IS_REMOTE,
-                f"{name} is a proxy: what it gets goes to {found.manager}, to those who subscribed "
-                "there",
-            )
+            raise is_carried(name, found.manager)
         if isinstance(found, Remote):
             raise RequestError(
                 ErrorCode.QUEUE_IS_REMOTE,
@@ -176,10 +172,7 @@ class Catalogue:
                 raise attributes.put_inhibited(found.name)
             queue, target = route.way(self, found.target, found.manager)
         elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
-            raise RequestError(
-                ErrorCode.QUEUE_IS_SUBSCRIPTION,
-                f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
-            )
+            raise is_published(name)
         elif found.is_transmission:
             raise RequestError(
                 ErrorCode.QUEUE_IS_TRANSMISSION,
@@ -394,8 +387,10 @@ class Catalogue:
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of what leads over the link to *manager*: remote queues, proxies."""
         for name, found in self.queues.items():
-            leads_on = isinstance(found, Remote | Proxy)
-            if leads_on and route.link_to(self, found.manager).name == manager:
+            if (
+                isinstance(found, Remote | Proxy)
+                and route.link_to(self, found.manager).name == manager
+            ):
                 yield name
 
     def next_queue_id(self) -> int:

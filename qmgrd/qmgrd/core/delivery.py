@@ -120,8 +120,9 @@ class Delivery:
     def _readable(self, session: Session, name: str) -> Queue:
         queue = self._catalogue.local(name)
         if queue.is_transmission:
+            who = "by those who subscribed" if queue.is_publications else "by its link"
             raise RequestError(
-                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied by its link; it can be browsed"
+                ErrorCode.QUEUE_IS_TRANSMISSION, f"{name} is emptied {who}; it can be browsed"
             )
         if queue.bounds.exclusive:
             for other in queue.all_consumers():

@@ -72,7 +72,7 @@ class JobAdmin:
         """
         queue = self._catalogue.local(name, gets=False)
         if queue.is_transmission:
-            raise numbered(name, why)
+            raise held(name) if queue.is_publications else numbered(name, why)
         wanted = selection(queue, where, b"", b"")
         self._jobs.check_room()
         return queue, wanted
@@ -84,6 +84,14 @@ class JobAdmin:
             raise is_transmission(name)
         if found is source:
             raise is_itself(name, source.name)
+
+
+def held(name: str) -> RequestError:
+    """Return that no job takes what subscriptions hold off the queue *name*."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_TRANSMISSION,
+        f"{name} keeps what subscriptions hold: purge or move theirs, or end them: qmctl sub rm",
+    )
 
 
 def numbered(name: str, why: str) -> RequestError:

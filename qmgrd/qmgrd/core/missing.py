@@ -1,4 +1,4 @@
-"""What is said of a queue or a link that does not exist here: how to make it, or what was meant."""
+"""What is said of a name that is not there, or not what is asked for: what was meant instead."""
 
 from collections.abc import Iterable
 
@@ -49,3 +49,19 @@ def no_template(pattern: str, known: Iterable[str]) -> RequestError:
     meant = nearest(pattern, known)
     hint = f"did you mean {meant}?" if meant else "see: qmctl template ls"
     return RequestError(ErrorCode.TEMPLATE_UNKNOWN, f"there is no template {pattern}; {hint}")
+
+
+def is_published(name: str) -> RequestError:
+    """Return that nobody puts to *name*, which holds publications."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_SUBSCRIPTION,
+        f"{name} is filled by publications alone: put to a topic, such as /flights/JFK",
+    )
+
+
+def is_carried(name: str, manager: str) -> RequestError:
+    """Return that nobody gets from the proxy *name*, which holds nothing here."""
+    return RequestError(
+        ErrorCode.QUEUE_IS_REMOTE,
+        f"{name} is a proxy: what it gets goes to {manager}, to those who subscribed there",
+    )

@@ -22,7 +22,6 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
     templates = TemplateAdmin(context, catalogue, delivery)
     jobs = JobAdmin(context, catalogue, broker.jobs)
     groups = GroupAdmin(context, catalogue, broker.dead_letters)
-    topics = TopicAdmin(context, catalogue, broker.jobs, broker.subscriptions)
     return {
         m.Put: streams.put,
         m.Settle: broker.settlements.settle,
@@ -59,8 +58,16 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
         m.Snapshot: admin.snapshot,
         m.ConnectionList: broker.connections.connection_list,
         m.ConnectionClose: broker.connections.connection_close,
-        m.LinkOpen: streams.links.open,
-        m.CommitAsk: streams.links.ask_commit,
+        **_of_topics(TopicAdmin(context, catalogue, broker.jobs, broker.subscriptions)),
+        **_of_links(broker),
+    }
+
+
+def _of_links(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None]]:
+    admin, links = broker.admin, broker.streams.links
+    return {
+        m.LinkOpen: links.open,
+        m.CommitAsk: links.ask_commit,
         m.LinkFetch: admin.link_fetch,
         m.LinkCreate: admin.link_create,
         m.LinkAlter: admin.link_alter,
@@ -69,6 +76,11 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
         m.LinkShow: admin.link_show,
         m.LinkStart: admin.link_start,
         m.LinkStop: admin.link_stop,
+    }
+
+
+def _of_topics(topics: TopicAdmin) -> dict[type[Any], Callable[[Session, Any], None]]:
+    return {
         m.Subscribe: topics.subscribe,
         m.Unsubscribe: topics.unsubscribe,
         m.SubscriptionList: topics.subscription_list,

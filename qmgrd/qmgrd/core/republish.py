@@ -86,10 +86,10 @@ def _is_meant(
     if row["target"] in (SCHEDULED, HEALTHY):
         value = context.tx.get(keys.publication(found.arrival))
         topic = "" if value is None else entries.decode(value).target
-        value, interval = catalogue.topics.value, row.get("interval")
-        if interval and value(topic, "republish_interval_ms") != interval:
+        in_force, interval = catalogue.topics.in_force(topic), row.get("interval")
+        if interval and in_force["republish_interval_ms"] != interval:
             return False
-        return bool(value(topic, "republish") == row["target"])
+        return bool(in_force["republish"] == row["target"])
     return True
 
 

@@ -29,8 +29,10 @@ def check_free(name: str) -> None:
 def check_deletable(name: str) -> None:
     """Raise QUEUE_IS_SYSTEM where the queue manager needs the queue *name*."""
     if name in ATTRIBUTES:
+        how = f"empty it with: qmctl queue purge {name}"
+        if name == PUBLICATIONS:
+            how = "a publication goes with the last subscription that holds it"
         raise RequestError(
             ErrorCode.QUEUE_IS_SYSTEM,
-            f"{name} is needed by the queue manager itself and cannot be deleted; empty it with: "
-            f"qmctl queue purge {name}",
+            f"{name} is needed by the queue manager itself and cannot be deleted; {how}",
         )

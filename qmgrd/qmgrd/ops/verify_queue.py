@@ -234,6 +234,8 @@ class QueueCheck:
         is_lost = entry.volatile and any(start <= arrival < stop for start, stop in self._lost)
         if not is_lost or any(start <= arrival < stop for start, stop in self._uncounted):
             seen.add(key, entry)
+        else:
+            seen.grouped += key[5] == keys.LANE_GROUPED  # It counts as such until it is swept.
         seen.last = max(seen.last, arrival)
         seen.first = arrival if seen.first is None else min(seen.first, arrival)
         if not is_whole:

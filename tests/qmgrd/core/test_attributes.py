@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_config.model import Config, QueueDefaults
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import QUEUE_ATTRIBUTES, QUEUE_LIMITS
+from qmgr_protocol.limits import QUEUE_ATTRIBUTES, QUEUE_LIMITS, SUBSCRIPTION_ATTRIBUTES
 from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.attributes import (
     altered,
@@ -140,10 +140,12 @@ def test_flag_of_the_definition_is_part_of_it_even_if_it_is_false() -> None:
 
 def test_every_attribute_is_one_of_the_bounds_and_the_other_way_round() -> None:
     fields = {field.name for field in dataclasses.fields(Bounds)}
-    assert {*QUEUE_ATTRIBUTES, *INHIBITS, "leases_max"} == fields
+    others = {*SUBSCRIPTION_ATTRIBUTES} - {*QUEUE_ATTRIBUTES}
+    assert {*QUEUE_ATTRIBUTES, *INHIBITS, "leases_max"} == fields - others
+    assert others == {"redelivery_limit", "unused_expiry_ms"} < fields
     row = {"kind": "local", "queue_id": 1, "retry_factor": 1.5}
     found = in_force(Config(), row)
-    assert found.keys() == fields - {"leases_max"}
+    assert found.keys() == fields - others - {"leases_max"}
     assert (found["retry_factor"], found["overflow"], found["depth_max"]) == (
         1.5, "refuse", 100_000_000,
     )  # fmt: skip

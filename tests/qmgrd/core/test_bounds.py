@@ -6,7 +6,8 @@ from qmgrd.core.bounds import Bounds
 
 def test_bounds_of_their_own_accord_are_what_a_queue_may_be_given() -> None:
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
-    given = {name: getattr(bounds, name) for name in Bounds.__slots__ if name != "leases_max"}
+    others = {"leases_max", "redelivery_limit", "unused_expiry_ms"}  # of subscriptions alone
+    given = {name: getattr(bounds, name) for name in Bounds.__slots__ if name not in others}
     assert queue_attributes("Q", given, "local") == given
 
 
@@ -14,7 +15,7 @@ def test_bounds_of_their_own_accord_change_nothing_about_a_message() -> None:
     """Each new attribute has to be asked for: a queue is as it was without it."""
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
     off = ("message_max_bytes", "expiry_max_ms", "dedup_retention_ms", "backout_threshold",
-           "delivery_limit", "retry_initial_ms", "breaker_percent")  # fmt: skip
+           "delivery_limit", "retry_initial_ms", "breaker_percent", "unused_expiry_ms")  # fmt: skip
     assert not any(getattr(bounds, name) for name in off)
     assert bounds.overflow == "refuse"
     assert not any((bounds.exclusive, bounds.put_inhibit, bounds.get_inhibit))

@@ -19,6 +19,6 @@ def test_alias_of_an_alias_is_refused_from_either_end() -> None:
 def test_same_definition_again_is_none_and_another_is_refused() -> None:
     row = {"kind": "local", "queue_id": 3, "depth_max": 7}
     check_same("Q", row, {"depth_max": 7})
-    with pytest.raises(RequestError, match="exists with other attributes: {'depth_max': 7}") as e:
+    with pytest.raises(RequestError, match=r"exists with other attributes: .*7") as e:
         check_same("Q", row, {"depth_max": 8})
     assert e.value.code is ErrorCode.QUEUE_EXISTS

@@ -9,6 +9,7 @@ def test_row_for_people_has_no_cursor_and_no_end_while_there_is_none() -> None:
         "job": 7, "kind": "move", "state": "running", "queue": "Q", "target": "R", "where": "",
         "messages_max": 0, "rate": 0, "retries_max": 0, "examined": 0, "done": 0, "skipped": 0,
         "stayed": 0, "total": 5, "started_us": 1_000, "ended_us": None, "text": "",
+        "by": "",
     }  # fmt: skip
     assert not job.is_over
 

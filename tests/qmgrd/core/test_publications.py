@@ -1,4 +1,4 @@
-"""Publications are stored once, and go out to whom they fit, once each, whatever stops meanwhile."""
+"""Publications are stored once, and go out to whom they fit, once each, whatever stops."""
 
 import random
 from collections.abc import Iterator
@@ -89,44 +89,51 @@ def test_publications_go_out_over_many_turns(hub: Hub) -> None:
     hub.sound()
 
 
+class Chaos:
+    """Publishes to subscriptions that come and go, over crashes; ``wants`` is what each is owed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.hub = Hub(limits={"turn_rows": self.chance.choice([3, 10, 30])})
+        self.hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+        self.wants: dict[str, list[bytes]] = {}
+        self.made = self.published = 0
+
+    def publish(self) -> None:
+        bodies = [b"%d" % (self.published + i) for i in range(self.chance.randint(1, 6))]
+        self.published += len(bodies)
+        self.hub.publish("t/u", *bodies)
+        for some in self.wants.values():
+            some += bodies
+
+    def turn(self) -> None:
+        self.hub.manager.turn()
+
+    def crash(self) -> None:
+        self.hub.crash()
+        assert faults(self.hub.manager) == []
+
+    def come(self) -> None:
+        self.made += 1
+        name = f":s{self.made}" + "@NYC" * (self.chance.random() < 0.2)
+        self.wants[self.hub.subscribe("t/#", name, retained=False)] = []
+
+    def end(self) -> None:
+        if name := self.chance.choice([x for x in self.wants if "@" not in x] or [""]):
+            self.hub.app.ask(m.Unsubscribe, name)
+            del self.wants[name]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_each_has_each_once_whatever_happens_meanwhile(seed: int) -> None:
-    """C19: crashes between turns; subscriptions come, end, are suspended, get what is meant for
-    them once each."""
-    chance = random.Random(seed)
-    hub = Hub(limits={"turn_rows": chance.choice([3, 10, 30])})
-    hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
-    expected: dict[str, list[bytes]] = {}
-    wants: dict[str, list[bytes]] = {}
-    made = published = 0
-    for _ in range(chance.randint(3, 8)):
-        made += 1
-        name = hub.subscribe("t/#", f":s{made}" + "@NYC" * (chance.random() < 0.2), retained=False)
-        wants[name] = []
+    """C19: crashes between turns; subscriptions come, end, get what is theirs once each."""
+    chaos = Chaos(seed)
+    hub, wants = chaos.hub, chaos.wants
+    for _ in range(4):
+        chaos.come()
+    acts = [chaos.publish, chaos.turn] * 4 + [chaos.crash, chaos.come, chaos.end]
     for _ in range(60):
-        match chance.choice(["publish"] * 4 + ["turn"] * 4 + ["crash", "come", "end", "suspend"]):
-            case "publish":
-                bodies = [b"%d" % (published + i) for i in range(chance.randint(1, 6))]
-                published += len(bodies)
-                hub.publish("t/u", *bodies)
-                for some in wants.values():
-                    some += bodies
-            case "turn":
-                hub.manager.turn()
-            case "crash":
-                hub.crash()
-                assert faults(hub.manager) == []
-            case "come":
-                made += 1
-                name = hub.subscribe("t/u", f":s{made}", retained=False)
-                wants[name] = []
-            case "end" if len(wants) > 2:
-                name = chance.choice([x for x in wants if "@" not in x] or [""])
-                if name:
-                    hub.app.ask(m.Unsubscribe, name)
-                    del wants[name]
-            case _:
-                pass
+        chaos.chance.choice(acts)()
     hub.sound()
     expected = {name: some for name, some in wants.items() if "@" not in name}
     assert {name: hub.app.bodies(name) for name in expected} == expected

@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.system import ATTRIBUTES, DEAD_LETTERS, EVENTS
+from qmgrd.core.system import ATTRIBUTES, DEAD_LETTERS, EVENTS, PUBLICATIONS
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 USES: list[Callable[[Client, str], object]] = [
@@ -19,7 +19,7 @@ USES: list[Callable[[Client, str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ATTRIBUTES)
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
 @pytest.mark.parametrize("use", USES)
 def test_system_queue_is_made_by_whatever_use(
     name: str, use: Callable[[Client, str], object]
@@ -51,7 +51,19 @@ def test_system_queues_come_beyond_the_limit_and_take_no_room() -> None:
     assert caught.value.code is ErrorCode.QUEUES_EXHAUSTED
 
 
-@pytest.mark.parametrize("name", ATTRIBUTES)
+@pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
+def test_queue_of_publications_is_made_by_whatever_asks_for_it(
+    use: Callable[[Client, str], object],
+) -> None:
+    """Nobody puts to it or gets from it (test_publications.py)."""
+    app = Manager().connect()
+    use(app, PUBLICATIONS)
+    row = app.show(PUBLICATIONS)
+    assert row["kind"] == "publications"
+    assert ATTRIBUTES[PUBLICATIONS].items() <= row.items()
+
+
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
 def test_system_queue_is_altered_and_purged_but_not_deleted(
     store: AnyStore, app: Client, name: str
 ) -> None:

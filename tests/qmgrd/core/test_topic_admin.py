@@ -84,7 +84,8 @@ def test_page_of_what_is_parked_looks_at_a_limited_part(
     hub.subscribe("t", "A:a", redelivery_limit=0)
     hub.publish("t", *(b"%d" % i for i in range(5)))
     hub.park("A:a")
-    pages, after = [], None
+    pages: list[int] = []
+    after = None
     while not pages or after is not None:
         value = hub.app.ask(m.RepublishList, after, 10)
         pages.append(len(value["parked"]))

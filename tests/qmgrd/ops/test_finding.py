@@ -5,6 +5,7 @@ from tests.qmgrd.ops import (
     test_verify_definitions,
     test_verify_groups,
     test_verify_index,
+    test_verify_publications,
     test_verify_queue,
     test_verify_schedule,
 )
@@ -32,6 +33,6 @@ def test_fault_without_a_meaning_is_a_bug() -> None:
 def test_each_fault_has_its_damage_in_the_tests() -> None:
     damages = test_verify_definitions.DAMAGES + test_verify_queue.DAMAGES
     damages = damages + test_verify_index.DAMAGES + test_verify_schedule.DAMAGES
-    damages = damages + test_verify_groups.DAMAGES
-    elsewhere = {"pages", "leak", "manifest", "pieces-shared"}
+    damages = damages + test_verify_groups.DAMAGES + test_verify_publications.DAMAGES
+    elsewhere = {"pages", "leak", "manifest", "pieces-shared", "retained"}
     assert {fault for fault, _, _ in damages} | elsewhere == set(MEANINGS)
