@@ -136,8 +136,6 @@ def names_begin_anew(patch: Patch) -> None:
         names_begin_anew,
     ],
 )  # fmt: skip
-def test_a_bug_is_found(
-    plant: Callable[[Patch], None], monkeypatch: Patch
-) -> None:
+def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert any(run_seed(number, shrink=False) for number in PLANT_SEEDS)
