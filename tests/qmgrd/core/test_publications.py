@@ -12,7 +12,7 @@ from qmgrd.core import keys
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
-from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, topic_of
+from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, rot, topic_of
 from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 
@@ -478,14 +478,3 @@ def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> Non
 def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
     hub.app.ask(m.QueueCreate, "Q")
     assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
-
-
-def rot(hub: Hub, arrival: int, *, whole: bool = False) -> None:
-    """Have a bit of a stored publication be another; or all of it be nothing that can be read."""
-    tx = hub.manager.store.begin()
-    key = keys.publication(arrival)
-    value = bytearray(tx.get(key))
-    value[-12] ^= 1
-    value[0] ^= whole
-    tx.put(key, bytes(value))
-    hub.manager.store.commit()
