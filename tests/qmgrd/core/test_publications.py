@@ -478,3 +478,26 @@ def test_what_a_link_brings_in_order_goes_out_after_a_crash_too(hub: Hub) -> Non
 def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
     hub.app.ask(m.QueueCreate, "Q")
     assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
+
+
+def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
+    """References to what is stored already must not take the room that deleting needs."""
+    hub = Hub(limits={"turn_rows": 10})
+    hub.subscribe("t", "S:1")
+    hub.send("t", *(record(b"%d" % number) for number in range(300)))
+    hub.manager.turn()
+    map_bytes, hub.manager.store.map_bytes = hub.manager.store.map_bytes, 10_000
+    queue = hub.manager.queue("S:1")
+    hub.manager.turn()
+    given = queue.counters.depth
+    assert given < 300
+    hub.app.send(m.Subscribe(90, "#", "S:2"))  # Its job waits, too.
+    for _ in range(3):
+        hub.manager.turn(1_000)
+        assert hub.manager.rest() < 10
+    assert queue.counters.depth == given
+    hub.manager.store.map_bytes = map_bytes
+    hub.manager.turn(1_000)
+    hub.manager.rest()
+    assert queue.counters.depth == 300
+    hub.sound()
