@@ -27,6 +27,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if catalogue.topics.next_out < subscription.first:
         return MORE  # Some of what came before it is to be retained still.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
+    letters = DeadLetters(context, catalogue)
     for key, value in found:
         job.count("examined")
         if not topics.fits(subscription.filter, tuple(key[1:].decode().split(topics.MARK))):
@@ -37,7 +38,6 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             continue
         publication = publication_of(context, arrival, stored)
         if publication is not None:
-            letters = DeadLetters(context, catalogue)
             give(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")
     return DONE if last else MORE
