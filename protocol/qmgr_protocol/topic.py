@@ -9,7 +9,7 @@ A destination that begins with / is a topic: a put to ``/flights/JFK/UA`` is a p
     BILLING:delays       a durable subscription of the client BILLING
     :delays              one of an administrator's
     :delays@NYC          a proxy: what fits goes to the same topic at queue manager NYC
-    ~4f2a91c0.17         one that is not durable: it lives and dies with its connection
+    ~2-4f2a91c07b3d.17   one that is not durable: it lives and dies with its connection
 """
 
 import re

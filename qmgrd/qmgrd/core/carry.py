@@ -50,6 +50,9 @@ def carry(
         if verdict is Verdict.DUPLICATE:
             continue
         record = entries.record(context.tx, entry)
+        if not entries.sound(record):
+            context.event("publication missed", subscription=subscription.name, why="damaged")
+            continue
         prepared = Prepared(
             record, trailer, False, verdict, publication.front[6], entry.put_us,
             entry.expires_ms, entry.due_ms,

@@ -25,7 +25,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
                 entry, arrival = entries.decode(value), keys.place(key)[1]
                 if job.row.get("holds"):
                     catalogue.holders.release(arrival)
-                    tx.delete(keys.parked(arrival, job.row["queue_id"]))
+                    if key[keys.POSITION_AT] == keys.LANE_PARKED:
+                        tx.delete(keys.parked(arrival, job.row["queue_id"]))
                 entries.delete_rows(tx, entry)
                 job.count("examined")
                 job.count("done")

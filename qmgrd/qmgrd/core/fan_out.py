@@ -92,8 +92,9 @@ def _give_each(
     queue = subscription.queue
     assert queue is not None, "proxies have no queue"
     for at, publication in enumerate(part):
-        if queue.is_lost(publication.entry, publication.arrival):
-            continue  # It was published before the last start.
+        is_volatile = publication.front[7] & records.FLAG_NOT_PERSISTENT
+        if is_volatile and publication.arrival < queue.origins.born:
+            continue  # Gone with the restart, as those are which were given before it.
         if not _has_room(context, dead_letters, queue, publication):
             if queue.bounds.overflow == "suspend":
                 _suspend(context, catalogue, subscription, len(part) - at)

@@ -102,12 +102,7 @@ def held(name: str) -> RequestError:
 
 
 def numbered(name: str, why: str) -> RequestError:
-    """Return that no job takes messages off *name*: a transmission queue, or all publications."""
-    if name == PUBLICATIONS:
-        return RequestError(
-            ErrorCode.QUEUE_IS_TRANSMISSION,
-            f"{name} keeps what some subscription has not consumed: name that subscription",
-        )
+    """Return that no job takes messages off the transmission queue *name*."""
     return RequestError(
         ErrorCode.QUEUE_IS_TRANSMISSION,
         f"{name} has numbered its messages: {why}; delete the link with its messages instead",

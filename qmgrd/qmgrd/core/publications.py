@@ -11,6 +11,7 @@
 3. The fan-out reads that queue on from where it stopped, in batches, and gives each subscription
    its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
    so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
+   While the store is full nothing goes out: references are the larger part of a publication.
 4. A publication that nobody holds once its batch is out is removed.
 """
 
@@ -31,6 +32,7 @@ from qmgrd.core.subscription import Subscription
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
+TRY_AGAIN_MS = 1_000  # where the store is full
 _COUNT_BYTES = 4
 
 
@@ -53,6 +55,7 @@ class Publications:
         self._batch: _Batch | None = None
         self._at = 0  # of its parts, how many are out
         self._is_stored = False  # the position, as something is not out yet
+        self._waits = False  # until the store has room
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -67,6 +70,11 @@ class Publications:
 
     @property
     def is_busy(self) -> bool:
+        """Whether something can go out at once."""
+        return self._is_behind and not self._context.store_full
+
+    @property
+    def _is_behind(self) -> bool:
         """Whether something is not out yet."""
         queue = self._queue
         return self._batch is not None or (
@@ -95,8 +103,14 @@ class Publications:
                 for publication in self._batch.found:
                     self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
             self._give(self._batch, rows_max)
+        if self._is_behind and context.store_full and not self._waits:
+            self._waits = True
+            context.timers.at(context.now.ms + TRY_AGAIN_MS, self._look_again)
         self._catalogue.topics.next_out = self._next
         self._count(queue)
+
+    def _look_again(self) -> None:
+        self._waits = False  # The turn that rings this goes on, if there is room.
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
         while self._at < len(batch.parts):
@@ -205,7 +219,7 @@ class Publications:
     def _store(self) -> None:
         """Write how far publications are out, where they are not all; else forget it."""
         context = self._context
-        if self.is_busy:
+        if self._is_behind:
             batch = self._batch
             stop = self._next if batch is None else batch.stop
             queue_id = batch.parts[self._at - 1][0] if batch is not None and self._at else 0

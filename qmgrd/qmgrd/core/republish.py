@@ -3,8 +3,7 @@
     selected, its subscriber is there      goes, counted as done: one transaction has the copy in
                                            and the name off the list
     its subscriber is away                 stays on the list until that is back: counted as skipped
-                                           (one that polls is back with its next get, and has it
-                                           with the one after)
+                                           (one that polls is back with its next get)
     its subscription is full               stays, counted as stayed
 
 A job, like a move. The cursor is a row of the index of what is parked, so a slice costs what it

@@ -13,6 +13,7 @@ from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.fan_out import give, publication_of
 from qmgrd.core.job import DONE, MORE, Job, Step
 from qmgrd.core.job_slice import next_rows
+from qmgrd.core.publications import TRY_AGAIN_MS
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
@@ -21,9 +22,12 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # It ended meanwhile.
+    if context.store_full:
+        return Step("waiting", context.store_full, context.now.ms + TRY_AGAIN_MS)
     if catalogue.topics.next_out < subscription.first:
         return MORE  # Some of what came before it is to be retained still.
     found, last = next_rows(context, job, prefix_of(subscription.filter))
+    letters = DeadLetters(context, catalogue)
     for key, value in found:
         job.count("examined")
         if not topics.fits(subscription.filter, tuple(key[1:].decode().split(topics.MARK))):
@@ -37,7 +41,6 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
             context.tx.delete(key)  # Its time is over, for whoever subscribes.
             catalogue.holders.release(arrival)
         elif publication is not None:
-            letters = DeadLetters(context, catalogue)
             give(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")
     return DONE if last else MORE

@@ -206,7 +206,7 @@ class Subscriptions:
             if queue.id in awaited and self._send_parked(found, RETURNED, "") is not None:
                 awaited.discard(queue.id)
         elif queue.bounds.unused_expiry_ms:
-            self._catalogue.store_row(found.name, found.row | {"used_ms": self._context.now.ms})
+            found.row["used_ms"] = self._context.now.ms  # Who polls writes nothing: _look_at does.
             self._watch(found)
 
     def _send_parked(self, found: Subscription, why: str, by: str) -> Job | None:
@@ -243,8 +243,9 @@ class Subscriptions:
         if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
             return
         if queue.has_consumers:
-            self._catalogue.store_row(found.name, found.row | {"used_ms": now_ms})
+            found.row["used_ms"] = now_ms
         if now_ms < found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms:
+            self._catalogue.store_row(found.name, found.row)
             self._watch(found)
             return
         count = self._end(found)

@@ -258,11 +258,9 @@ class TopicAdmin:
         for name in message.subscriptions:
             self._subscriptions.find(name)
         self._jobs.check_room()
-        total = sum(
-            found.queue.counters.parked
-            for found in self._topics.subscriptions.values()
-            if found.queue is not None and found.name in (message.subscriptions or {found.name})
-        )
+        names = set(message.subscriptions) or self._topics.subscriptions
+        asked = (self._topics.subscriptions[name].queue for name in names)
+        total = sum(queue.counters.parked for queue in asked if queue is not None)
         job = self._jobs.start(
             "republish-drop" if message.drop else "republish", where=message.where,
             arrival=arrival, subscriptions=message.subscriptions, rate=message.rate,

@@ -167,3 +167,14 @@ def topic_of(delivery: Delivery) -> str:
 def is_republished(delivery: Delivery) -> bool:
     """Return whether a delivery was sent once more."""
     return bool(delivery.state & m.STATE_REPUBLISHED)
+
+
+def rot(hub: Hub, arrival: int, *, whole: bool = False) -> None:
+    """Have a bit of a stored publication be another; or all of it be nothing that can be read."""
+    tx = hub.manager.store.begin()
+    key = keys.publication(arrival)
+    value = bytearray(tx.get(key))
+    value[-12] ^= 1
+    value[0] ^= whole
+    tx.put(key, bytes(value))
+    hub.manager.store.commit()

@@ -10,7 +10,7 @@ from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
-from tests.qmgrd.core.pubsub import Hub
+from tests.qmgrd.core.pubsub import Hub, rot
 
 
 @pytest.fixture
@@ -123,3 +123,16 @@ def test_proxy_that_ends_leaves_what_waits(hub: Hub) -> None:
     assert hub.app.ask(m.Unsubscribe, ":all@NYC") == {"messages": 0}
     hub.publish("t", b"2")
     assert waiting(hub) == [b"1"]
+
+
+def test_what_rotted_is_not_carried() -> None:
+    """Its entry is sound, its record is not."""
+    hub = Hub(limits={"turn_rows": 10})
+    hub.app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"], "stopped": True})
+    hub.subscribe("t", ":all@NYC")
+    hub.send("t", *(record(b"%d" % number) for number in range(300)))
+    hub.manager.turn()
+    assert hub.manager.queue("@NYC").counters.depth < 300
+    rot(hub, 300)
+    hub.manager.rest()
+    assert waiting(hub) == [b"%d" % number for number in range(299)]

@@ -12,7 +12,7 @@ from qmgrd.core import keys
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
-from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, topic_of
+from tests.qmgrd.core.pubsub import PUBLICATIONS, Hub, faults, rot, topic_of
 from tests.qmgrd.core.unit_of_work import UnitOfWork
 
 
@@ -480,12 +480,24 @@ def test_no_job_brings_messages_to_a_topic(hub: Hub) -> None:
     assert hub.app.code_of(m.QueueMove, "Q", "/t") is ErrorCode.NAME_INVALID
 
 
-def rot(hub: Hub, arrival: int, *, whole: bool = False) -> None:
-    """Have a bit of a stored publication be another; or all of it be nothing that can be read."""
-    tx = hub.manager.store.begin()
-    key = keys.publication(arrival)
-    value = bytearray(tx.get(key))
-    value[-12] ^= 1
-    value[0] ^= whole
-    tx.put(key, bytes(value))
-    hub.manager.store.commit()
+def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
+    """References to what is stored already must not take the room that deleting needs."""
+    hub = Hub(limits={"turn_rows": 10})
+    hub.subscribe("t", "S:1")
+    hub.send("t", *(record(b"%d" % number) for number in range(300)))
+    hub.manager.turn()
+    map_bytes, hub.manager.store.map_bytes = hub.manager.store.map_bytes, 10_000
+    queue = hub.manager.queue("S:1")
+    hub.manager.turn()
+    given = queue.counters.depth
+    assert given < 300
+    hub.app.send(m.Subscribe(90, "#", "S:2"))  # Its job waits, too.
+    for _ in range(3):
+        hub.manager.turn(1_000)
+        assert hub.manager.rest() < 10
+    assert queue.counters.depth == given
+    hub.manager.store.map_bytes = map_bytes
+    hub.manager.turn(1_000)
+    hub.manager.rest()
+    assert queue.counters.depth == 300
+    hub.sound()

@@ -146,3 +146,18 @@ def test_what_has_expired_is_retained_for_nobody(hub: Hub) -> None:
     hub.subscribe("t", "S:2")
     assert has(hub, "S:2") == []
     assert hub.stored == 0
+
+
+def test_what_is_not_persistent_is_not_given_after_a_crash_amid_it() -> None:
+    """It is gone with what was given before: else it would be counted, and nobody could get it."""
+    hub = Hub(limits={"turn_rows": 10})
+    for number in range(60):
+        hub.publish(f"t/{number:02}", b"x", retain=True, flags=records.FLAG_NOT_PERSISTENT)
+    hub.app.send(m.Subscribe(90, "t/#", "S:1"))
+    hub.manager.turn()
+    hub.manager.turn()
+    assert 0 < hub.manager.queue("S:1").counters.depth < 60
+    hub.crash()
+    hub.sound()
+    assert hub.show("S:1")["depth"] == 0
+    assert has(hub, "S:1") == []

@@ -223,7 +223,7 @@ class Subscribers(RuleBasedStateMachine):
             return 0  # Its queue is gone, and the message with it.
         is_there = copy in found.copies
         if copy.lease is None:
-            if action == m.ACK and is_there and copy.state != "parked":
+            if action == m.ACK and is_there:
                 model.consume(found, copy)  # Its lease is over, and nobody else has it.
             return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
         if copy.lease.number != handle.delivery.number:
