@@ -23,6 +23,7 @@ from qmgr_protocol.record import Uid, encode_uid
 from qmgr_protocol.topic import MARK
 
 PAGE = 1_000
+DIGITS_MAX = 19  # of a timestamp
 
 
 class Topics:
@@ -131,26 +132,29 @@ class Topics:
         """Return what holds for a topic, and how many subscriptions it fits."""
         return await self._row(m.TopicShow, topic)
 
-    async def topic_lacks(self, uid: Uid) -> dict[str, Any]:
+    async def topic_lacks(self, uid: Uid | str) -> dict[str, Any]:
         """Return which subscriptions have not consumed a publication.
+
+        Args:
+            uid: its own, or the text of it that rows have.
 
         Raises:
             RequestError: PUBLICATION_UNKNOWN: all have, or there was none.
         """
-        return await self._row(m.TopicLacks, encode_uid(uid))
+        return await self._row(m.TopicLacks, _encoded(uid))
 
     async def republish_list(
-        self, *, where: str = "", uid: Uid | None = None, subscription: str = ""
+        self, *, where: str = "", uid: Uid | str | None = None, subscription: str = ""
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield what is parked, each publication for each subscriber, in order of publication.
 
         Args:
             where: a selector; beside the message's facts there are topic, subscription, dead_code,
                 dead_reason, dead_text and dead_us.
-            uid: of the one publication that is wanted.
+            uid: of the one publication that is wanted, or the text of it that rows have.
             subscription: of the one subscriber.
         """
-        wanted = where, encode_uid(uid) if uid is not None else b"", subscription
+        wanted = where, _encoded(uid), subscription
         after: list[int] | None = None
         while True:
             value = await self._row(m.RepublishList, after, PAGE, *wanted)
@@ -160,7 +164,7 @@ class Topics:
                 return
 
     async def republish(
-        self, *, where: str = "", uid: Uid | None = None, subscriptions: Sequence[str] = (),
+        self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
         rate: int = 0, messages_max: int = 0, drop: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Have what is parked be delivered once more, to those alone for whom it is parked.
@@ -176,8 +180,8 @@ class Topics:
         if isinstance(subscriptions, str):  # A list of letters, it would seem.
             text = f"subscriptions are a list: write [{subscriptions!r}], not {subscriptions!r}"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
-        encoded, names = encode_uid(uid) if uid is not None else b"", list(subscriptions)
-        return await self._row(m.Republish, drop, encoded, where, names, rate, messages_max)
+        fields = _encoded(uid), where, list(subscriptions), rate, messages_max
+        return await self._row(m.Republish, drop, *fields)
 
     async def _listed(
         self, key: str, limit: int, kind: type[Any], *fields: Any
@@ -207,3 +211,18 @@ class Topics:
     async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
         row: dict[str, Any] = await self._ask(kind, *fields)
         return row
+
+
+def _encoded(uid: Uid | str | None) -> bytes:
+    """Return *uid* as requests have it; nothing of none.
+
+    Raises:
+        RequestError: VALUE_INVALID.
+    """
+    if isinstance(uid, str):
+        origin, _, timestamp = uid.rpartition(".")
+        if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= DIGITS_MAX):
+            text = f"{uid[:100]!r} is not a UID: it is not ORIGIN.TIMESTAMP"
+            raise RequestError(ErrorCode.VALUE_INVALID, text)
+        uid = Uid(origin, int(timestamp))
+    return b"" if uid is None else encode_uid(uid)

@@ -85,19 +85,19 @@ class Topics:
         """Return what holds for a topic, and how many subscriptions it fits."""
         return self._call(self._manager.topic_show(topic))
 
-    def topic_lacks(self, uid: Uid) -> dict[str, Any]:
+    def topic_lacks(self, uid: Uid | str) -> dict[str, Any]:
         """Return which subscriptions have not consumed a publication."""
         return self._call(self._manager.topic_lacks(uid))
 
     def republish_list(
-        self, *, where: str = "", uid: Uid | None = None, subscription: str = ""
+        self, *, where: str = "", uid: Uid | str | None = None, subscription: str = ""
     ) -> Iterator[dict[str, Any]]:
         """Yield what is parked, each publication for each subscriber; see aio."""
         found = self._manager.republish_list(where=where, uid=uid, subscription=subscription)
         return pages(self._call, found)
 
     def republish(
-        self, *, where: str = "", uid: Uid | None = None, subscriptions: Sequence[str] = (),
+        self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
         rate: int = 0, messages_max: int = 0, drop: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Have what is parked be delivered once more, or dropped; return the job's row; see aio."""

@@ -29,8 +29,15 @@ def split(text: str) -> tuple[str, str]:
     raise RequestError(
         ErrorCode.NAME_INVALID,
         f"{text[:80]!r} is not a name: 1 to {NAME_MAX} of A-Z a-z 0-9 . _ -, "
-        "or QUEUE@MANAGER for a queue elsewhere",
+        f"or QUEUE@MANAGER for a queue elsewhere{_of_topic(text)}",
     )
+
+
+def _of_topic(text: str) -> str:
+    """Return what to try where *text* looks like a topic, or nothing."""
+    if text.startswith("/"):
+        return "; a topic is put to; what it has is got from a subscription: qmctl sub ls"
+    return "; a topic has a / in front" if "/" in text else ""
 
 
 def check(text: str) -> str:

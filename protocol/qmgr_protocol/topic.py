@@ -48,7 +48,7 @@ def levels_of(topic: str) -> tuple[str, ...]:
     for level in levels:
         if ONE in level or MANY in level:
             raise _invalid(
-                "topic", topic, f"{ONE} and {MANY} are for those who subscribe, as in {level[:20]}"
+                "topic", topic, f"{ONE} and {MANY} are for the filters of those who subscribe"
             )
     return levels
 

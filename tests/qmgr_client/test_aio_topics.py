@@ -169,12 +169,13 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
     assert (row["uid"], row["topic"], row["subscription"]) == (str(result.uid), "a/b", "BAD:s")
     assert (row["failed"], row["reason"], row["text"]) == (3, "BAD", "no good")
     assert row["code"] == "REDELIVERY_LIMIT_EXCEEDED"
-    lacks = await manager.topic_lacks(result.uid)
+    lacks = await manager.topic_lacks(row["uid"])
+    assert lacks == await manager.topic_lacks(result.uid)
     assert {found["subscription"]: found["state"] for found in lacks["subscriptions"]} == {
         "BAD:s": "parked", "IDLE:s": "ready",
     }  # fmt: skip
     async with manager.consume("BAD:s") as consumer:
-        job = await finished(manager, await manager.republish())
+        job = await finished(manager, await manager.republish(uid=row["uid"]))
         assert (job["kind"], job["done"], job["by"]) == ("republish", 1, "ops")
         again = await anext(consumer)
         assert (again.uid, again.body, again.topic) == (result.uid, b"x", "a/b")
@@ -189,6 +190,8 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
     with pytest.raises(RequestError) as caught:
         await manager.topic_lacks(result.uid)
     assert caught.value.code == ErrorCode.PUBLICATION_UNKNOWN
+    with pytest.raises(RequestError, match="'QM1' is not a UID"):
+        await manager.topic_lacks("QM1")
 
 
 async def test_what_is_parked_is_chosen_from(manager: QueueManager) -> None:

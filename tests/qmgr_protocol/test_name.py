@@ -61,3 +61,13 @@ def test_refusal_is_short_and_can_be_printed(text: str) -> None:
     else:
         assert refusal.isprintable()
         assert len(refusal) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("/flights/JFK", "; a topic is put to"), ("flights/JFK", "; a topic has a / in front")],
+)
+def test_topic_is_told_from_a_queue(text: str, words: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        name.split(text)
+    assert words in caught.value.text

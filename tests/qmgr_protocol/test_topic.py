@@ -84,7 +84,9 @@ def test_text_that_is_neither_topic_nor_filter_is_refused(text: str, why: str) -
 
 @pytest.mark.parametrize("text", ["a/+", "#", "a/#", "a+b", "a/b#"])
 def test_wild_cards_are_for_those_who_subscribe(text: str) -> None:
-    with pytest.raises(RequestError, match=r"\+ and # are for those who subscribe, as in") as error:
+    with pytest.raises(
+        RequestError, match=r"\+ and # are for the filters of those who subscribe"
+    ) as error:
         levels_of(text)
     assert error.value.code == ErrorCode.TOPIC_INVALID
 

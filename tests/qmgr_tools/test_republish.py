@@ -21,9 +21,9 @@ def test_list_has_each_publication_once_with_its_list(
     help_ = qm("republish", "ls", "--help").out
     assert [key for key in rows[0] if key not in help_] == []
     head, *lines = qm("republish", "ls", *where).out.splitlines()
-    assert head == "UID\tTOPIC\tAGE\tSIZE\tSUBSCRIBERS\tFIRST OF THEM\tREASON"
+    assert head == "UID\tTOPIC\tAGE\tSIZE\tSUBSCRIBERS\tFIRST OF THEM\tAWAITED\tREASON"
     assert [line.split("\t")[4:] for line in lines] == [
-        ["2", f"{queue}:a, {queue}:b", "no-amount"], ["1", f"{queue}:a", "no-amount"],
+        ["2", f"{queue}:a, {queue}:b", "0", "no-amount"], ["1", f"{queue}:a", "0", "no-amount"],
     ]  # fmt: skip
     (row,) = qm("republish", "ls", "--subscription", f"{queue}:b", "-o", "json").json
     assert row["first"] == [f"{queue}:b"]

@@ -108,3 +108,13 @@ def test_queue_commands_say_what_to_do_with_a_subscription(
     words = ["queue", "purge", f"{queue}:a", "--where", "size = 1"]
     assert qm(*words, "--dry-run", "-o", "json").json["messages"] == 1
     assert qm(*words, "--yes").out == f"purged 1 message from queue {queue}:a\n"
+
+
+def test_wildcards_of_others_are_told(qm: Qmctl, queue: str, topic: str) -> None:
+    noted = qm("sub", "create", f"{topic}/*", f"{queue}:star").err
+    assert "note: * is no wildcard: + is any one level" in noted
+    assert qm("sub", "create", f"{topic}/#", f"{queue}:many").err == ""
+    slip = qm("sub", "show", f"{queue}:stat").err
+    assert f"did you mean {queue}:star?" in slip
+    made = qm("queue", "create", f"{queue}:q")
+    assert (made.code, f"qmctl sub create FILTER {queue}:q" in made.err) == (2, True)

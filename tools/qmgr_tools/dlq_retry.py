@@ -62,6 +62,7 @@ class _Homes:
         self._retries_max = retries_max
         self._manager = client.status()["name"]
         self._rows = {str(row["queue"]): row for row in client.queue_list()}
+        self._subscriptions = {str(row["subscription"]) for row in client.subscription_list()}
         self.bound: dict[str, int] = {}  # how many would go to each
 
     def why_stays(self, message: "Message") -> str:
@@ -83,6 +84,8 @@ class _Homes:
         from qmgrd.core import missing, retry
 
         row = self._rows.get(home)
+        if home in self._subscriptions:
+            return missing.is_published(home).text
         if row is None:
             return retry.missing(home)
         local = row.get("alias_of") or home

@@ -46,7 +46,7 @@ COLUMNS = (
     output.name("reason", is_long=True), output.name("text", is_long=True),
     output.text("put_time", "PUBLISHED"), output.text("parked"),
 )  # fmt: skip
-LISTED = ("uid", "topic", "age", "body_bytes", "subscribers", "first", "reason")
+LISTED = ("uid", "topic", "age", "body_bytes", "subscribers", "first", "awaited", "reason")
 FACTS = (
     output.text("uid"), output.text("topic"), output.text("published"),
     output.size("body_bytes", "size"), output.count("subscribers"),

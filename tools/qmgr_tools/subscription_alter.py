@@ -85,6 +85,7 @@ def create(
         output.say(f"subscription {name} is there already")
     else:
         output.say(f"created subscription {name} to {row['topic']}")
+        topic_name.note_wildcards(topic)
 
 
 def _is_there(client: "Client", name: str) -> bool:

@@ -58,6 +58,7 @@ def consume(
             prefetch=count or 256, lease_ms=lease,
         ) as subscription,
     ):  # fmt: skip
+        topic_name.note_wildcards(topic)
         if count is None:
             output.note(f"{subscription.name} is subscribed to {topic}; Ctrl-C ends this")
         for got, came in enumerate(subscription, start=1):

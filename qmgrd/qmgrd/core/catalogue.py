@@ -112,10 +112,12 @@ class Catalogue:
         if found is None:
             if name in system.ATTRIBUTES:
                 return self.system(name)
-            if topic_names.is_subscription(name):
-                raise no_subscription(name)
-            names.split(name)
+            is_subscription = topic_names.is_subscription(name)
+            if not is_subscription:
+                names.split(name)
             self._context.count_read(min(len(self.queues), LOOKED_AT_MAX), 0)
+            if is_subscription:
+                raise no_subscription(name, self.queues)
             raise no_queue(name, self.queues)
         return found
 

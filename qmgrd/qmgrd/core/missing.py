@@ -1,10 +1,11 @@
 """What is said of a name that is not there, or not what is asked for: what was meant instead."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.near import nearest
+from qmgrd.core.near import LOOKED_AT_MAX, nearest
 
 
 def no_queue(name: str, known: Iterable[str]) -> RequestError:
@@ -18,11 +19,14 @@ def no_queue(name: str, known: Iterable[str]) -> RequestError:
     )
 
 
-def no_subscription(name: str) -> RequestError:
-    """Return that there is no subscription *name*."""
+def no_subscription(name: str, known: Iterable[str]) -> RequestError:
+    """Return that there is no subscription *name* among the queues that are *known*."""
+    durable = (other for other in islice(known, LOOKED_AT_MAX) if ":" in other)
+    meant = nearest(name, durable)
+    hint = f"did you mean {meant}? see: qmctl sub ls" if meant else "see: qmctl sub ls"
     return RequestError(
         ErrorCode.SUBSCRIPTION_UNKNOWN,
-        f"there is no subscription {name[:150]} here, or no longer; see: qmctl sub ls",
+        f"there is no subscription {name[:150]} here, or no longer; {hint}",
     )
 
 

@@ -148,11 +148,15 @@ class Subscriptions:
         if is_same and (not given or attributes.is_same(known.row, given)):
             return
         what = f" where {known.row['where']}" if known.row.get("where") else ""
-        own = attributes.own_of(known.row)
+        own = ", ".join(f"{key} {said}" for key, said in attributes.own_of(known.row).items())
+        other = f"give it other limits with: qmctl sub alter {known.name}"
+        if not is_same:
+            other = f"its filter and selector stay: say them, or end it: qmctl sub rm {known.name}"
         raise RequestError(
             ErrorCode.SUBSCRIPTION_EXISTS,
             f"subscription {known.name} exists, to {known.topic}{what}"
-            + (f", with {own}" if own else ""),
+            + (f", with {own}" if own else "")
+            + f"; see: qmctl sub show {known.name}; {other}",
         )
 
     def unsubscribe(self, name: str) -> int:

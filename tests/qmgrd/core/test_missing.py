@@ -3,7 +3,14 @@
 import pytest
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core.missing import is_published, no_link, no_queue, no_target, no_template
+from qmgrd.core.missing import (
+    is_published,
+    no_link,
+    no_queue,
+    no_subscription,
+    no_target,
+    no_template,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +24,8 @@ from qmgrd.core.missing import is_published, no_link, no_queue, no_target, no_te
             ErrorCode.QUEUE_UNKNOWN,
             "SALES is an alias of queue ORD",
         ),
+        (no_subscription("A:lat", ["A:late"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "mean A:late?"),
+        (no_subscription("A:a", ["A.a"]), ErrorCode.SUBSCRIPTION_UNKNOWN, "; see: qmctl sub ls"),
         (no_link("NYC"), ErrorCode.LINK_UNKNOWN, "qmctl link create NYC HOST:PORT"),
         (no_template("APP", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "template APP; see: qmctl"),
         (no_template("AP.*", ["APP.*"]), ErrorCode.TEMPLATE_UNKNOWN, "did you mean APP.*?"),
