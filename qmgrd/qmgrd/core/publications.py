@@ -12,6 +12,7 @@
    its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
    so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
 4. A publication that nobody holds once its batch is out is removed.
+5. In a store that is nearly full nothing goes out until others make room; puts stop before.
 """
 
 from itertools import islice
@@ -23,7 +24,7 @@ from qmgrd.core import keys, lane, topics
 from qmgrd.core import row as rows
 from qmgrd.core.carry import carry
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import CRAMPED_MS, Context, Timer
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.fan_out import Publication, give, publication_of
 from qmgrd.core.queue import Queue
@@ -53,6 +54,7 @@ class Publications:
         self._batch: _Batch | None = None
         self._at = 0  # of its parts, how many are out
         self._is_stored = False  # the position, as something is not out yet
+        self._look: Timer | None = None  # whether there is room again
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -73,6 +75,11 @@ class Publications:
             queue is not None and self._next < queue.counters.next_arrival
         )
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether something is not out yet, and there is room for it."""
+        return self.is_busy and not self._context.is_cramped
+
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
         self._next = first
         if stop > first:
@@ -88,7 +95,7 @@ class Publications:
             return
         context.awake_queues.pop(queue.id, None)  # Nobody gets there.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
-        while context.rows < rows_max and self.is_busy:
+        while context.rows < rows_max and self.can_go_on:
             if self._batch is None:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
@@ -97,6 +104,8 @@ class Publications:
             self._give(self._batch, rows_max)
         self._catalogue.topics.next_out = self._next
         self._count(queue)
+        if context.is_cramped and self.is_busy and (self._look is None or self._look.call is None):
+            self._look = context.timers.at(context.now.ms + CRAMPED_MS, lambda: None)
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
         while self._at < len(batch.parts):

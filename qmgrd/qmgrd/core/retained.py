@@ -8,7 +8,7 @@ from qmgr_protocol import topic as topics
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import CRAMPED_MS, Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.fan_out import give, publication_of
 from qmgrd.core.job import DONE, MORE, Job, Step
@@ -22,7 +22,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # It ended meanwhile.
     if catalogue.topics.next_out < subscription.first:
-        return MORE  # Some of what came before it is to be retained still.
+        # Some of what came before it is to be retained still, once there is room for it.
+        return Step(wake_ms=context.now.ms + CRAMPED_MS) if context.is_cramped else MORE
     found, last = next_rows(context, job, prefix_of(subscription.filter))
     for key, value in found:
         job.count("examined")
