@@ -43,12 +43,18 @@ class Sub:
     late: set[int] = field(default_factory=set)  # retained when it began, and since
     retained: int = 0  # how many were when it began
     came: set[int] = field(default_factory=set)
+    excused: set[int] = field(default_factory=set)  # not persistent, and lost on their way
     parked: dict[int, int] = field(default_factory=dict)  # and the tick in which it was
     again: set[int] = field(default_factory=set)  # what is on it as it was republished
     gone: dict[int, str] = field(default_factory=dict)
     may_miss: bool = False
     is_new: bool = True
     has_ended: bool = False
+
+    def has_lost(self, view: View, held: Held) -> bool:
+        """Return whether a restart took a publication; what was parked is there for good."""
+        serial = held.put.serial
+        return view.is_lost(held) and serial not in self.parked and serial not in self.again
 
     @property
     def manager(self) -> str:
@@ -267,8 +273,7 @@ class TopicAccount(Watch):
             self._is_held_by_nobody(node, view, put, handle[1], fact)
         elif kind == "transmission":
             there = put.serial in self.published.get(name[1:], ())
-            forgotten = put.traits.expiry_ms or put.queue == NOBODYS
-            require(there or forgotten, "deleted_is_held_by_the_receiver", fact)
+            require(there or _may_vanish(put), "deleted_is_held_by_the_receiver", fact)
         elif (sub := self.subs[node.name].get(handle[0])) is not None:
             how = self._fate(node, sub, handle, held, was, dead)
             require(how, "acknowledged_is_never_lost", f"{fact}, {was[0]}")
@@ -289,13 +294,16 @@ class TopicAccount(Watch):
             return "ended"
         if (where, *handle) in self.ledger.acks:
             return "consumed"
+        if sub.has_lost(self.of(node), held):
+            return "lost"
         if 0 < entries.decode(was[1]).expires_ms <= node.now().ms:
             return "expired"
         sub.parked.setdefault(put.serial, self.tick)  # Perhaps it was in this very turn.
-        if any(x.is_drop and x.covers(where, sub, put) for x in self.decisions):
+        asked = {x.is_drop for x in self.decisions if x.covers(where, sub, put)}
+        if True in asked:
             return "dropped"
-        if was[0] == keys.LANE_PARKED:
-            return ""
+        if was[0] == keys.LANE_PARKED and not (asked or self.is_scheduled):
+            return ""  # Else it was sent in this turn, and left the line after that.
         if (where, sub.name) in self.ledger.purges:
             return "purged"
         if sub.may_miss:
@@ -309,7 +317,7 @@ class TopicAccount(Watch):
         require(not kept, "publication_is_kept", f"{fact}: it is retained")
         for queue_id, sub in self.subs[node.name].items():
             is_there = (queue_id, arrival) in view.held and view.held[queue_id, arrival].put is put
-            missed = put.serial in sub.expected - sub.came and not sub.may_miss
+            missed = put.serial in sub.expected - sub.came - sub.excused and not sub.may_miss
             odd = is_there or (missed and not sub.has_ended)
             require(not odd, "publication_is_kept", f"{fact}: {sub.name} lacks it")
 
@@ -332,10 +340,18 @@ class TopicAccount(Watch):
                 there = held is not None and held.put.serial not in sub.parked
                 require(there, "delivered_is_on_the_queue", fact)
                 assert held is not None
+                lost = sub.has_lost(view, held)
+                require(not lost, "volatile_is_gone_after_a_restart", fact)
                 again = held.put.serial in sub.again
                 told = bool(state & m.STATE_REPUBLISHED)
                 require(again == told, "republished_is_flagged", fact)
                 self.happened["deliveries"] += 1
+
+    def stopped(self, node: Node, *, clean: bool) -> None:
+        super().stopped(node, clean=clean)
+        for sub in self.subs.get(node.name, {}).values():
+            on_the_way = sub.expected - sub.came
+            sub.excused |= {x for x in on_the_way if self.ledger.puts[x].traits.volatile}
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
         fact = f"{peer.peer_name} to {node.name}: {error}"
@@ -355,10 +371,11 @@ class TopicAccount(Watch):
             key = keys.of_queue(keys.SPACE_COUNTERS, queue_id)
             c = Counters.decode(rows.unseal(key, node.store.rows[key]))
             uncounted = c.missed + c.puts - len(sub.came)
-            lacks = sub.expected - sub.came
+            most = len(sub.expected - sub.came) + sub.retained
+            lacks = sub.expected - sub.came - sub.excused
             fact = f"{sub.name} at {node.name}: lacks {sorted(lacks)}, {uncounted} uncounted, {c}"
             unseen = sub.row["topic"] == "#"  # What it missed may have been nobody's.
-            most = NEVER if unseen else len(lacks) + sub.retained
+            most = NEVER if unseen else most
             require(sub.may_miss or not uncounted, "each_gets_its_own", fact)
             require(len(lacks) <= uncounted <= most, "each_gets_its_own", fact)
 
@@ -390,10 +407,14 @@ class TopicAccount(Watch):
                 for serial in proxy.expected - self.published[proxy.manager].keys():
                     fact = f"publication {serial} did not come to {proxy.manager}"
                     put = self.ledger.puts[serial]
-                    forgotten = put.traits.expiry_ms or put.queue == NOBODYS
-                    require(forgotten, "acknowledged_is_never_lost", fact)
+                    require(_may_vanish(put), "acknowledged_is_never_lost", fact)
         for puts, answers in self.units:
             ticks = {self._came_at.get(put.serial, 0) for put in puts}
             fact = f"{[put.serial for put in puts]}: {ticks}, {answers}"
             require(len(ticks) <= 1, "unit_is_all_or_nothing", fact)
             require("acked" not in answers or 0 not in ticks, "unit_is_all_or_nothing", fact)
+
+
+def _may_vanish(put: Put) -> bool:
+    """Return whether a publication may be gone before it came to who is at the end of its way."""
+    return bool(put.traits.expiry_ms or put.traits.volatile or put.queue == NOBODYS)

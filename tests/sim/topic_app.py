@@ -137,12 +137,14 @@ class TopicApp:
         random = self.world.random
         self.made += 1
         is_timed = member is None and random.random() < self.world.timed
+        is_volatile = random.random() < self.world.volatile
+        is_retained = member is None and random.random() < self.world.retained
         size = random.choice([12, 200, 900, 5_000 if random.random() < 0.2 else 20])
         return self.world.ledger.new(
             self.name, self.where, topic, Traits(
                 random.choice([4, 4, 7]), size, kind=random.choice(KINDS), member=member,
                 expiry_ms=random.choice([100, 3_000, 60_000]) if is_timed else 0,
-                retained=member is None and random.random() < self.world.retained,
+                volatile=is_volatile, retained=is_retained and not is_volatile,
             ), self.world.now_ms,
         )  # fmt: skip
 

@@ -47,6 +47,7 @@ class TopicWorld(Chance):
         self.is_healed = False
         self.has_groups = random.random() < 0.4
         self.timed, self.retained = random.choice([0, 0, 0.2]), random.choice([0, 0.05, 0.3])
+        self.volatile = random.choice([0, 0, 0.1])
         self.watch = self.account = TopicAccount(self.ledger)
         for name in NAMES:
             self.add(config(random, name), turns_type)

@@ -34,7 +34,10 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         if arrival >= subscription.first or stored is None:
             continue
         publication = publication_of(context, arrival, stored)
-        if publication is not None:
+        if publication is not None and 0 < publication.entry.expires_ms <= context.now.ms:
+            context.tx.delete(key)  # Its time is over, for whoever subscribes.
+            catalogue.holders.release(arrival)
+        elif publication is not None:
             letters = DeadLetters(context, catalogue)
             give(context, catalogue, letters, subscription, [publication], is_late=True)
             job.count("done")

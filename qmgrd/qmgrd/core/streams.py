@@ -173,10 +173,9 @@ class Streams:
         except RequestError as error:
             count_refused(context, self._catalogue, name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
-        if queue.is_publications:
-            count = len(self._catalogue.topics.match(target))
-            puts.add_matches(answers.matched, ids, count)
         done = overflow.put(context, self._dead_letters, queue, batch, target)
+        if queue.is_publications:
+            self._tell_matches(answers, ids, target, done.refused)
         tell_full(context, queue, done.refused, len(batch))
         context.rows += done.rows
         context.touch(queue)
@@ -187,6 +186,16 @@ class Streams:
             for offset in range(count):  # The ids have holes, the stamps have none.
                 puts.add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
+
+    def _tell_matches(
+        self, answers: Answers, ids: Sequence[int], topic: str,
+        refused: list[tuple[int, RequestError]],
+    ) -> None:  # fmt: skip
+        """Have a publisher know how many subscriptions each of its publications fits."""
+        if refused:
+            left_out = {index for index, _ in refused}
+            ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
+        puts.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
 
     def end_turn(self) -> None:
         """Write the rows of all that moved, and answer it."""

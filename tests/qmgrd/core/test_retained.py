@@ -135,3 +135,14 @@ def test_crash_while_they_are_given_gives_each_once(turns: int) -> None:
     expected = [b"%02d" % i for i in range(40)]
     assert sorted(has(hub, "S:1")) == expected
     hub.sound()
+
+
+def test_what_has_expired_is_retained_for_nobody(hub: Hub) -> None:
+    hub.send("t", record(b"old", flags=KEPT, expiry_ms=1_000))
+    hub.manager.rest()
+    hub.subscribe("t", "S:1")
+    assert has(hub, "S:1") == [b"old"]
+    hub.manager.turn(2_000)
+    hub.subscribe("t", "S:2")
+    assert has(hub, "S:2") == []
+    assert hub.stored == 0

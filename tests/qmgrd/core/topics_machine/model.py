@@ -278,7 +278,8 @@ class Model:
         return sorted(x for x in known if self.now_ms < x < end_ms)
 
     def time_passes(self) -> None:
-        """Do what is due by now."""
+        """Do what is due by now: what was due before leases end was looked at before."""
+        is_too_early = self.next_look_ms < self.now_ms and not self.parked()
         for found in list(self.subscriptions.values()):
             for copy in found.copies:
                 if copy.lease is not None and copy.lease.deadline_ms <= self.now_ms:
@@ -291,9 +292,9 @@ class Model:
             if unused_ms and not is_used and found.used_ms + unused_ms <= self.now_ms:
                 self.end(found)
         if self.next_look_ms <= self.now_ms:
-            self._look_at_schedule()
+            self._look_at_schedule(is_too_early=is_too_early)
 
-    def _look_at_schedule(self) -> None:
+    def _look_at_schedule(self, *, is_too_early: bool) -> None:
         self.next_look_ms = self.now_ms + SCHEDULE_MS
         intervals = [
             self.topic_value(x, "republish_interval_ms", 3_600_000)
@@ -301,7 +302,7 @@ class Model:
         ]  # fmt: skip
         if intervals and self.now_ms >= self.sent_ms + min(intervals):
             self.sent_ms = self.now_ms
-            self.republish(self.of_policy("schedule"))
+            self.republish([] if is_too_early else self.of_policy("schedule"))
 
     def hang_up(self, seat: int) -> None:
         """A connection is lost: what it had comes back, what lived by it ends."""

@@ -12,6 +12,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Uid
+from qmgrd.core.sweep import POSTPONED_MAX_MS
 from tests.qmgrd.core.harness import Client, Delivery, items, record
 from tests.qmgrd.core.machine.seat import Watched
 from tests.qmgrd.core.topics_machine.compare import compare_all, compare_delivery
@@ -193,6 +194,7 @@ class Table:
 
     def publish(self, seat: Seat, wishes: list[Wish], *, crashes: bool = False) -> None:
         """Publish *wishes*, all to one topic, in one frame; perhaps a crash follows at once."""
+        self.sweep()
         model, topic = self.begin(), wishes[0].topic
         data = [self.record(wish) for wish in wishes]
         fitting = len(model.fitting(topic))
@@ -266,6 +268,18 @@ class Table:
                 found.expired += 1
             else:
                 assert copy.state != "parked", "what is parked expires in time"
+
+    def sweep(self) -> None:
+        """Have what expired be removed: what was held then, and lost in a crash, takes a while.
+
+        Until then it takes up room, and what is to make room may pass it over.
+        """
+        if any(x.is_expired(self.begin().now_ms) and x.lease is None for x in self._copies()):
+            self.pass_time(POSTPONED_MAX_MS)
+        assert not any(x.is_expired(self.model.now_ms) and x.lease is None for x in self._copies())
+
+    def _copies(self) -> list[Copy]:
+        return [copy for x in self.model.subscriptions.values() for copy in x.copies]
 
     def hang_up(self, seat: Seat) -> None:
         """Lose a connection, and connect anew."""

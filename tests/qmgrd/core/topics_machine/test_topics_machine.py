@@ -127,7 +127,6 @@ def names_begin_anew(patch: Patch) -> None:
     patch.setattr(Subscriptions, "close", closed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
     [
@@ -137,8 +136,6 @@ def names_begin_anew(patch: Patch) -> None:
         names_begin_anew,
     ],
 )  # fmt: skip
-def test_a_bug_is_found_within_its_minute(
-    plant: Callable[[Patch], None], monkeypatch: Patch
-) -> None:
+def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
     assert any(run_seed(number, shrink=False) for number in PLANT_SEEDS)
