@@ -68,7 +68,8 @@ def indexed(rows: Rows, queue_id: int) -> dict[Member, bytes]:
 def _front(rows: Rows, value: bytes) -> bytes:
     entry = entries.decode(value)
     if entry.shared:
-        return _front(rows, rows[keys.publication(int.from_bytes(entry.rest[:8], "big"))])
+        position = rows[keys.publication_uid(entries.uid_trailer(entry))]
+        return _front(rows, rows[keys.publication_at(position)])
     if not entry.in_rows:
         return entry.rest
     return rows[keys.body(int.from_bytes(entry.rest[:8], "big"), 0)]
