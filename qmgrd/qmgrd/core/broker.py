@@ -126,6 +126,7 @@ class Broker:
         limit = space.map_bytes * context.config.store.high_water_percent // 100
         context.store_full = self._fullness(space, limit)
         context.room_bytes = limit - space.used_bytes
+        context.is_cramped = self._is_cramped(space, limit)
         # Above the limit there is room for what turns copy: a page for each row at worst, and as
         # many again that only the turn after the next may use.
         pages = (space.map_bytes - limit) // PAGE_BYTES
@@ -146,6 +147,17 @@ class Broker:
                 "(store.free_disk_min_bytes)"
             )
         return ""
+
+    def _is_cramped(self, space: Space, limit: int) -> bool:
+        """Return whether a quarter of what puts leave free is used, or half on the disk.
+
+        They stop before: else what is published would fill what its own fan-out needs to go on.
+        """
+        free_bytes = space.disk_free_bytes + space.file_free_bytes
+        return (
+            space.used_bytes >= limit + (space.map_bytes - limit) // 4
+            or free_bytes < self.context.config.store.free_disk_min_bytes // 2
+        )
 
     def opened(self, connection: int, hello: m.Hello) -> None:
         """Take in a connection that a peer dialled."""
@@ -244,6 +256,7 @@ class Broker:
         context.timers.ring(context.now.ms, TIMERS_PER_TURN)
         self.sweep.run()
         self.settlements.return_leases()
+        self.subscriptions.end_leaving()
         self.publications.run()
         self.jobs.run()
         for connection, error in self.streams.links.drain():
@@ -319,7 +332,8 @@ class Broker:
             or self.jobs.busy
             or self.settlements.busy
             or links.is_busy
-            or self.publications.is_busy
+            or self.publications.can_go_on
+            or self.subscriptions.can_go_on
         )
 
     def next_timer_ms(self) -> int | None:

@@ -109,6 +109,7 @@ class Timers:
             call()
 
 
+CRAMPED_MS = 1_000  # until it is looked anew whether publications have room to go out
 Facts = tuple[tuple[str, Any], ...]
 
 
@@ -140,6 +141,7 @@ class Context:
         self.turn_rows = config.limits.turn_rows
         self.store_full = ""  # why puts are refused, or nothing
         self.room_bytes = 0  # what puts may still add in this turn
+        self.is_cramped = False  # beyond what puts may fill: publications wait, too
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
         self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn

@@ -11,8 +11,8 @@
 3. The fan-out reads that queue on from where it stopped, in batches, and gives each subscription
    its part of a batch at once. What a turn has no rows for is the next one's, by a stored position;
    so is what a crash left. Nobody gets what was published before it subscribed: its ``first``.
-   While the store is full nothing goes out: references are the larger part of a publication.
 4. A publication that nobody holds once its batch is out is removed.
+5. In a store that is nearly full nothing goes out until others make room; puts stop before.
 """
 
 from itertools import islice
@@ -24,7 +24,7 @@ from qmgrd.core import keys, lane, topics
 from qmgrd.core import row as rows
 from qmgrd.core.carry import carry
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import CRAMPED_MS, Context, Timer
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.fan_out import Publication, give, publication_of
 from qmgrd.core.queue import Queue
@@ -55,7 +55,7 @@ class Publications:
         self._batch: _Batch | None = None
         self._at = 0  # of its parts, how many are out
         self._is_stored = False  # the position, as something is not out yet
-        self._waits = False  # until the store has room
+        self._look: Timer | None = None  # whether there is room again
         queue = self._queue
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
@@ -70,16 +70,16 @@ class Publications:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something can go out at once."""
-        return self._is_behind and not self._context.store_full
-
-    @property
-    def _is_behind(self) -> bool:
         """Whether something is not out yet."""
         queue = self._queue
         return self._batch is not None or (
             queue is not None and self._next < queue.counters.next_arrival
         )
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether something is not out yet, and there is room for it."""
+        return self.is_busy and not self._context.is_cramped
 
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
         self._next = first
@@ -96,21 +96,17 @@ class Publications:
             return
         context.awake_queues.pop(queue.id, None)  # Nobody gets there.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
-        while context.rows < rows_max and self.is_busy:
+        while context.rows < rows_max and self.can_go_on:
             if self._batch is None:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
                     self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
             self._give(self._batch, rows_max)
-        if self._is_behind and context.store_full and not self._waits:
-            self._waits = True
-            context.timers.at(context.now.ms + TRY_AGAIN_MS, self._look_again)
         self._catalogue.topics.next_out = self._next
         self._count(queue)
-
-    def _look_again(self) -> None:
-        self._waits = False  # The turn that rings this goes on, if there is room.
+        if context.is_cramped and self.is_busy and (self._look is None or self._look.call is None):
+            self._look = context.timers.at(context.now.ms + CRAMPED_MS, lambda: None)
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
         while self._at < len(batch.parts):
@@ -219,7 +215,7 @@ class Publications:
     def _store(self) -> None:
         """Write how far publications are out, where they are not all; else forget it."""
         context = self._context
-        if self._is_behind:
+        if self.is_busy:
             batch = self._batch
             stop = self._next if batch is None else batch.stop
             queue_id = batch.parts[self._at - 1][0] if batch is not None and self._at else 0

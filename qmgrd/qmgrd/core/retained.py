@@ -8,12 +8,11 @@ from qmgr_protocol import topic as topics
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
-from qmgrd.core.context import Context
+from qmgrd.core.context import CRAMPED_MS, Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.fan_out import give, publication_of
 from qmgrd.core.job import DONE, MORE, Job, Step
 from qmgrd.core.job_slice import next_rows
-from qmgrd.core.publications import TRY_AGAIN_MS
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
@@ -22,8 +21,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     queue = catalogue.by_id.get(job.row["queue_id"])
     if subscription is None or queue is None or subscription.queue is not queue:
         return DONE  # It ended meanwhile.
-    if context.store_full:
-        return Step("waiting", context.store_full, context.now.ms + TRY_AGAIN_MS)
+    if context.is_cramped:
+        return Step("waiting", "the store is nearly full", context.now.ms + CRAMPED_MS)
     if catalogue.topics.next_out < subscription.first:
         return MORE  # Some of what came before it is to be retained still.
     found, last = next_rows(context, job, prefix_of(subscription.filter))

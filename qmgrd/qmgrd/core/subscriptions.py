@@ -13,7 +13,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, Timer
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Job
-from qmgrd.core.jobs import Jobs
+from qmgrd.core.jobs import RUNNING_MAX, Jobs
 from qmgrd.core.queue import Queue
 from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
 from qmgrd.core.retained import prefix_of
@@ -24,6 +24,9 @@ from qmgrd.core.system import PUBLICATIONS
 SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
 # The longest until it is looked whether somebody uses a subscription, and what a start gives them.
 LOOK_MS = 3_600_000
+END_ROWS = 10  # about what it takes to end one
+ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
+ROW_BYTES = 300  # about what the rows of a subscription take
 
 
 class Subscriptions:
@@ -41,12 +44,13 @@ class Subscriptions:
         self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
         self._schedule: Timer | None = None
         self._watches: dict[str, Timer] = {}  # by subscription
+        self._leaving: dict[str, Subscription] = {}  # their connections are gone
 
     def load(self) -> None:
         """Have those end whose connections the last stop ended; look after the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
-                self._end(found)
+                self._leaving[found.name] = found
             elif found.queue is not None:
                 # Who was here at the stop has time to come back.
                 unused_ms, now_ms = found.queue.bounds.unused_expiry_ms, self._context.now.ms
@@ -79,7 +83,7 @@ class Subscriptions:
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, LINK_UNKNOWN.
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, STORE_FULL, LINK_UNKNOWN.
         """
         topics.filter_of(topic)
         selector_of(where)
@@ -95,6 +99,7 @@ class Subscriptions:
         if manager:
             route.link_to(self._catalogue, manager)
         self._check_room()
+        self._context.reserve([bytes(ROW_BYTES)])
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
             self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)
@@ -185,7 +190,20 @@ class Subscriptions:
         """End the subscriptions that live and die with a connection, which is gone."""
         for name in session.subscriptions:
             if (found := self._topics.subscriptions.get(name)) is not None:
+                self._leaving[name] = found
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether some are to end whose connections are gone, and there is room for their jobs."""
+        return bool(self._leaving) and len(self._jobs.running) < ENDING_MAX
+
+    def end_leaving(self) -> None:
+        """End subscriptions whose connections are gone, as far as the turn has rows for it."""
+        while self.can_go_on and self._context.rows < self._context.turn_rows:
+            name, found = self._leaving.popitem()
+            if self._topics.subscriptions.get(name) is found:
                 self._end(found)
+            self._context.rows += END_ROWS
 
     def suspend(self, found: Subscription, *, suspended: bool) -> None:
         """Have a subscription get nothing more, or go on."""

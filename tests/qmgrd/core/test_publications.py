@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import keys
+from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, record
@@ -501,3 +503,39 @@ def test_full_store_holds_the_fan_out_up_until_there_is_room() -> None:
     hub.manager.rest()
     assert queue.counters.depth == 300
     hub.sound()
+
+
+MAP_BYTES = 4 << 20
+
+
+def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
+    """Return a hub in a small map, and so many subscriptions there."""
+    store = {"map_bytes": MAP_BYTES, "free_disk_min_bytes": 0}
+    hub = Hub(LmdbStore(directory, MAP_BYTES), store=store)
+    return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
+
+
+def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
+    """References would overfill the store: it would end, and again at each start."""
+    hub, names = crowded(tmp_path, 300)
+    bodies = [b"%d" % number for number in range(400)]
+    hub.publish("t", *bodies)
+    assert hub.manager.rest() < 500
+    publications = hub.manager.turns.broker.publications
+    assert publications.is_busy
+    assert hub.manager.turns.broker.next_timer_ms() is not None  # Somebody may make room on a disk.
+    hub.crash()
+    hub.manager.rest()
+    found: dict[str, list[bytes]] = {name: [] for name in names}
+    for _ in range(20):
+        for name in names:
+            while some := hub.take(name):
+                found[name] += some
+    assert all(some == bodies for some in found.values())
+    hub.empty()
+    hub.manager.store.close()
+
+
+def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="STORE_FULL"):
+        crowded(tmp_path, 10_000)

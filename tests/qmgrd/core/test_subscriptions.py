@@ -244,3 +244,34 @@ def test_gets_without_number_start_no_jobs(hub: Hub) -> None:
     for _ in range(5):
         hub.get("A:a")
     assert hub.app.ask(m.JobList)["jobs"] == []
+
+
+def test_many_whose_connection_is_gone_end_over_several_turns() -> None:
+    """C17: else one turn is as long as they are many, and may overfill a small store."""
+    hub = Hub(limits={"turn_rows": 50})
+    gone = hub.manager.connect("gone")
+    names = [hub.subscribe("t", client=gone) for _ in range(50)]
+    kept = hub.subscribe("t")
+    hub.publish("t", b"x")
+    gone.hang_up()
+    hub.manager.turn()
+    there = hub.manager.turns.broker.catalogue.topics.subscriptions
+    assert 1 < len(there) < len(names)
+    hub.manager.rest()
+    assert list(there) == [kept]
+    assert hub.take(kept) == [b"x"]
+    hub.empty()
+
+
+def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
+    """C17: a start that ended all at once might never come up in a small store."""
+    hub = Hub(limits={"turn_rows": 50})
+    for _ in range(50):
+        hub.subscribe("t")
+    hub.publish("t", b"x")
+    for _ in range(3):
+        hub.crash()
+        hub.manager.turn()
+    hub.manager.rest()
+    assert not hub.manager.turns.broker.catalogue.topics.subscriptions
+    hub.empty()
