@@ -129,6 +129,8 @@ def _one(
         job.count("skipped")
         return False
     elif not parked.send(context, queue, found.key, value):
+        if entry.flags & entries.AWAITED:
+            catalogue.topics.awaited.add(queue.id)  # Its next return may find room.
         job.count_stayed(f"subscription {queue.name} is full")
         return False
     job.count("done")

@@ -392,3 +392,18 @@ def test_publishing_again_doubles_it_for_the_healthy() -> None:
         assert hub.take(name) == [b"x"]
     hub.publish("t", b"x")
     assert sum(hub.take(name) == [b"x"] for name in names[3:]) == 97
+
+
+def test_what_awaited_a_return_and_found_no_room_goes_with_the_next_one(hub: Hub) -> None:
+    hub.subscribe("t", "A:a", redelivery_limit=0, depth_max=1)
+    hub.publish("t", b"1")
+    hub.park("A:a")
+    hub.republish()
+    hub.publish("t", b"2")
+    (found,) = hub.get("A:a")
+    hub.manager.rest()
+    assert found.body == b"2"
+    assert hub.listed() == ["A:a"]
+    hub.app.ack(found)
+    assert hub.take("A:a") == [b"1"]
+    hub.empty()
