@@ -285,7 +285,7 @@ class Link:
         if highest > self.pump.highest_sent:
             raise CommitOutOfRange(highest, self.pump.highest_sent + 1)
         path.land(message.taken, self.pump.due_ms)
-        for first, count in message.held:
+        for first, count, *_ in message.held:
             self.outbox.hold(range(max(first, self.outbox.commit_id + 1), first + count))
         if self._commit(commit_id) and self.state is LinkState.UP:
             self.error = ""
@@ -363,7 +363,7 @@ def _highest(message: m.Committed) -> int:
         FieldInvalid: the runs above the commit id do not ascend from there.
     """
     highest = message.commit_id
-    for first, count in message.held:
+    for first, count, *_ in message.held:
         if first <= highest:
             raise FieldInvalid("Committed", "held", f"has {first} behind {highest}")
         highest = first + count - 1

@@ -128,6 +128,8 @@ class LinkStreams:
     def put(self, inflow: Inflow, put: m.Put) -> None:
         """Store what of *put* is new; where something cannot be, tell the sender."""
         stream = inflow.stream
+        if put.extras:  # A later version may say more in each row.
+            put = put._replace(extras=[row[:2] for row in put.extras])
         self._untold[inflow] = None
         self._dirty[stream.stream_id] = stream
         if put.first_id + len(put.records) > SEQ_END:

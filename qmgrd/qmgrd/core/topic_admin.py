@@ -222,7 +222,7 @@ class TopicAdmin:
         arrival = self._publication(message.uid)[0] if message.uid else 0
         start, stop = republish.bounds_of(arrival)
         if after is not None:
-            start = max(start, keys.parked(*after) + b"\0")
+            start = max(start, keys.parked(*after[:2]) + b"\0")
         return parked.index(tx, start, stop)
 
     def _parked(

@@ -29,7 +29,7 @@ GIVEN_UP = frozenset({
     ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL,
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.QUEUE_IS_REMOTE, ErrorCode.QUEUE_IS_TRANSMISSION,
     ErrorCode.NAME_INVALID, ErrorCode.TRANSFER_REFUSED, ErrorCode.GROUP_NUMBER_TAKEN,
-    ErrorCode.GROUP_ENDED,
+    ErrorCode.GROUP_ENDED, ErrorCode.QUEUE_IS_SUBSCRIPTION, ErrorCode.TOPIC_INVALID,
 })  # fmt: skip
 HOPELESS = frozenset({
     ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED, ErrorCode.ROUTE_LOOP,

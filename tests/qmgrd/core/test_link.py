@@ -219,7 +219,7 @@ def test_window_bounds_what_is_in_flight_B26(app: Client, nyc: Nyc) -> None:
     assert ids(sent) == list(range(1, 11))
     assert sent[-1] == m.CommitAsk(nyc.stream)
     assert nyc.turn() == []
-    sent = nyc.say(m.Committed(nyc.stream, 4, held=[[5, 6]], taken=10))
+    sent = nyc.say(m.Committed(nyc.stream, 4, held=[[5, 6, 0]], taken=10))
     assert ids(sent) == [11, 12, 13, 14]
     assert sent[-1] == m.CommitAsk(nyc.stream)
     assert nyc.say(m.Committed(nyc.stream, 4)) == []  # It is asked once.

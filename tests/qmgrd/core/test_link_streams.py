@@ -338,3 +338,12 @@ def test_what_waits_in_line_is_forgotten_where_order_is_wanted_no_more(
     other.send(1, message(1), message(2))
     assert app.bodies("Q") == [b"1", b"2"]
     assert inbound(app)["in_line"] == 0
+
+
+def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
+    """They are rows that later versions may make longer: that must not end the daemon."""
+    app.ask(m.QueueCreate, "R")
+    far = opened(app, 0)
+    far.client.say(m.Put(far.stream, 1, 0, "R", [message(1)], [[0, {}, "more"]]))
+    assert far.committed() == [1]
+    assert app.bodies("R") == [b"1"]

@@ -138,3 +138,13 @@ def test_topic_shows_whom_it_fits(hub: Hub) -> None:
     assert row["subscriptions"] == 30
     assert row["first_subscriptions"] == [f"S:{number:02}" for number in range(20)]
     assert hub.app.code_of(m.TopicShow, "t/+") is ErrorCode.TOPIC_INVALID
+
+
+def test_place_that_a_later_version_says_more_of_is_understood(hub: Hub) -> None:
+    for name in ("S:a", "S:b"):
+        hub.subscribe("t", name, redelivery_limit=0)
+    hub.publish("t", b"x")
+    hub.park("S:a", "S:b")
+    first = hub.app.ask(m.RepublishList, None, 1)
+    value = hub.app.ask(m.RepublishList, [*first["next"], 3])
+    assert [row["subscription"] for row in value["parked"]] == ["S:b"]

@@ -126,7 +126,8 @@ def test_others_go_on_in_their_order_G18() -> None:
     [("NONE", ErrorCode.QUEUE_UNKNOWN), ("FULL", ErrorCode.QUEUE_FULL),
      ("SMALL", ErrorCode.QUEUE_BYTES_FULL), ("SHORT", ErrorCode.MESSAGE_TOO_LARGE),
      ("R@FAR", ErrorCode.QUEUE_IS_REMOTE), ("@FAR", ErrorCode.QUEUE_IS_TRANSMISSION),
-     ("a/b", ErrorCode.NAME_INVALID)],
+     ("a/b", ErrorCode.NAME_INVALID), ("/a/#", ErrorCode.TOPIC_INVALID),
+     ("SYSTEM.PUBLICATIONS", ErrorCode.QUEUE_IS_SUBSCRIPTION)],
 )  # fmt: skip
 def test_what_a_person_has_to_see_to_is_given_up(queue: str, code: ErrorCode) -> None:
     app, far = manager_of(retries=1)
