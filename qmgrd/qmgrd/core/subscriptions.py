@@ -26,6 +26,7 @@ SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
 LOOK_MS = 3_600_000
 END_ROWS = 10  # about what it takes to end one
 ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
+LATER_MS = 1_000  # until one of many who are back at once is looked after
 ROW_BYTES = 300  # about what the rows of a subscription take
 
 
@@ -224,12 +225,20 @@ class Subscriptions:
         if found is None:
             return
         if queue.has_consumers:
-            awaited = self._topics.awaited
-            if queue.id in awaited and self._send_parked(found, RETURNED, "") is not None:
-                awaited.discard(queue.id)
+            self._send_awaited(found, queue)
         elif queue.bounds.unused_expiry_ms:
             found.row["used_ms"] = self._context.now.ms  # Who polls writes nothing: _look_at does.
             self._watch(found)
+
+    def _send_awaited(self, found: Subscription, queue: Queue) -> None:
+        """Have what awaited a subscriber's return be sent; later where many are back at once."""
+        awaited, context = self._topics.awaited, self._context
+        if queue.id not in awaited:
+            return
+        if len(self._jobs.running) >= ENDING_MAX:
+            context.timers.at(context.now.ms + LATER_MS, lambda: self.used(queue))
+        elif self._send_parked(found, RETURNED, "") is not None:
+            awaited.discard(queue.id)
 
     def _send_parked(self, found: Subscription, why: str, by: str) -> Job | None:
         queue = found.queue

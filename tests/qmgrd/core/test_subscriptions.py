@@ -275,3 +275,22 @@ def test_those_of_before_a_crash_end_whatever_stops_again() -> None:
     hub.manager.rest()
     assert not hub.manager.turns.broker.catalogue.topics.subscriptions
     hub.empty()
+
+
+def test_many_who_are_back_at_once_do_not_take_all_jobs(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C16: the others are sent what awaited them as soon as there is room for a job."""
+    names = [hub.subscribe("t", f"S:{number}", redelivery_limit=0) for number in range(6)]
+    hub.publish("t", b"x")
+    for name in names:
+        hub.park(name)
+    hub.republish()
+    monkeypatch.setattr("qmgrd.core.subscriptions.ENDING_MAX", 2)
+    for name in names:
+        hub.app.send(m.Consume(hub.app.next_id(), name, 10, 1_000))
+    hub.manager.turn()
+    assert len(hub.listed()) == 4
+    for _ in range(6):
+        hub.manager.turn(1_000)
+    assert hub.listed() == []
