@@ -32,7 +32,7 @@ from qmgrd.core.subscription import Subscription
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-TRY_AGAIN_MS = 1_000  # where the store is full
+BATCH_MATCHES_MAX = 100_000  # of its topics with subscriptions
 _COUNT_BYTES = 4
 
 
@@ -84,7 +84,7 @@ class Publications:
     def _resume(self, queue: Queue, first: int, stop: int, queue_id: int) -> None:
         self._next = first
         if stop > first:
-            self._batch = self._read(queue, stop)
+            self._batch = self._read(queue, stop, is_known=True)
             queue.flush(self._context.tx)  # Something may have rotted meanwhile.
             parts = self._batch.parts
             self._at = sum(known <= queue_id for known, _, _ in parts)
@@ -127,9 +127,14 @@ class Publications:
             self._catalogue.holders.release(publication.arrival)
         self._batch, self._next = None, batch.stop
 
-    def _read(self, queue: Queue, stop: int) -> _Batch:
-        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it."""
+    def _read(self, queue: Queue, stop: int, *, is_known: bool = False) -> _Batch:
+        """Return the next batch before *stop*; what rotted is set aside, and nobody gets it.
+
+        Args:
+            is_known: it was under way until *stop*, and is not cut anew: some have all of it.
+        """
         tx, found, size = self._context.tx, list[Publication](), 0
+        matches, seen = 0, set[str]()
         start = keys.publication(self._next)
         rows_ = list(islice(tx.scan(start, keys.publication(stop)), BATCH_MAX))
         if len(rows_) == BATCH_MAX:
@@ -139,10 +144,14 @@ class Publications:
             if publication is not None:
                 found.append(publication)
                 size += len(value)
+                if (topic := publication.entry.target) not in seen:
+                    seen.add(topic)
+                    matches += len(self._catalogue.topics.match(topic))
             else:
                 lane.set_aside(queue, tx, key, value)
                 self._context.dirty_queues[queue.id] = queue
-            if size >= BATCH_BYTES_MAX:
+            is_full = size >= BATCH_BYTES_MAX or matches >= BATCH_MATCHES_MAX
+            if is_full and not is_known:
                 stop = keys.place(key)[1] + 1
                 break
         self._context.rows += len(rows_)

@@ -244,9 +244,9 @@ class Subscriptions:
         queue = found.queue
         if queue is None or not queue.counters.parked:
             return None
-        running = self._jobs.running.values()
+        running = self._jobs.running.values() if why != RETURNED else ()
         if any(x.row["target"] == why and x.row["queue_id"] == queue.id for x in running):
-            return None
+            return None  # One for who is back is about what awaited it then.
         return self._jobs.start(
             "republish", queue=found.name, queue_id=queue.id, target=why, by=by,
             subscriptions=[found.name], total=queue.counters.parked,

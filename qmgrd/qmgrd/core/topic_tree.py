@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from qmgr_protocol.topic import MANY, ONE
 
 KNOWN_MAX = 10_000  # topics of which the answer is kept
+KNOWN_THINGS_MAX = 500_000  # in all of these answers
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class TopicTree(Generic[T]):
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
         self._known: dict[tuple[str, ...], tuple[T, ...]] = {}
+        self._things = 0  # in these
 
     def add(self, filter_: tuple[str, ...], name: str, thing: T) -> None:
         """Have *thing* be found by the topics that *filter_* has."""
@@ -65,8 +67,9 @@ class TopicTree(Generic[T]):
         found = self._known.get(topic)
         if found is None:
             found = tuple(self._look_up(topic))
-            if len(self._known) >= KNOWN_MAX:
+            if len(self._known) >= KNOWN_MAX or self._things >= KNOWN_THINGS_MAX:
                 self._known.clear()
+            self._things = len(found) + (self._things if self._known else 0)
             self._known[topic] = found
         return found
 

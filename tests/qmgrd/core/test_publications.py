@@ -9,7 +9,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import keys
+from qmgrd.core import keys, publications
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
@@ -521,8 +521,7 @@ def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(400)]
     hub.publish("t", *bodies)
     assert hub.manager.rest() < 500
-    publications = hub.manager.turns.broker.publications
-    assert publications.is_busy
+    assert hub.manager.turns.broker.publications.is_busy
     assert hub.manager.turns.broker.next_timer_ms() is not None  # Somebody may make room on a disk.
     hub.crash()
     hub.manager.rest()
@@ -539,3 +538,26 @@ def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
 def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="STORE_FULL"):
         crowded(tmp_path, 10_000)
+
+
+def test_many_topics_that_many_want_go_out_in_short_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C19: and a batch that was under way at a crash stays as it was, whoever came since."""
+    monkeypatch.setattr(publications, "BATCH_MATCHES_MAX", 40)
+    hub = small()
+    names = [hub.subscribe("#", f"S:{number}") for number in range(20)]
+    for number in range(10):
+        hub.send(f"t/{number}", record(b"%d" % number))
+    lengths = set()
+    while hub.manager.turns.wanted:
+        hub.manager.turn()
+        batch = hub.manager.turns.broker.publications._batch
+        lengths.add(len(batch.found) if batch is not None else 0)
+        if batch is not None and len(names) < 60:
+            names += [hub.subscribe("#", f"S:{len(names)}") for _ in range(20)]
+            hub.crash()
+    assert max(lengths) == 2
+    bodies = [b"%d" % number for number in range(10)]
+    assert [hub.take(name) for name in names[:20]] == [bodies] * 20
+    hub.sound()

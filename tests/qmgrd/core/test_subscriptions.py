@@ -6,6 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.record import encode_uid
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore
 from tests.qmgrd.core.pubsub import Hub
@@ -293,4 +294,26 @@ def test_many_who_are_back_at_once_do_not_take_all_jobs(
     assert len(hub.listed()) == 4
     for _ in range(6):
         hub.manager.turn(1_000)
+    assert hub.listed() == []
+
+
+def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> None:
+    """C16: what is asked for meanwhile is no part of the job that runs."""
+    hub = Hub(limits={"turn_rows": 10})
+    name = hub.subscribe("t", "S:s", redelivery_limit=0)
+    hub.publish("t", *[b"%d" % number for number in range(60)])
+    hub.park(name)
+    hub.republish()
+    there = hub.manager.connect("there")
+    there.consume(name, messages=1)
+    (failed,) = there.delivered()
+    jobs = hub.manager.turns.broker.jobs.running
+    assert [job.row["target"] for job in jobs.values()] == ["returned"]
+    there.release(failed)  # Parked anew, which is none of the job's.
+    there.hang_up()
+    hub.app.ask(m.Republish, False, encode_uid(failed.uid))
+    hub.manager.turn()
+    assert len(jobs) == 1
+    hub.app.consume(name)
+    hub.manager.rest()
     assert hub.listed() == []

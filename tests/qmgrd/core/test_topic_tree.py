@@ -1,9 +1,11 @@
 """The tree finds by a topic those whose filters have it, no more and no less."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import topic as topics
+from qmgrd.core import topic_tree
 from qmgrd.core.topic_tree import KNOWN_MAX, TopicTree
 
 LEVELS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple)
@@ -45,3 +47,15 @@ def test_answers_that_are_kept_have_a_limit() -> None:
     for number in range(KNOWN_MAX + 10):
         assert tree.match((str(number),)) == (1,)
     assert len(tree._known) <= KNOWN_MAX
+
+
+def test_what_is_kept_is_bounded_where_many_want_many_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_tree, "KNOWN_THINGS_MAX", 100)
+    tree: TopicTree[int] = TopicTree()
+    for number in range(30):
+        tree.add(("#",), f"S:{number}", number)
+    for number in range(50):
+        assert len(tree.match((str(number),))) == 30
+        assert sum(map(len, tree._known.values())) < 130
