@@ -90,7 +90,11 @@ class Model:
             assert name not in self.names, f"{name} was there before"
             self.names.add(name)
         for topic in sorted(self.retained) if retained else ():
-            if has(filter_, topic):
+            if not has(filter_, topic):
+                continue
+            if self.retained[topic].expires_ms <= self.now_ms:
+                del self.retained[topic]  # It goes when somebody might have had it.
+            else:
                 self._give(found, self.retained[topic])
         return found
 
