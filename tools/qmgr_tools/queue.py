@@ -19,7 +19,7 @@ from qmgr_tools import (
 )  # fmt: skip
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command, confirm
-from qmgr_tools.failure import Exit, Failure, usage
+from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import messages
 
 if TYPE_CHECKING:
@@ -131,11 +131,7 @@ def create(
       qmctl queue create SALES --alias-of ORDERS
     """
     given = queue_attribute.given({"alias_of": alias_of} | attributes)
-    if ":" in queue:
-        raise usage(
-            f"cannot create queue {queue}", "a name with a colon is that of a subscription",
-            f"make it with: qmctl sub create FILTER {queue}",
-        )  # fmt: skip
+    subscription.check_no_queue(queue)
     with call.client(f"create queue {queue}") as client:
         was_there = not call.is_json and _is_there(client, queue)
         try:

@@ -19,6 +19,7 @@ from qmgr_tools import (
 )
 from qmgr_tools import filter as filters
 from qmgr_tools.command import Call, command
+from qmgr_tools.failure import usage
 
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
@@ -233,3 +234,12 @@ def show_row(row: dict[str, Any]) -> None:
     for section, columns in subscription_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")
+
+
+def check_no_queue(name: str) -> None:
+    """Raise where *name*, which a queue is to have, is that of a subscription."""
+    if ":" in name:
+        raise usage(
+            f"cannot create queue {name}", "a name with a colon is that of a subscription",
+            f"make it with: qmctl sub create FILTER {name}",
+        )  # fmt: skip

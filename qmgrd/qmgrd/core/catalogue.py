@@ -30,7 +30,6 @@ from qmgrd.core.link import Link
 from qmgrd.core.missing import is_carried, is_published, no_queue, no_subscription, no_target
 from qmgrd.core.named import KINDS, Alias, Proxy, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
-from qmgrd.core.put_refusal import full
 from qmgrd.core.queue import Queue
 from qmgrd.core.subscription import Subscription
 from qmgrd.core.templates import Template, Templates
@@ -189,9 +188,7 @@ class Catalogue:
     def _publications(self, topic: str) -> tuple[Queue, str]:
         """Return the queue that keeps what is published to *topic*, and that."""
         self.topics.check_put(topic)
-        for found in self.topics.match(topic) if self.topics.proxies else ():
-            if found.manager and not route.link_to(self, found.manager).queue.has_room(1, 0):
-                raise full(route.link_to(self, found.manager).queue)
+        route.check_proxies(self, topic)
         queue = self.system(system.PUBLICATIONS)
         if queue.bounds.put_inhibit:
             raise attributes.put_inhibited(queue.name)

@@ -245,6 +245,9 @@ class LinkStreams:
             if not target:
                 put = route.arrived(put)
             context.reserve([*put.records, *link_inbox.notes_of(put)])
+            if queue.is_publications:
+                proxies = self._catalogue.topics.proxies_of(target)
+                context.reserve(list(put.records) * len(proxies))
             done = stream.receive(context, self._dead_letters, queue, put, target)
         except RequestError as error:
             count_refused(context, self._catalogue, put.queue, error, count)

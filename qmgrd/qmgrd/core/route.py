@@ -15,6 +15,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, notes
 from qmgrd.core.link_attributes import ANY
 from qmgrd.core.missing import no_link
+from qmgrd.core.put_refusal import full
 from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ def way(catalogue: "Catalogue", target: str, manager: str) -> tuple[Queue, str]:
     """
     link = link_to(catalogue, manager)
     return link.queue, target if link.name == manager else f"{target}@{manager}"
+
+
+def check_proxies(catalogue: "Catalogue", topic: str) -> None:
+    """Raise QUEUE_FULL where a link has no room for what is published to *topic*, and goes over it.
+
+    Raises:
+        RequestError: also LINK_UNKNOWN.
+    """
+    for found in catalogue.topics.proxies_of(topic):
+        queue = link_to(catalogue, found.manager).queue
+        if not queue.has_room(1, 0):
+            raise full(queue)
 
 
 def arrival(catalogue: "Catalogue", name: str, own: str) -> tuple[Queue, str]:

@@ -170,6 +170,8 @@ class Streams:
         try:
             queue, target = self._catalogue.destination(name)
             context.reserve(batch)
+            if queue.is_publications:  # All in all, with what goes on over links.
+                context.reserve(batch * len(self._catalogue.topics.proxies_of(target)))
         except RequestError as error:
             count_refused(context, self._catalogue, name, error, len(batch))
             return [(index, error) for index in range(len(batch))]

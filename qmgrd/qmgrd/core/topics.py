@@ -62,6 +62,10 @@ class Topics:
         """Return the subscriptions that *topic*, which is well-formed, fits."""
         return self.tree.match(topics.levels_of(topic))
 
+    def proxies_of(self, topic: str) -> list[Subscription]:
+        """Return the proxies that *topic* fits: each takes a copy of what is published to it."""
+        return [found for found in self.match(topic) if found.manager] if self.proxies else []
+
     def value(self, topic: str, attribute: str) -> Any:
         """Return the value of *attribute* that is in force for *topic*."""
         name = topic

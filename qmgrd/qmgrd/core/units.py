@@ -1,5 +1,6 @@
 """Units of work of all connections: begun, filled, committed or backed out."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -235,6 +236,7 @@ class Units:
         context = self._context
         if unit.puts:  # Gets make room.
             context.reserve([held.prepared.record for held in unit.puts])
+            context.reserve(list(self._carried(unit)))
         self._close(session, unit)
         self._consume(unit)  # This makes room, too.
         by_queue: dict[int, list[Held]] = {}
@@ -246,6 +248,13 @@ class Units:
             context.rows += puts.append_held(queue, context.tx, held)
             overflow.make_room_for_all(context, letters, queue, held, is_put=True)
             context.touch(queue)
+
+    def _carried(self, unit: Unit) -> Iterator[bytes]:
+        """Yield what of *unit* is published and goes on over links, once for each."""
+        for held in unit.puts:
+            if held.queue.is_publications:
+                proxies = self._catalogue.topics.proxies_of(held.prepared.target.decode())
+                yield from [held.prepared.record] * len(proxies)
 
     def _consume(self, unit: Unit) -> None:
         context = self._context

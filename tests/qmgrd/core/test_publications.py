@@ -561,3 +561,19 @@ def test_many_topics_that_many_want_go_out_in_short_batches(
     bodies = [b"%d" % number for number in range(10)]
     assert [hub.take(name) for name in names[:20]] == [bodies] * 20
     hub.sound()
+
+
+def test_what_goes_on_to_many_needs_room_for_all_of_it(tmp_path: Path) -> None:
+    """Proxies carry copies: in a small store they would take the room that deleting needs."""
+    hub, _ = crowded(tmp_path, 0)
+    for number in range(30):
+        hub.app.ask(m.LinkCreate, f"N{number}", {"addresses": ["h:1"], "stopped": True})
+        hub.subscribe("t", f":p@N{number}")
+    (refused,) = hub.app.put_records("/t", record(b"x" * 100_000))
+    assert refused.code is ErrorCode.STORE_FULL
+    unit = UnitOfWork(hub.app)
+    unit.put("/t", record(b"x" * 100_000))
+    assert unit.commit() == [ErrorCode.STORE_FULL]
+    hub.publish("t", b"short")
+    assert hub.app.bodies("@N29") == [b"short"]
+    hub.manager.store.close()
