@@ -285,10 +285,11 @@ class Subscriptions:
         self._context.note("warning", "subscription expired", **facts)
 
     def look_after_schedule(self) -> None:
-        """Have what is parked be sent in turn, if the topics of some have it so."""
-        if self._schedule is None and self._intervals():
-            at_ms = self._context.now.ms + SCHEDULE_MS
-            self._schedule = self._context.timers.at(at_ms, self._look_at_schedule)
+        """Have what is parked be sent in turn, if the topics of some have it so, from now on."""
+        now_ms, known = self._context.now.ms, self._sent_ms
+        self._sent_ms = {interval: known.get(interval, now_ms) for interval in self._intervals()}
+        if self._schedule is None and self._sent_ms:
+            self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
 
     def _intervals(self) -> set[int]:
         """Return how often topics have it sent."""
@@ -304,7 +305,7 @@ class Subscriptions:
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
         for interval in sorted(self._intervals() - running):
-            if context.now.ms < self._sent_ms.setdefault(interval, context.now.ms) + interval:
+            if context.now.ms < self._sent_ms.get(interval, context.now.ms) + interval:
                 continue
             self._sent_ms[interval] = context.now.ms
             if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):

@@ -317,3 +317,16 @@ def test_who_is_back_while_what_awaited_it_before_is_still_sent_has_all() -> Non
     hub.app.consume(name)
     hub.manager.rest()
     assert hub.listed() == []
+
+
+def test_interval_runs_from_when_the_topic_has_it(hub: Hub) -> None:
+    """C14: not from the first time that somebody looks."""
+    hub.manager.turn(5_000)
+    hub.app.ask(m.TopicSet, "t", {"republish": "schedule", "republish_interval_ms": 1_000})
+    name = hub.subscribe("t", "S:s", redelivery_limit=0)
+    hub.publish("t", b"x")
+    hub.park(name)
+    hub.app.consume(name)
+    hub.manager.turn(1_000)
+    hub.manager.rest()
+    assert hub.listed() == []
