@@ -37,7 +37,8 @@ class Model:
         self.names: set[str] = set()  # of those that are not durable, ever
         self.ended: set[tuple[int, int]] = set()  # seat and request of consumers, in this step
         self._made = 0
-        self.next_look_ms = self.sent_ms = 0
+        self.next_look_ms: int | None = None  # when it is looked whose turn it is
+        self.sent_ms: dict[int, int] = {}  # by interval
         self.started()
 
     # -- what holds
@@ -265,14 +266,15 @@ class Model:
 
     def started(self) -> None:
         """The queue manager came up: who uses a subscription has some time to come back."""
-        self.sent_ms, self.next_look_ms = self.now_ms, self.now_ms + SCHEDULE_MS
+        self.sent_ms, self.next_look_ms = {}, None
+        self.look_after_schedule()
         for found in self.subscriptions.values():
             long_ms = found.value("unused_expiry_ms") - RETURN_MS
             found.used_ms = max(found.used_ms, self.now_ms - max(long_ms, 0))
 
     def due_until(self, end_ms: int) -> list[int]:
         """Return when something is due from now on and before *end_ms*, in order."""
-        known = {self.next_look_ms}
+        known = {self.next_look_ms or self.now_ms}
         for found in self.subscriptions.values():
             if found.value("unused_expiry_ms"):
                 known.add(found.used_ms + found.value("unused_expiry_ms"))
@@ -283,7 +285,8 @@ class Model:
 
     def time_passes(self) -> None:
         """Do what is due by now: what was due before leases end was looked at before."""
-        is_too_early = self.next_look_ms < self.now_ms and not self.parked()
+        look_ms = self.next_look_ms
+        is_too_early = look_ms is not None and look_ms < self.now_ms and not self.parked()
         for found in list(self.subscriptions.values()):
             for copy in found.copies:
                 if copy.lease is not None and copy.lease.deadline_ms <= self.now_ms:
@@ -295,18 +298,32 @@ class Model:
             is_used = found.owner is not None or found.consumer is not None
             if unused_ms and not is_used and found.used_ms + unused_ms <= self.now_ms:
                 self.end(found)
-        if self.next_look_ms <= self.now_ms:
+        if look_ms is not None and look_ms <= self.now_ms:
             self._look_at_schedule(is_too_early=is_too_early)
 
-    def _look_at_schedule(self, *, is_too_early: bool) -> None:
-        self.next_look_ms = self.now_ms + SCHEDULE_MS
-        intervals = [
+    def look_after_schedule(self) -> None:
+        """Have what is parked be sent in turn where topics have it so: from then on."""
+        intervals = {
             self.topic_value(x, "republish_interval_ms", 3_600_000)
             for x in self.topics if self.topic_value(x, "republish", "manual") == "schedule"
-        ]  # fmt: skip
-        if intervals and self.now_ms >= self.sent_ms + min(intervals):
-            self.sent_ms = self.now_ms
-            self.republish([] if is_too_early else self.of_policy("schedule"))
+        }  # fmt: skip
+        self.sent_ms = {x: self.sent_ms.get(x, self.now_ms) for x in intervals}
+        if self.next_look_ms is None and intervals:
+            self.next_look_ms = self.now_ms + SCHEDULE_MS
+
+    def _look_at_schedule(self, *, is_too_early: bool) -> None:
+        self.next_look_ms = None
+        for interval_ms, sent_ms in sorted(self.sent_ms.items()):
+            if self.now_ms >= sent_ms + interval_ms:
+                self.sent_ms[interval_ms] = self.now_ms
+                found = [] if is_too_early else self.of_policy("schedule")
+                self.republish([
+                    (x, copy) for x, copy in found
+                    if self.topic_value(
+                        copy.publication.wish.topic, "republish_interval_ms", 3_600_000
+                    ) == interval_ms
+                ])  # fmt: skip
+        self.look_after_schedule()
 
     def hang_up(self, seat: int) -> None:
         """A connection is lost: what it had comes back, what lived by it ends."""

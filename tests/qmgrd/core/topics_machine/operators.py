@@ -137,6 +137,7 @@ class Operators(Subscribers):
     def topic_set(self, seat: int, topic: str, given: dict[str, Any]) -> None:
         model = self.table.begin()
         model.topics[topic] = given
+        model.look_after_schedule()
         row = self.table.ask(self._seat(seat), m.TopicSet, topic, given)
         limit = model.topic_value(topic, "redelivery_limit", DEFAULT_LIMIT)
         assert row["redelivery_limit"] == limit
