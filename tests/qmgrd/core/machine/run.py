@@ -11,7 +11,7 @@ import traceback
 from itertools import count
 
 from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.qmgrd.core.machine.machine import Machine
 
@@ -19,11 +19,17 @@ EXAMPLES = 20  # of one seed
 STEPS = 60  # of one example
 
 
-def run_seed(number: int, *, shrink: bool = True, examples: int = EXAMPLES) -> str:
+def run_seed(
+    number: int, *, shrink: bool = True, examples: int = EXAMPLES,
+    machine: type[RuleBasedStateMachine] = Machine,
+) -> str:  # fmt: skip
     """Try the examples of a seed; return how one fails, or nothing.
 
     Args:
+        number: the seed.
         shrink: have the rules be as few as possible, which takes up to five minutes.
+        examples: how many.
+        machine: what is run.
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     found = settings(
@@ -32,7 +38,7 @@ def run_seed(number: int, *, shrink: bool = True, examples: int = EXAMPLES) -> s
         report_multiple_bugs=False,
     )  # fmt: skip
     try:
-        run_state_machine_as_test(seed(number)(type("Machine", (Machine,), {})), settings=found)
+        run_state_machine_as_test(seed(number)(type("Machine", (machine,), {})), settings=found)
     except Exception as error:
         return _described(error)
     return ""
@@ -47,9 +53,9 @@ def _described(error: Exception) -> str:
     return f"{type(cause).__name__}: {cause}\n{places}{rules}"
 
 
-def main() -> int:
-    """Run what the command line asks."""
-    parser = argparse.ArgumentParser(description="rules on queues, held against a model")
+def main(machine: type[RuleBasedStateMachine] = Machine, what: str = "queues") -> int:
+    """Run what the command line asks: *machine* has rules on *what*."""
+    parser = argparse.ArgumentParser(description=f"rules on {what}, held against a model")
     parser.add_argument("--minutes", type=float, default=1.0, help="stop after so long")
     parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a fresh one")
     parser.add_argument("--seeds", type=int, default=0, help="how many; 0: until the time is over")
@@ -58,7 +64,7 @@ def main() -> int:
         parser.error("--minutes is to be positive: nothing would be tried")
     started = time.monotonic()
     for done, number in enumerate(count(options.start or time.time_ns() // 1_000), 1):
-        failure = run_seed(number)
+        failure = run_seed(number, machine=machine)
         if failure:
             print(f"seed={number}\n{failure}", file=sys.stderr)
         is_over = done == options.seeds or time.monotonic() > started + 60 * options.minutes
@@ -66,7 +72,7 @@ def main() -> int:
             break
     took_s = time.monotonic() - started
     found = "one failed" if failure else "none failed"
-    print(f"machine: {done} seeds of {EXAMPLES} examples in {took_s:.0f} s, {found}")
+    print(f"machine of {what}: {done} seeds of {EXAMPLES} examples in {took_s:.0f} s, {found}")
     return 1 if failure else 0
 
 

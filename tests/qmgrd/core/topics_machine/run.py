@@ -1,74 +1,18 @@
 """The machine of topics: python -m tests.qmgrd.core.topics_machine.run [--minutes M].
 
-Prints one line. Exit code 1 and `seed=...` if the manager did otherwise than the model, with the
-rules that lead there, as few as can be found; --start with that seed and --seeds 1 repeats it.
+As tests.qmgrd.core.machine.run, with other rules.
 """
 
-import argparse
 import sys
-import time
-import traceback
-from itertools import count
 
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
-
+from tests.qmgrd.core.machine.run import main, run_seed
 from tests.qmgrd.core.topics_machine.machine import Machine
 
-EXAMPLES = 20  # of one seed
-STEPS = 60  # of one example
 
-
-def run_seed(number: int, *, shrink: bool = True, examples: int = EXAMPLES) -> str:
-    """Try the examples of a seed; return how one fails, or nothing.
-
-    Args:
-        shrink: have the rules be as few as possible, which takes up to five minutes.
-    """
-    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    found = settings(
-        max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None,
-        derandomize=False, phases=phases, suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-    )  # fmt: skip
-    try:
-        run_state_machine_as_test(seed(number)(type("Machine", (Machine,), {})), settings=found)
-    except Exception as error:
-        return _described(error)
-    return ""
-
-
-def _described(error: Exception) -> str:
-    """Return what went wrong, where, and the rules that lead there."""
-    cause = error.__cause__ or error  # A bug in a turn is told by the turn.
-    where = traceback.extract_tb(cause.__traceback__)[-3:]
-    places = "".join(traceback.format_list(where))
-    rules = "\n".join(getattr(error, "__notes__", []))
-    return f"{type(cause).__name__}: {cause}\n{places}{rules}"
-
-
-def main() -> int:
-    """Run what the command line asks."""
-    parser = argparse.ArgumentParser(description="rules on topics, held against a model")
-    parser.add_argument("--minutes", type=float, default=1.0, help="stop after so long")
-    parser.add_argument("--start", type=int, default=0, help="the first seed; 0: a fresh one")
-    parser.add_argument("--seeds", type=int, default=0, help="how many; 0: until the time is over")
-    options = parser.parse_args()
-    if options.minutes <= 0:
-        parser.error("--minutes is to be positive: nothing would be tried")
-    started = time.monotonic()
-    for done, number in enumerate(count(options.start or time.time_ns() // 1_000), 1):
-        failure = run_seed(number)
-        if failure:
-            print(f"seed={number}\n{failure}", file=sys.stderr)
-        is_over = done == options.seeds or time.monotonic() > started + 60 * options.minutes
-        if failure or is_over:
-            break
-    took_s = time.monotonic() - started
-    found = "one failed" if failure else "none failed"
-    print(f"topics machine: {done} seeds of {EXAMPLES} examples in {took_s:.0f} s, {found}")
-    return 1 if failure else 0
+def run_topics_seed(number: int) -> str:
+    """Try the examples of a seed; return how one fails, or nothing."""
+    return run_seed(number, shrink=False, machine=Machine)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Machine, "topics"))

@@ -18,7 +18,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.subscriptions import Subscriptions
 from qmgrd.core.topic_tree import TopicTree
 from tests.qmgrd.core.topics_machine.machine import Machine, rules_of
-from tests.qmgrd.core.topics_machine.run import run_seed
+from tests.qmgrd.core.topics_machine.run import run_topics_seed
 
 RULES_MIN = 25
 SEEDS = range(1, 1 + int(os.environ.get("QMGRD_TOPICS_SEEDS", "4")))
@@ -29,7 +29,7 @@ Patch = pytest.MonkeyPatch
 @pytest.mark.parametrize("seed", SEEDS)
 def test_topics_do_what_the_model_says(seed: int) -> None:
     """C1-C9, C11-C20, C23, C24, D2, D3, D9; `run.py --start` has fewer rules say the same."""
-    assert not run_seed(seed, shrink=False)
+    assert not run_topics_seed(seed)
 
 
 def test_there_are_enough_rules() -> None:
@@ -138,4 +138,4 @@ def names_begin_anew(patch: Patch) -> None:
 )  # fmt: skip
 def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     plant(monkeypatch)
-    assert any(run_seed(number, shrink=False) for number in PLANT_SEEDS)
+    assert any(run_topics_seed(number) for number in PLANT_SEEDS)
