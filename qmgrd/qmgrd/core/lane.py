@@ -58,12 +58,7 @@ def add(
     if queue.is_publications:
         due_ms = ready_ms  # Those who hold it have the schedule's rows.
     tx.put(key, entries.encode(entry._replace(due_ms=due_ms)))
-    rows = ROWS_OF_A_PUT
-    if entry.shared:
-        rows -= 1  # It is found by its publication.
-    else:
-        index_key = queue.origins.index_key(trailer, entry.target.encode())
-        tx.put(index_key, key[keys.POSITION_AT :])
+    rows = 1 + _index_uid(queue, tx, entry, trailer, key)
     if due_ms and not queue.is_publications:
         queue.schedule.add(tx, due_ms, queue.id, lane, rank, arrival)
         rows += 1
@@ -76,6 +71,16 @@ def add(
         rows += _index(queue, tx, front, rank, arrival)
         queue.tell_all(front, trailer, rank, arrival)
     return rows
+
+
+def _index_uid(
+    queue: "Queue", tx: Transaction, entry: entries.Entry, trailer: bytes, key: bytes
+) -> int:
+    """Have a message be found by its UID; return how many rows that took: of a reference none."""
+    if entry.shared:
+        return 0
+    tx.put(queue.origins.index_key(trailer, entry.target.encode()), key[keys.POSITION_AT :])
+    return 1
 
 
 def _member(queue: "Queue", tx: Transaction, front: bytes) -> Member | None:
