@@ -32,9 +32,9 @@ class Holders:
         self.changes: dict[int, int] = {}  # by arrival
         self._kept: dict[int, Opened] = {}  # the longest kept first
 
-    def hold(self, arrival: int, count: int = 1) -> None:
-        """Count *count* who hold the publication of that *arrival* from now on."""
-        self.changes[arrival] = self.changes.get(arrival, 0) + count
+    def hold(self, arrival: int) -> None:
+        """Count one more who holds the publication of that *arrival*."""
+        self.changes[arrival] = self.changes.get(arrival, 0) + 1
 
     def release(self, arrival: int) -> None:
         """Count one who holds it no more."""

@@ -27,7 +27,7 @@ from qmgrd.core.selection import compiled
 from qmgrd.core.selector import Selector
 
 RATE_SLICES = 10  # in a second, of a job that is held to a rate
-EVERYONE, SCHEDULED, HEALTHY, RETURNED = "", "schedule", "healthy", "returned"  # why it runs
+SCHEDULED, HEALTHY, RETURNED = "schedule", "healthy", "returned"  # why it runs, unasked
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:

@@ -7,7 +7,8 @@ from tests.qmgrd.core.pubsub import Hub
 def test_changes_of_a_turn_add_up() -> None:
     holders = Holders()
     holders.hold(7)
-    holders.hold(7, 3)
+    for _ in range(3):
+        holders.hold(7)
     holders.release(7)
     holders.release(8)
     assert holders.changes == {7: 3, 8: -1}
