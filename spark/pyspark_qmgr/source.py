@@ -3,14 +3,14 @@
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from pyspark_qmgr.manifest import find
-from pyspark_qmgr.options import parse
-from pyspark_qmgr.reader import MessageReader
-from pyspark_qmgr.schema import MESSAGES, checked
+from pyspark_qmgr.reader import TableReader
+from pyspark_qmgr.schema import checked, schema_of
+from qmgr_tables.options import parse
+from qmgrd.ops.snapshots import find
 
 
 class DefaultSource(DataSource):
-    """Snapshots of queue managers as a table of messages: see schema.py and options.py."""
+    """Snapshots of queue managers as tables: see qmgr_tables.tables and qmgr_tables.options."""
 
     @classmethod
     def name(cls) -> str:
@@ -19,9 +19,15 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns. Looks at options and paths too, so that `load()` tells of them."""
-        find(parse(self.options).paths)
-        return MESSAGES
+        from qmgr_tables.tables import TABLES
+
+        options = parse(self.options)
+        find(options.paths)
+        return schema_of(TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of *schema*, which may be the user's."""
-        return MessageReader(parse(self.options), checked(schema))
+        from qmgr_tables.tables import TABLES
+
+        options = parse(self.options)
+        return TableReader(options, checked(TABLES[options.table], schema))

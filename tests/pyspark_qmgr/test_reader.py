@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pyspark_qmgr import image, reader
-from pyspark_qmgr.manifest import SnapshotUnreadable
-from pyspark_qmgr.schema import MESSAGES
-from qmgr_protocol import messages as m
-from tests.pyspark_qmgr.snapshots import batches, reader_of, rows
-from tests.qmgrd.ops.shot import Camera, managed
+from pyspark_qmgr.schema import schema_of
+from qmgr_tables import image
+from qmgr_tables.tables import TABLES
+from qmgrd.ops.snapshots import SnapshotUnreadable
+from tests.qmgr_tables.snapshots import batches, reader_of, rows
 
+MESSAGES = schema_of(TABLES["messages"])
 MESSAGES_IN_ALL = 8 + 2500 + 2 + 7 + 1 + 1  # ALL, MANY, @NYC, TIMES, dead letters, events
 SOME = StructType([StructField("body_bytes", LongType()), StructField("queue", StringType())])
 
@@ -79,27 +79,6 @@ def test_each_message_is_read_once_however_it_is_cut(
     assert many == [b"%05d" % number for number in range(2_500)]
 
 
-def test_batches_are_capped_by_bytes(tmp_path: Path) -> None:
-    with managed(tmp_path / "qm") as manager:
-        app = manager.connect()
-        app.ask(m.QueueCreate, "Q")
-        for _ in range(4):
-            app.put("Q", *[bytes(1_000_000)] * 5)
-        app.put("Q", bytes(4_000_000))
-        app.put("Q", *(b"" for _ in range(50)), envelope={"headers": {"h": "x" * 60_000}})
-        Camera(manager).take(tmp_path / "snap")
-    found = batches(reader_of(tmp_path / "snap"))
-    assert sum(batch.num_rows for batch in found) == 71
-    assert len(found) == 6
-    assert max(batch.nbytes for batch in found) < reader.BATCH_BYTES + 4_100_000
-
-
-def test_batches_are_capped_by_rows(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "BATCH_ROWS", 1_000)
-    found = batches(reader_of(snapshot, queues="MANY"))
-    assert [batch.num_rows for batch in found] == [1000, 1000, 500]
-
-
 def test_reader_and_partitions_travel(snapshot: Path) -> None:
     """Both are pickled on the driver; nothing of them holds an open file."""
     made = reader_of(snapshot, rowsPerPartition="900")
@@ -120,8 +99,8 @@ def test_planning_opens_no_data_file(snapshot: Path) -> None:
 def test_importing_the_source_loads_neither_arrow_nor_lmdb_environments() -> None:
     """Spark imports it in every worker, and in a process that is forked later."""
     code = (
-        "import sys, pyspark_qmgr, pyspark_qmgr.image; "
-        "sys.exit('pyarrow' in sys.modules or bool(pyspark_qmgr.image._open))"
+        "import sys, pyspark_qmgr, qmgr_tables.image; "
+        "sys.exit('pyarrow' in sys.modules or bool(qmgr_tables.image._open))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -10,8 +10,12 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from pyspark_qmgr.row import Row
-from pyspark_qmgr.schema import COLUMNS, MESSAGES, SchemaInvalid, checked
+from pyspark_qmgr.schema import SchemaInvalid, checked, schema_of
+from qmgr_tables.row import Row
+from qmgr_tables.tables import TABLES
+
+TABLE = TABLES["messages"]
+MESSAGES = schema_of(TABLE)
 
 
 def schema(*fields: StructField) -> StructType:
@@ -20,13 +24,13 @@ def schema(*fields: StructField) -> StructType:
 
 def refusal(*fields: StructField) -> str:
     with pytest.raises(SchemaInvalid) as refused:
-        checked(schema(*fields))
+        checked(TABLE, schema(*fields))
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
 
 def test_rows_have_the_columns_of_the_schema() -> None:
-    assert Row._fields == COLUMNS == tuple(MESSAGES.names)
+    assert Row._fields == tuple(MESSAGES.names)
 
 
 def test_every_column_may_be_null() -> None:
@@ -35,8 +39,8 @@ def test_every_column_may_be_null() -> None:
 
 def test_own_schema_may_leave_out_and_reorder() -> None:
     some = schema(StructField("body_bytes", LongType()), StructField("queue", StringType()))
-    assert checked(some) is some
-    assert checked(MESSAGES) is MESSAGES
+    assert checked(TABLE, some) is some
+    assert checked(TABLE, MESSAGES) is MESSAGES
 
 
 def test_unknown_column_is_named_with_the_one_that_was_meant() -> None:

@@ -9,12 +9,11 @@ from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
 import pyspark_qmgr
-from pyspark_qmgr.manifest import SnapshotUnreadable
-from pyspark_qmgr.options import OptionInvalid
-from pyspark_qmgr.schema import MESSAGES
 from pyspark_qmgr.source import DefaultSource
-from tests.pyspark_qmgr.snapshots import LONG, rows
-from tests.pyspark_qmgr.test_reader import MESSAGES_IN_ALL
+from qmgr_tables.options import OptionInvalid
+from qmgrd.ops.snapshots import SnapshotUnreadable
+from tests.pyspark_qmgr.test_reader import MESSAGES, MESSAGES_IN_ALL
+from tests.qmgr_tables.snapshots import LONG, rows
 
 
 def test_package_has_what_spark_looks_for() -> None:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.qmgr_tables.fixtures import empty, snapshot
 from tests.qmgrd.ops import stores
+
+__all__ = ["empty", "snapshot", "sound", "store"]
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,14 @@
 import json
 from typing import Any, NamedTuple
 
-from pyspark_qmgr.manifest import Snapshot
-from pyspark_qmgr.options import DAMAGED, TRANSMISSION, Options
-from pyspark_qmgr.partition import Run
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError, name_of
 from qmgr_protocol.record import CONTENT_TYPE, HEADERS, REPLY_TO
+from qmgr_tables.options import DAMAGED, TRANSMISSION, Options
+from qmgr_tables.partition import Run
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
+from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
 TIME_END_US = 253_402_300_800_000_000  # the year 10000

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from pyspark_qmgr.manifest import Lost, QueueInfo, Range, Snapshot
-from pyspark_qmgr.options import (
+from qmgr_tables.options import (
     DAMAGED,
     DELAYED,
     PARKED,
@@ -20,6 +19,7 @@ from pyspark_qmgr.options import (
     Options,
 )
 from qmgrd.core import keys
+from qmgrd.ops.snapshots import Lost, QueueInfo, Range, Snapshot
 
 
 class Run(NamedTuple):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_qmgr.manifest import QueueInfo, Range, Snapshot
-from pyspark_qmgr.options import OptionInvalid, Options
-from pyspark_qmgr.partition import Run, plan, state_of
+from qmgr_tables.options import OptionInvalid, Options
+from qmgr_tables.partition import Run, plan, state_of
 from qmgrd.core import keys
+from qmgrd.ops.snapshots import QueueInfo, Range, Snapshot
 
 PATH = ("/snap",)
 RANGES = st.builds(

@@ -1,11 +1,12 @@
 """The options of `spark.read.format("qmgr")`, checked.
 
+table             messages: which table, see qmgr_tables.tables
 path              required: a snapshot, a directory of snapshots, a pattern with * ? [], or
                   several of these with commas between them; load([..., ...]) does as well
 queues            names of queues, with commas between them; without it all of them
 queuesPattern     a regular expression that the whole name of a queue must match
 states            ready, delayed, transmission, damaged, with commas between them; without it all
-includeBody       true; false leaves bodies out (their sizes are always there)
+includePayload    true; false leaves bodies out (their sizes are always there)
 maxBodyBytes      no limit; longer bodies are left out
 rowsPerPartition  100000: about so many messages become one partition
 minPartitions     1: at least so many partitions, if there are messages enough
@@ -20,8 +21,8 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 NAMES = (
-    "path", "paths", "queues", "queuesPattern", "includeBody", "maxBodyBytes", "rowsPerPartition",
-    "minPartitions", "states", "verify",
+    "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
+    "rowsPerPartition", "minPartitions", "states", "verify",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
@@ -48,6 +49,7 @@ class Options(NamedTuple):
     min_partitions: int = 1
     verify: bool = True
     states: frozenset[str] = frozenset()  # none means all
+    table: str = "messages"
 
     def wants_state(self, state: str) -> bool:
         """Return whether messages in that *state* are to be read."""
@@ -79,12 +81,13 @@ def parse(given: Mapping[str, str]) -> Options:
         paths=_paths(values.get("path", ""), values.get("paths", "[]")),
         queues=frozenset(name.strip() for name in queues.split(",") if name.strip()),
         queues_pattern=_pattern(values.get("queuesPattern", "")),
-        include_body=_flag("includeBody", values.get("includeBody", "true")),
+        include_body=_flag("includePayload", values.get("includePayload", "true")),
         max_body_bytes=_number(values, "maxBodyBytes", 0, _NO_LIMIT, _NO_LIMIT),
         rows_per_partition=_number(values, "rowsPerPartition", 1, _NO_LIMIT, ROWS_PER_PARTITION),
         min_partitions=_number(values, "minPartitions", 1, PARTITIONS_MAX, 1),
         verify=_flag("verify", values.get("verify", "true")),
         states=_states(values.get("states", "")),
+        table=_table(values.get("table", "messages")),
     )
 
 
@@ -96,6 +99,17 @@ def _paths(path: str, several: str) -> tuple[str, ...]:
             'option path is missing; name a snapshot: .option("path", "/directory/of/it")'
         )
     return found
+
+
+def _table(text: str) -> str:
+    from qmgr_tables.tables import TABLES  # which know the options, too
+
+    name = text.strip().lower()
+    if name in TABLES:
+        return name
+    near = get_close_matches(name, TABLES, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TABLES)}"
+    raise OptionInvalid(f"option table: {text[:80]!r} is no table; {hint}")
 
 
 def _states(text: str) -> frozenset[str]:

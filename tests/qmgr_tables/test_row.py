@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyspark_qmgr.row import headers, text
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_tables.row import headers, text
 from qmgrd.core import keys, notes
-from tests.pyspark_qmgr.snapshots import GROUP_ID, LONG, fill_dead_letters, rows
+from tests.qmgr_tables.snapshots import GROUP_ID, LONG, fill_dead_letters, rows
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.ops.shot import Camera, managed
 
@@ -227,7 +227,7 @@ def test_messages_are_asked_for_by_state(
 
 
 def test_bodies_are_left_out_but_not_their_sizes(snapshot: Path) -> None:
-    found = rows(snapshot, queues="ALL", includeBody="false")
+    found = rows(snapshot, queues="ALL", includePayload="false")
     assert {row["body"] for row in found} == {None}
     assert {row["body_bytes"] for row in found} == {None, 0, 3, 4, 5, len(LONG)}
     assert sum(row["state"] == "damaged" for row in found) == 2

@@ -7,7 +7,7 @@ not across a fork, and a task that LIMIT ends early closes nothing.
 import os
 from pathlib import Path
 
-from pyspark_qmgr.manifest import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
 from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
 

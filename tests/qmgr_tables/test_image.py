@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_qmgr import image as images
-from pyspark_qmgr.image import OPEN_MAX, image
-from pyspark_qmgr.manifest import Snapshot, SnapshotUnreadable, read
+from qmgr_tables import image as images
+from qmgr_tables.image import OPEN_MAX, image
+from qmgrd.ops.snapshots import Snapshot, SnapshotUnreadable, read
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyspark_qmgr.options import OptionInvalid, Options, parse
+from qmgr_tables.options import OptionInvalid, Options, parse
 
 PATH = {"path": "/snap"}
 
@@ -23,7 +23,7 @@ def test_all_options_in_any_case() -> None:
         "PATH": "/snap",
         "queues": "A, B,,",
         "QUEUESPATTERN": "F.*",
-        "includebody": "FALSE",
+        "includepayload": "FALSE",
         "MaxBodyBytes": "0",
         "rowsPerPartition": " 7 ",
         "minPartitions": "3",
@@ -56,16 +56,16 @@ def test_path_is_required(given: dict[str, str]) -> None:
 
 
 def test_unknown_option_is_named_with_the_one_that_was_meant() -> None:
-    assert refusal(includeBodies="true") == (
-        "option 'includeBodies' is not known; did you mean includeBody?"
+    assert refusal(includePayloads="true") == (
+        "option 'includePayloads' is not known; did you mean includePayload?"
     )
-    assert "known are path, " in refusal(zzz="1")
+    assert "known are table, path, " in refusal(zzz="1")
 
 
 @pytest.mark.parametrize("text", ["yes", "1", "", "tru e"])
 def test_flag_is_true_or_false(text: str) -> None:
-    assert refusal(includeBody=text) == (
-        f"option includeBody: {text!r} is not true or false; write one of them"
+    assert refusal(includePayload=text) == (
+        f"option includePayload: {text!r} is not true or false; write one of them"
     )
 
 

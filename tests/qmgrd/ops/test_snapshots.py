@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pyspark_qmgr.manifest import Range, SnapshotUnreadable, find, read, verify
 from qmgrd.core import keys
 from qmgrd.ops.manifest import CHECKSUM, checksum
-from tests.pyspark_qmgr.snapshots import make
+from qmgrd.ops.snapshots import Range, SnapshotUnreadable, find, read, verify
+from tests.qmgr_tables.snapshots import make
 
 
 def refusal(*paths: Path | str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_qmgr.reader import MessageReader
+from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.source import DefaultSource
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -96,14 +96,14 @@ def make(directory: Path, name: str = "QM1", *, empty: bool = False) -> Path:
     return directory / name
 
 
-def reader_of(path: Path | str, schema: StructType | None = None, **options: str) -> MessageReader:
+def reader_of(path: Path | str, schema: StructType | None = None, **options: str) -> TableReader:
     source = DefaultSource({"path": str(path), **options})
     reader = source.reader(schema or source.schema())
-    assert isinstance(reader, MessageReader)
+    assert isinstance(reader, TableReader)
     return reader
 
 
-def batches(reader: MessageReader, partitions: list[InputPartition] | None = None) -> list[Any]:
+def batches(reader: TableReader, partitions: list[InputPartition] | None = None) -> list[Any]:
     """All batches of a reader, as Spark would ask for them."""
     asked = reader.partitions() if partitions is None else partitions
     return [

@@ -1,0 +1,1 @@
+"""What the stores hold, as tables of Arrow: for Spark, for files, for whoever reads Arrow."""

@@ -1,0 +1,6 @@
+"""The tables, by name."""
+
+from qmgr_tables.messages import MESSAGES
+from qmgr_tables.table import Table
+
+TABLES: dict[str, Table] = {table.name: table for table in (MESSAGES,)}
