@@ -199,6 +199,9 @@ class QueueDefaults(Section):
     leases_max: Annotated[int, count(1, 100_000)] = 10_000
     """The most messages of a queue that consumers hold at a time."""
 
+    accounting: Literal["off", "on"] = "off"
+    """Whether what happens to the messages of a queue is kept, for reports and exports."""
+
 
 class Producer(Section):
     """[producer]"""
@@ -273,6 +276,16 @@ class Link(Section):
         return redial_max_ms
 
 
+class Accounting(Section):
+    """[accounting]"""
+
+    bytes_max: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 1024 * MIB
+    """The most bytes of history that are kept; an eighth of store.map_bytes at most."""
+
+    age_max_ms: Annotated[int, in_ms("1 min", "3650 d")] = 7 * DAY_MS
+    """How long history is kept, in ms, that no export cursor has passed."""
+
+
 class Log(Section):
     """[log]"""
 
@@ -294,6 +307,7 @@ class Config(Section):
     producer: Producer = Producer()
     unit: Unit = Unit()
     link: Link = Link()
+    accounting: Accounting = Accounting()
     log: Log = Log()
 
     @property

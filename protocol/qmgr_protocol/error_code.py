@@ -391,4 +391,18 @@ class ErrorCode(IntEnum):
         "Why a publication is parked: its subscriber gave it back too often.",
         "See what was said of it: qmctl republish show. Mend the subscriber, then: qmctl republish "
         "send.")
+    # 1300: history
+    HISTORY_DROPPED = (
+        1300, _NEVER, "", "Rows of history that are asked for are not kept any more.",
+        "See from where on: qmctl history show. Begin there; a cursor keeps what comes. Raise "
+        "accounting.bytes_max if a limit dropped them.")
+    HISTORY_AHEAD = (
+        1301, _NEVER, "",
+        "More history was had than there is: the store was put back, or is another.",
+        "Begin the export anew, with another cursor and another checkpoint.")
+    CURSOR_UNKNOWN = (
+        1302, _NEVER, "", "There is no such export cursor.", "See: qmctl history show.")
+    CURSORS_EXHAUSTED = (
+        1303, _NEVER, "", "No room for another export cursor.",
+        "Forget those that nobody uses: qmctl history forget.")
     # fmt: on

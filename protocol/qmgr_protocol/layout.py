@@ -134,6 +134,10 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (126, m.RepublishList, (_ID, optional(row(U64, U32)), integer(1, 1_000), _SELECTOR, _UID,
                             NAME)),
     (127, m.Republish, (_ID, flag, _UID, _SELECTOR, array(1_000, NAME), U32, U64)),
+    (113, m.HistoryRead, (_ID, integer(0, SEQ_END - 1), integer(0, SEQ_END - 1), U32)),
+    (114, m.HistoryShow, (_ID,)),
+    (115, m.CursorCommit, (_ID, NAME, integer(0, SEQ_END - 1))),
+    (116, m.CursorDelete, (_ID, NAME)),
 )  # fmt: skip
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.

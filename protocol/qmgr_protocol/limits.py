@@ -58,6 +58,7 @@ QUEUE_ATTRIBUTES = {
     "breaker_window_ms": Attribute("ms", 100, _HOUR_MS),
     "breaker_messages_min": Attribute("messages", 1, 100_000),
     "breaker_pause_ms": Attribute("ms", 100, _HOUR_MS),
+    "accounting": Attribute("choice", choices=("off", "on")),
 }
 # Of a subscription: as of a queue, but for what links, backout queues and put refusals are about.
 SUBSCRIPTION_ATTRIBUTES = {

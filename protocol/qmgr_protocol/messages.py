@@ -8,6 +8,7 @@ import struct
 from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.admin_messages import *  # noqa: F403
+from qmgr_protocol.history_messages import *  # noqa: F403
 from qmgr_protocol.record import DELAY_MAX_MS as DELAY_MAX_MS
 from qmgr_protocol.topic_messages import *  # noqa: F403
 

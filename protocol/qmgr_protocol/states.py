@@ -52,6 +52,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.Subscribe, m.Unsubscribe, m.SubscriptionList, m.SubscriptionHealthy,
     m.TopicSet, m.TopicDelete, m.TopicList, m.TopicShow, m.TopicLacks,
     m.RepublishList, m.Republish,
+    m.HistoryRead, m.HistoryShow, m.CursorCommit, m.CursorDelete,
 }  # fmt: skip
 FROM_LISTENER: frozenset[type[Any]] = EITHER | {
     m.Ok, m.Error, m.Ended, m.Committed, m.Deliver, m.Settled, m.Blocked,

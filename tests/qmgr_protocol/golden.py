@@ -196,6 +196,11 @@ MESSAGES: dict[str, m.Message] = {
     "Republish of some": m.Republish(
         18, True, record.encode_uid(UID), "minutes > 15", ["BILLING:late", "CRM:late"], 50, 1_000
     ),
+    "HistoryRead": m.HistoryRead(19),
+    "HistoryRead of some": m.HistoryRead(19, 7, 9, 65_536),
+    "HistoryShow": m.HistoryShow(19),
+    "CursorCommit": m.CursorCommit(19, "LAKE", 1_234),
+    "CursorDelete": m.CursorDelete(19, "LAKE"),
 }
 
 # What a newer peer may send, and what is read of it.

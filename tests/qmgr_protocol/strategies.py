@@ -120,6 +120,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "subscriptions": st.lists(NAMES, max_size=3),
     "retained": st.booleans(),
     "drop": st.booleans(),
+    "until": st.integers(0, 2**63 - 1),
+    "cursor": NAMES,
+    "position": st.integers(0, 2**63 - 1),
 }
 # What it holds in one message alone.
 _MEMBER = {"group_id": GROUP_IDS, "number": st.integers(0, GROUP_NUMBER_MAX)}
@@ -137,6 +140,7 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.QueueMove: {"messages_max": U64},
     m.RepublishList: {"after": st.none() | st.tuples(U64, U32).map(list)},
     m.Republish: {"messages_max": U64},
+    m.HistoryRead: {"after": st.integers(0, 2**63 - 1)},
 }
 
 

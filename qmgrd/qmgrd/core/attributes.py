@@ -14,8 +14,14 @@ from qmgrd.core.templates import Template
 
 _KNOWN = {
     "local": (*QUEUE_ATTRIBUTES, *INHIBITS),
-    "transmission": ("depth_max", "bytes_max", *INHIBITS),
-    "publications": ("depth_max", "bytes_max", "dedup_retention_ms", "put_inhibit"),
+    "transmission": ("depth_max", "bytes_max", "accounting", *INHIBITS),
+    "publications": (
+        "depth_max",
+        "bytes_max",
+        "dedup_retention_ms",
+        "accounting",
+        "put_inhibit",
+    ),
     "subscription": (*SUBSCRIPTION_ATTRIBUTES, "get_inhibit"),
     "proxy": (),
     "remote": ("put_inhibit",),

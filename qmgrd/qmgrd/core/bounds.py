@@ -5,6 +5,7 @@ from typing import Literal
 
 Overflow = Literal["refuse", "discard-oldest", "dead-letter-oldest", "discard-newest", "suspend"]
 ExpiryAction = Literal["discard", "dead-letter"]
+Accounting = Literal["off", "on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Bounds:
     retry_factor: float = 2.0  # how much longer each further one is
     retry_max_ms: int = 3_600_000
     retry_jitter_percent: int = 10  # of the wait, at most, taken off by chance
+    accounting: Accounting = "off"  # whether what happens to its messages is kept (journal.py)
     breaker_percent: int = 0  # share of failures at which delivery pauses
     breaker_window_ms: int = 10_000
     breaker_messages_min: int = 20  # in the window, before the share means anything

@@ -84,6 +84,7 @@ class Broker:
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
+        context.journal.load(tx, now)
         self.jobs.load()
         context.schedule.load(tx)
         self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
@@ -127,6 +128,7 @@ class Broker:
         context.store_full = self._fullness(space, limit)
         context.room_bytes = limit - space.used_bytes
         context.is_cramped = self._is_cramped(space, limit)
+        context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
         # Above the limit there is room for what turns copy: a page for each row at worst, and as
         # many again that only the turn after the next may use.
         pages = (space.map_bytes - limit) // PAGE_BYTES
@@ -314,9 +316,10 @@ class Broker:
         context = self.context
         for queue in context.dirty_queues.values():
             queue.flush(context.tx)
-        if context.dirty_queues or context.wrote:
+        if context.dirty_queues or context.wrote or context.journal.is_due:
             context.dirty_queues.clear()
             context.turn_number += 1
+            context.journal.write(context)
             row = keys.CLOCK_ROW.pack(
                 context.now.ms, context.now.wall_us, context.stamper.last_us,
                 context.turn_number, self.streams.producer_count,
@@ -338,8 +341,9 @@ class Broker:
 
     def next_timer_ms(self) -> int | None:
         """Return when the store clock wants a turn, or None."""
-        timer_ms, due_ms = self.context.timers.next_ms(), self.context.schedule.next_ms
-        return min((ms for ms in (timer_ms, due_ms) if ms is not None), default=None)
+        context = self.context
+        due = context.timers.next_ms(), context.schedule.next_ms, context.journal.due_ms
+        return min((ms for ms in due if ms is not None), default=None)
 
     def shutdown(self) -> None:
         """Say goodbye to everybody; :attr:`busy` tells when all leases are back."""

@@ -284,7 +284,7 @@ class Catalogue:
             Counters.read(self._context.tx, queue_id, name), self._context.ids,
             self._context.schedule,
             is_transmission=row["kind"] in ("transmission", "publications"), unclean=unclean,
-            holders=self.holders if is_subscription else None,
+            holders=self.holders if is_subscription else None, journal=self._context.journal,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
         if is_subscription:

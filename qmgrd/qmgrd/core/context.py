@@ -9,6 +9,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
+from qmgrd.core.journal import Journal
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
@@ -134,6 +135,7 @@ class Context:
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
         self.schedule = Schedule()
+        self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
         self.dials = 0
         self.turn_number = 0
         self.turns = 0  # since this start, those in which nothing was written, too

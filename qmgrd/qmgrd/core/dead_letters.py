@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.messages import EXTRA_EXPIRY_MS
@@ -60,7 +61,7 @@ class DeadLetters:
             return only or DEAD_LETTERS
         if queue.is_lost(entry, arrival):
             # Gone with a restart: no dead letter.
-            lane.remove(queue, self._context.tx, key, value, for_good=False)
+            lane.lose(queue, self._context.tx, key, value)
             return only or DEAD_LETTERS
         note = self._note(queue, entry, arrival, cause)
         if queue.holders is not None and cause.code in _FAILURES:
@@ -76,20 +77,23 @@ class DeadLetters:
                 # One publication is one dead letter, however many subscriptions it is of.
                 lane.remove(queue, self._context.tx, key, value)
                 self._context.touch(queue)
-                self._gone(queue, name, cause)
+                self._gone(queue, key, entry, name, cause)
                 return name
             overflow.make_room(self._context, self, place.queue, 1, entries.record_bytes(entry))
             if transfer(
                 self._context, queue, key, value, place, expires_ms=0, note=notes.encode(note),
                 for_good=cause.code != ErrorCode.MESSAGE_EXPIRED,
             ):  # fmt: skip
-                self._gone(queue, name, cause)
+                self._gone(queue, key, entry, name, cause)
                 return name
         self._context.event("dead letter has no place", queue=queue.name, why=cause.why)
         return ""
 
-    def _gone(self, queue: Queue, name: str, cause: Cause) -> None:
+    def _gone(
+        self, queue: Queue, key: bytes, entry: entries.Entry, name: str, cause: Cause
+    ) -> None:
         queue.counters.dead += 1
+        queue.happened(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 
     def _copy_of(self, place: Place, entry: entries.Entry) -> str:

@@ -6,6 +6,7 @@ at: is it selected, is there room, has it a time or a group.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgrd.core import entry as entries
 from qmgrd.core import lane, overflow
@@ -116,6 +117,9 @@ def _give_plain(
         pairs.append((prefixes[priority] + arrival.to_bytes(8, "big"), reference))
         changes[arrival] = changes.get(arrival, 0) + 1
     context.tx.put_all(pairs)
+    if queue.account is not None:
+        for key, reference in pairs:
+            queue.account.entry(history.PUT, key, entries.decode(reference))
     counters, count = queue.counters, len(part)
     counters.next_arrival = part[-1].arrival + 1
     counters.depth += count
@@ -142,6 +146,7 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     rows = lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
+    queue.happened(history.PUT, queue.key(priority, arrival), reference)
     counters = queue.counters
     counters.next_arrival = max(counters.next_arrival, arrival + 1)
     counters.puts += 1

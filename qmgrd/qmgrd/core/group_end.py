@@ -8,6 +8,7 @@ A job, as a group may have any number of members; what is leased is waited for.
 
 from itertools import islice
 
+from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import entry as entries
 from qmgrd.core import group_index, keys, lane
@@ -75,6 +76,7 @@ def _end(
     entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
         entry = lane.remove(queue, context.tx, entry_key, value)
+        queue.happened(history.EXPIRED, entry_key, entry, code=int(ErrorCode.GROUP_EXPIRED))
         # What is gone with a restart was counted then.
         queue.counters.expired += not queue.is_lost(entry, arrival)
         context.rows += entries.body_rows(entry)

@@ -9,6 +9,7 @@ is a run of its own in the index then (group_index.py).
 import struct
 from typing import TYPE_CHECKING
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.messages import DELIVERY, STATE_TAKEN_OVER
@@ -90,6 +91,9 @@ def put_run(
         tx.put(*group_index.row(group_index.prefix_of(queue.id, group_id), run))
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
+        if queue.account is not None:
+            trailers = [key[len(index_prefix) :] for key, _ in uids]
+            queue.account.put(history.PUT, rows, trailers, len(head))
     return count, lane.ROWS_OF_A_PUT * count + (count > 0)
 
 

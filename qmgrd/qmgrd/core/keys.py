@@ -33,6 +33,8 @@
     22     queue id of the transmission queue             sending window of a link (msgpack)
     30     body id (u64), chunk (u32)                     a piece of a long record
     40     job id (u64)                                   job row (msgpack map)
+    50     number (u64)                                   row of history (journal.py)
+    51     name of an export cursor                       how far it is (msgpack map)
 
 Behind each value but those of 10, 11, 13 to 15, 18, 1a and 30 stands a CRC-32 of key and value: see
 row.py. What a publication's arrival is, says publications.py.
@@ -47,6 +49,7 @@ FORMAT = 4
 
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
+HISTORY = b"\x00\x05"  # where the journal stands, once there is one
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
@@ -55,6 +58,7 @@ SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
 SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
+SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
 
 LANE_READY = 0
 LANE_DELAYED = 1  # What waits for its time.
@@ -85,6 +89,7 @@ POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a m
 PRIORITY_TOP = 9
 PUBLICATIONS_ID = 2**32 - 2  # of the queue that keeps them: ids are given from 1 on
 PARKED = struct.Struct(">cQI")
+HISTORY_ROW = struct.Struct(">QQQQ")  # first row, next row, bytes, rows that were dropped
 FAN_OUT_ROW = struct.Struct(">QQI")  # first and stop of a batch, the last queue id that has it
 
 
@@ -182,6 +187,11 @@ def parked(arrival: int, queue_id: int) -> bytes:
 def job(job_id: int) -> bytes:
     """Return the key of a job."""
     return _JOB.pack(SPACE_JOB, job_id)
+
+
+def history(seq: int) -> bytes:
+    """Return the key of a row of history."""
+    return _JOB.pack(SPACE_HISTORY, seq)
 
 
 def after(prefix: bytes) -> bytes:

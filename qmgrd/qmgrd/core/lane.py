@@ -12,6 +12,7 @@ message is touched.
 
 from typing import TYPE_CHECKING
 
+from qmgr_protocol import history
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core.hold import Member
@@ -109,9 +110,10 @@ def wake(queue: "Queue", tx: Transaction, key: bytes, entry: entries.Entry) -> N
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entry, arrival):
-        remove(queue, tx, key, entries.encode(entry), for_good=False)
+        lose(queue, tx, key, entries.encode(entry))
         return
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
+    queue.happened(history.AVAILABLE, key, entry)
     tx.delete(key)
     _leave_group(queue, tx, key, front, for_good=False)
     _uncount(queue, entry, keys.LANE_DELAYED, arrival)
@@ -124,6 +126,13 @@ def remove(
     """Remove the message under *key*, sound or not, with all of its rows; return its entry."""
     entry = unlink(queue, tx, key, value, for_good=for_good)
     let_go(queue, tx, entry, keys.place(key)[1])
+    return entry
+
+
+def lose(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> entries.Entry:
+    """Remove what is gone with a restart; it was counted then."""
+    entry = remove(queue, tx, key, value, for_good=False)
+    queue.happened(history.LOST, key, entry)
     return entry
 
 
@@ -181,9 +190,10 @@ def set_aside(queue: "Queue", tx: Transaction, key: bytes, value: bytes) -> None
     """
     priority, arrival = keys.place(key)
     if queue.is_lost(entries.decode(value), arrival):
-        remove(queue, tx, key, value, for_good=False)
+        lose(queue, tx, key, value)
         return
-    unlink(queue, tx, key, value, for_good=False)
+    entry = unlink(queue, tx, key, value, for_good=False)
+    queue.happened(history.DAMAGED, key, entry)
     tx.put(keys.message(queue.id, keys.LANE_DAMAGED, priority, arrival), value)
     queue.counters.damaged += 1
 

@@ -11,6 +11,7 @@ below (link_continuation.py).
 from collections.abc import Iterator
 from typing import Any
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.messages import EXTRA_DELAY_MS, EXTRA_EXPIRY_MS, EXTRA_NOTE
@@ -208,6 +209,9 @@ class LinkOutbox(Outbox):
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
             entry = lane.remove(queue, tx, key, value)
+            queue.happened(
+                history.TRANSFERRED, key, entry, peer=queue.name[1:], target=entry.target
+            )
             # What is gone with a restart was counted then, though the peer may hold it.
             queue.counters.acked += not queue.is_lost(entry, keys.place(key)[1])
         self._context.rows += 3 * len(found)

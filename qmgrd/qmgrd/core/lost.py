@@ -31,7 +31,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         for key, value in found:
             job.count("examined")
             if entries.decode(value).volatile:
-                entry = lane.remove(queue, tx, key, value, for_good=False)
+                entry = lane.lose(queue, tx, key, value)
                 context.rows += entries.body_rows(entry)
                 context.touch(queue)
                 job.count("done")

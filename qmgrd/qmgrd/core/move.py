@@ -12,6 +12,7 @@ Each slice is atomic with the cursor, so nothing is lost or moved twice, wheneve
 stops. A full target is waited for, even one that has its oldest make room for puts.
 """
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 from qmgrd.core import entry as entries
@@ -212,6 +213,7 @@ class _Move:
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
             raise _held(target.queue)
         source.counters.moved += 1
+        source.happened(history.MOVED, key, entries.decode(value), target=target.queue.name)
         return "done"
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
 from qmgrd.core.group_admin import GroupAdmin
+from qmgrd.core.history_admin import HistoryAdmin
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job_admin import JobAdmin
 from qmgrd.core.session import Session
@@ -59,6 +60,7 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
         m.ConnectionList: broker.connections.connection_list,
         m.ConnectionClose: broker.connections.connection_close,
         **_of_topics(TopicAdmin(context, catalogue, broker.jobs, broker.subscriptions)),
+        **_of_history(HistoryAdmin(context)),
         **_of_links(broker),
     }
 
@@ -76,6 +78,15 @@ def _of_links(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None
         m.LinkShow: admin.link_show,
         m.LinkStart: admin.link_start,
         m.LinkStop: admin.link_stop,
+    }
+
+
+def _of_history(admin: HistoryAdmin) -> dict[type[Any], Callable[[Session, Any], None]]:
+    return {
+        m.HistoryRead: admin.history_read,
+        m.HistoryShow: admin.history_show,
+        m.CursorCommit: admin.cursor_commit,
+        m.CursorDelete: admin.cursor_delete,
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import TIMESTAMP
@@ -129,6 +130,7 @@ def _goes(
     if queue.bounds.overflow == "dead-letter-oldest":
         return bool(dead_letters.bury(queue, key, value, Cause(ErrorCode.QUEUE_FULL)))
     entry = lane.remove(queue, context.tx, key, value)
+    queue.happened(history.REMOVED, key, entry, code=int(ErrorCode.QUEUE_FULL))
     context.rows += entries.body_rows(entry)
     queue.counters.purged += 1
     return True

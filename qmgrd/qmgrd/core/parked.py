@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any, NamedTuple
 
+from qmgr_protocol import history
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
 from qmgrd.core.context import Context
@@ -44,6 +45,7 @@ def park(
     notes.write(tx, queue.id, arrival, notes.encode(note))
     tx.put(keys.parked(arrival, queue.id), bytes([keys.PRIORITY_TOP - priority]))
     queue.counters.parked += 1
+    queue.happened(history.PARKED, key, parked, code=note.get("code", 0))
     context.rows += 4
     context.touch(queue)
 
@@ -65,6 +67,7 @@ def send(context: Context, queue: Queue, key: bytes, value: bytes) -> bool:
     again = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0)
     context.rows += 3 + lane.add(queue, tx, again, front, trailer, priority, arrival)
     notes.write(tx, queue.id, arrival, notes.encode(note))
+    queue.happened(history.REPUBLISHED, key, again)
     context.touch(queue)
     return True
 
@@ -79,7 +82,8 @@ def await_(context: Context, key: bytes, value: bytes) -> None:
 
 def drop(context: Context, queue: Queue, key: bytes, value: bytes) -> None:
     """Have what is parked under *key* be delivered no more."""
-    lane.remove(queue, context.tx, key, value)
+    entry = lane.remove(queue, context.tx, key, value)
+    queue.happened(history.REMOVED, key, entry)
     queue.counters.purged += 1
     context.rows += 4
     context.touch(queue)

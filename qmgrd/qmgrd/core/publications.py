@@ -18,6 +18,7 @@
 from itertools import islice
 from typing import NamedTuple
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, topics
@@ -208,6 +209,7 @@ class Publications:
             return
         entry = lane.remove(queue, context.tx, key, value)
         queue.counters.acked += 1
+        queue.happened(history.SETTLED, key, entry, target=entry.target)
         context.rows += 2 + entries.body_rows(entry)
         context.dirty_queues[queue.id] = queue
         if queue.bounds.dedup_retention_ms:

@@ -149,6 +149,8 @@ class Pump:
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         queue.breaker.handed(items)
+        if queue.account is not None:
+            queue.account.delivered(consumer.lessee.client, items, queue.leases)
         self._settlements.watch(consumer.lessee)
         if consumer.is_get:
             self._end(consumer, None)

@@ -1,5 +1,6 @@
 """A purge: what arrived before it and is not leased is removed, or what a selector says of that."""
 
+from qmgr_protocol import history
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
@@ -30,7 +31,8 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
         if arrival in queue.leases:
             job.count("skipped")
         elif selector is None or _matches(queue, context.tx, context.now, selector, key, value):
-            lane.remove(queue, context.tx, key, value)
+            entry = lane.remove(queue, context.tx, key, value)
+            queue.happened(history.REMOVED, key, entry)
             queue.counters.purged += 1
             job.count("done")
             if row["done"] == row["messages_max"]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -150,6 +151,11 @@ def _put_plain(
         counters.bytes += size + count * (records.SUMMED_AT + len(trailer))
         counters.puts += count
         counters.fast += count
+        if queue.account is not None:
+            at = len(index_prefix)
+            queue.account.put(
+                kind_of(queue), rows, [key[at:] for key, _ in uids], len(head), bound_for.decode()
+            )
     return count, lane.ROWS_OF_A_PUT * count + indexed
 
 
@@ -183,6 +189,11 @@ def _plain(
         timestamp += 1
         trailer = origin + timestamp.to_bytes(8, "big")
         yield prefix, front(crc32(trailer, checksum), origin_bytes), rest, trailer, correlation
+
+
+def kind_of(queue: "Queue") -> int:
+    """Return what a put on *queue* is in its history."""
+    return history.PUBLISHED if queue.is_publications else history.PUT
 
 
 def plain_max_bytes(queue: "Queue", batch: list[bytes], message_max_bytes: int) -> int:
@@ -301,6 +312,8 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
         prepared.target.decode(), rest,
     )  # fmt: skip
     rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
+    key = queue.key(prepared.priority, arrival)
+    queue.happened(kind_of(queue), key, entry, target=entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     counters = queue.counters
     counters.puts += 1
@@ -327,6 +340,9 @@ def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
             correlation_id = record[records.HEAD_BYTES : records.HEAD_BYTES + correlation]
             rows += queue.index_correlation(tx, correlation_id, key)
         trailer = prepared.trailer
+        if queue.account is not None:
+            target = prepared.target.decode()
+            queue.account.put(kind_of(queue), [(key, record)], [trailer], 0, target)
         queue.lower(prepared.priority, arrival)
         queue.tell_uid(trailer)
         count += 1

@@ -31,6 +31,7 @@ from qmgrd.core.entry import Entry
 from qmgrd.core.groups import NEVER, Groups
 from qmgrd.core.holders import Holders
 from qmgrd.core.ids import Ids
+from qmgrd.core.journal import Account, Journal
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.put import Put, put
@@ -50,7 +51,7 @@ class Queue:
     def __init__(
         self, queue_id: int, name: str, bounds: Bounds, counters: Counters, ids: Ids,
         schedule: Schedule, *, is_transmission: bool = False, unclean: bool = False,
-        holders: Holders | None = None,
+        holders: Holders | None = None, journal: Journal | None = None,
     ) -> None:  # fmt: skip
         self.id = queue_id
         self.name = name
@@ -58,6 +59,8 @@ class Queue:
         self.is_transmission = is_transmission  # also of publications: in one order, not got
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
         self.holders = holders  # of a subscription: it holds publications, and no records
+        self.journal = journal
+        self.account: Account | None = None  # if it keeps one
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
@@ -105,6 +108,9 @@ class Queue:
     @bounds.setter
     def bounds(self, bounds: Bounds) -> None:
         self._bounds = bounds
+        self.account = None
+        if self.journal is not None and bounds.accounting == "on":
+            self.account = self.journal.account(self.name, self.id)
         # By the four bytes from origin_length to flags of a record that is not stamped yet.
         self.plain_prefixes = {
             bytes([0, records.VERSION, priority, flags]): self.prefixes[
@@ -210,6 +216,14 @@ class Queue:
             consumer.heads, consumer.reached = [0] * len(_PRIORITIES), b""
         self.reached.clear()
         self.sought |= dict.fromkeys(self.seeking)
+
+    def happened(
+        self, kind: int, key: bytes, entry: Entry, *, peer: str = "", target: str = "",
+        code: int = 0,
+    ) -> None:  # fmt: skip
+        """Keep in the history what happens to the message under *key*, if there is to be one."""
+        if self.account is not None:
+            self.account.entry(kind, key, entry, peer=peer, target=target, code=code)
 
     def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
         """Have a message found that can be got, though it may lie before where others look."""

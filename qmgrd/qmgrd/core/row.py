@@ -22,6 +22,7 @@ _SINGLE = {
     keys.CLEAN: "the mark of a clean stop",
     keys.NEXT_QUEUE: "the id of the next queue",
     keys.FAN_OUT: "how far publications are out",
+    keys.HISTORY: "where the journal stands",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",
@@ -30,11 +31,13 @@ _BY_NAME = {
     keys.SPACE_TEMPLATE: "the definition of template",
     keys.SPACE_TOPIC: "the definition of topic",
     keys.SPACE_RETAINED: "the retained publication of topic",
+    keys.SPACE_CURSOR: "the export cursor",
 }
 _BY_NUMBER = {
     keys.SPACE_COUNTERS: "the counters of queue",
     keys.SPACE_LINK_OUTBOX: "the sending window of queue",
     keys.SPACE_JOB: "job",
+    keys.SPACE_HISTORY: "row of history",
     keys.SPACE_HOLDERS: "the holders of publication",
 }
 _BY_BYTES = {

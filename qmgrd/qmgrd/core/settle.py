@@ -6,6 +6,7 @@ restore never settles another message.
 
 from typing import TYPE_CHECKING
 
+from qmgr_protocol import history
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import HANDLE
 from qmgrd.core import entry as entries
@@ -28,7 +29,8 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
     acked: dict[bytes, list[int]] = {}  # of each group the numbers
     is_forgetful = not queue.bounds.dedup_retention_ms  # else its UID is kept in mind
     holders = queue.holders
-    count = size = 0
+    settled: list[Lease] = []
+    size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
         if lease is None or lease.number != number or not (lease.is_plain and is_forgetful):
@@ -57,16 +59,29 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
             delete(index_key)
         else:
             holders.release(arrival)
-        count += 1
+        settled.append(lease)
         size += length
+    _count(queue, tx, settled, size, acked)
+    return exceptions
+
+
+def _count(
+    queue: "Queue", tx: Transaction, settled: list[Lease], size: int, acked: dict[bytes, list[int]]
+) -> None:
+    """Count what was consumed, and keep it in the history, if there is to be one.
+
+    Args:
+        acked: of each group the numbers that were.
+    """
+    if settled and queue.account is not None:
+        queue.account.settled(settled)
     counters = queue.counters
     for group_id, numbers in acked.items():
         queue.groups.acknowledge(tx, group_id, numbers)
         counters.grouped -= len(numbers)
-    counters.acked += count
-    counters.depth -= count
+    counters.acked += len(settled)
+    counters.depth -= len(settled)
     counters.bytes -= min(counters.bytes, size)  # Rot may have miscounted it.
-    return exceptions
 
 
 def _ack(
@@ -96,7 +111,7 @@ def _ack(
             continue  # Gone with a restart, and counted so; a job removes it.
         if not is_lease_of(number, entries.checksum_of(entries.record(tx, entry))):
             return ErrorCode.LEASE_LOST
-        _consume(queue, tx, now, key, value)
+        _consume(queue, tx, now, key, value, "")
         break
     return 0
 
@@ -104,11 +119,14 @@ def _ack(
 def consume(queue: "Queue", tx: Transaction, now: Now, lease: Lease) -> None:
     """Remove for good what is leased."""
     queue.end(lease)
-    _consume(queue, tx, now, lease.key, queue.value_of(tx, lease))
+    _consume(queue, tx, now, lease.key, queue.value_of(tx, lease), lease.lessee.client)
 
 
-def _consume(queue: "Queue", tx: Transaction, now: Now, key: bytes, value: bytes) -> None:
+def _consume(
+    queue: "Queue", tx: Transaction, now: Now, key: bytes, value: bytes, client: str
+) -> None:
     entry = lane.remove(queue, tx, key, value)
+    queue.happened(history.SETTLED, key, entry, peer=client)
     queue.counters.acked += 1
     retention_ms = queue.bounds.dedup_retention_ms
     if retention_ms:
@@ -138,6 +156,7 @@ def come_back(
         flags=entry.flags | (entries.NOTED if note else 0),
     )
     queue.counters.returned += 1
+    queue.happened(history.RETURNED, lease.key, changed, peer=lease.lessee.client)
     note = note or (notes.raw(tx, queue.id, lease.arrival) if ready_ms and entry.noted else b"")
     front, trailer = entries.front(tx, entry), entries.uid_trailer(entry)
     if ready_ms:

@@ -5,6 +5,7 @@ due at once. What is leased does not expire until it comes back: it is looked at
 longer it is held, the less often.
 """
 
+from qmgr_protocol import history
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.group_id import shown
@@ -69,7 +70,7 @@ class Sweep:
             return
         if queue.is_lost(entry, arrival):
             # A job would, in time; it is counted.
-            lane.remove(queue, context.tx, key, value, for_good=False)
+            lane.lose(queue, context.tx, key, value)
             context.rows += entries.body_rows(entry)
             return
         is_expired = 0 < entry.expires_ms <= context.now.ms
@@ -106,6 +107,7 @@ class Sweep:
         record = entries.record(context.tx, entry) if is_reported else b""
         lane.remove(queue, context.tx, key, value, for_good=False)
         queue.counters.expired += 1
+        queue.happened(history.EXPIRED, key, entry)
         context.rows += entries.body_rows(entry)
         context.event("message expired", queue=queue.name)
         if record:

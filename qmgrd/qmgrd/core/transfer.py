@@ -8,6 +8,7 @@ UID, so one that is there already is not there twice.
 from enum import Enum
 from typing import NamedTuple
 
+from qmgr_protocol import history
 from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, lane, notes
 from qmgrd.core.context import Context
@@ -143,6 +144,7 @@ def _arrive(
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
     arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
     rows = lane.add(queue, tx, arrived, front, trailer, priority, arrival)
+    queue.happened(history.PUT, queue.key(priority, arrival), arrived, target=place.target)
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))

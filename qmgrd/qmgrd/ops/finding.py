@@ -47,6 +47,7 @@ MEANINGS = {
     "holders": "a publication goes too early, or stays for nobody: a bug; please report it",
     "retained": "who subscribes to the topic does not begin with what it retained",
     "parked": "what is parked is not found, or sought in vain, by who republishes",
+    "history": "an export misses rows, or waits for some that never come: a bug; please report it",
     "window": "messages wait that are never sent: delete the link with --purge, make it anew",
 }
 

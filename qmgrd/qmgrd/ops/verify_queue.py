@@ -22,6 +22,7 @@ from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
 from qmgrd.ops.verify_definitions import NONSENSE, Defined, unsealed
 from qmgrd.ops.verify_groups import check_groups
+from qmgrd.ops.verify_history import check_history
 from qmgrd.ops.verify_index import IndexCheck, described
 from qmgrd.ops.verify_publications import Held, check_publications
 from qmgrd.ops.verify_schedule import STEP_ROWS, check_schedule
@@ -62,6 +63,7 @@ def check_messages(found: Findings, tx: Transaction, defined: Defined) -> Checke
                 _check_stray(found, tx, space, queue_id, defined, checked)
     _check_orphans(found, tx, checked)
     check_publications(found, tx, checked.held)
+    check_history(found, tx)
     return checked
 
 

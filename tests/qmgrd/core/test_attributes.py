@@ -85,7 +85,7 @@ def test_defaults_are_held_to_the_same_limits(attribute: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "attribute", "known"),
     [("remote", "depth_max", "put_inhibit"), ("remote", "get_inhibit", "put_inhibit"),
-     ("transmission", "lease_ms", "depth_max, bytes_max, put_inhibit, get_inhibit")],
+     ("transmission", "lease_ms", "depth_max, bytes_max, accounting, put_inhibit, get_inhibit")],
 )  # fmt: skip
 def test_other_kinds_have_fewer_attributes(kind: str, attribute: str, known: str) -> None:
     with pytest.raises(RequestError, match=f"(known are: {known}|did you mean)"):

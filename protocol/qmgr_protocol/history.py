@@ -1,0 +1,182 @@
+"""History: what happened to messages, the same bytes on disk, on the wire and for Spark.
+
+A row of history is a msgpack array: version (1), turn, store clock (ms), then its sections. A
+section tells of one kind of event on one queue at one time, of one message or many:
+
+    [kind, at_us, queue, queue_id, peer, target, code, messages,
+     arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages_us]
+
+The last eight are columns, and short where messages are alike: one value that all have; an array of
+one integer from which on they rise by one; else an array with a value for each. What is not known
+is nil. Sections are in the order in which things happened, and so are the messages of each.
+
+To change the format raise VERSION, keep reading the older one, and add a golden vector.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.errors import FrameMalformed
+
+VERSION = 1
+EVENTS = (
+    "put", "available", "delivered", "returned", "settled", "expired", "dead-lettered",
+    "transferred", "published", "republished", "parked", "moved", "removed", "lost", "damaged",
+)  # fmt: skip
+(
+    PUT, AVAILABLE, DELIVERED, RETURNED, SETTLED, EXPIRED, DEAD_LETTERED, TRANSFERRED, PUBLISHED,
+    REPUBLISHED, PARKED, MOVED, REMOVED, LOST, DAMAGED,
+) = range(len(EVENTS))  # fmt: skip
+ROW_MAX_BYTES = 3_900
+MESSAGES_MAX = 512  # in a section
+_HEAD_BYTES = 32  # more than what stands before the sections of a row
+_TIMESTAMP_BYTES = 8
+
+# Of a message: arrival, priority, encoded UID, size of its record, how often it came back, how
+# often of these as failed, microseconds since it was put on its queue. None is not known.
+Happening = tuple[int, int, bytes, int | None, int | None, int | None, int | None]
+
+
+class HistoryMalformed(ValueError):
+    """Bytes that are no row of history: what is wrong with them."""
+
+
+class Section(NamedTuple):
+    """What happened to messages of one queue at one time. The columns are as they are stored."""
+
+    kind: int
+    at_us: int  # wall clock
+    queue: str
+    queue_id: int  # which an arrival is unique with: of a name there may be another queue later
+    peer: str  # the client that had them, the queue manager that has them; empty: nobody
+    target: str  # where they went: a queue, a topic; empty: nowhere
+    code: int  # why: an ErrorCode; 0: no reason
+    messages: int
+    arrivals: Any
+    priorities: Any
+    origins: Any
+    timestamps: Any
+    sizes: Any  # of records, in bytes
+    delivered: Any
+    failed: Any
+    ages_us: Any
+
+
+COLUMNS = Section._fields[8:]
+
+
+class Row(NamedTuple):
+    """A row of history."""
+
+    turn: int
+    clock_ms: int
+    sections: list[Section]
+
+
+def encode(turn: int, clock_ms: int, sections: Iterable["Open"]) -> list[bytes]:
+    """Return *sections* as rows, none of them longer than ROW_MAX_BYTES."""
+    rows: list[bytes] = []
+    held: list[bytes] = []
+    size = _HEAD_BYTES
+    for section in sections:
+        for start in range(0, len(section.happenings), MESSAGES_MAX):
+            for piece in _pieces(section, section.happenings[start : start + MESSAGES_MAX]):
+                if held and size + len(piece) > ROW_MAX_BYTES:
+                    rows.append(_row(turn, clock_ms, held))
+                    held, size = [], _HEAD_BYTES
+                held.append(piece)
+                size += len(piece)
+    if held:
+        rows.append(_row(turn, clock_ms, held))
+    return rows
+
+
+class Open(NamedTuple):
+    """A section that is being written."""
+
+    head: tuple[int, int, str, int, str, str, int]  # kind to code
+    happenings: list[Happening]
+
+
+def _row(turn: int, clock_ms: int, sections: list[bytes]) -> bytes:
+    count = 3 + len(sections)
+    start = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+    return b"".join((start, pack(VERSION), pack(turn), pack(clock_ms), *sections))
+
+
+def _pieces(section: Open, happenings: Sequence[Happening]) -> list[bytes]:
+    """Return *happenings* as sections that each fit in a row."""
+    arrivals, priorities, trailers, *rest = zip(*happenings, strict=True)
+    origins, timestamps = _uids(trailers)
+    columns = (arrivals, priorities, origins, timestamps, *rest)
+    data = pack((*section.head, len(happenings), *map(_column, columns)))
+    if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or len(happenings) == 1:
+        return [bytes(data)]
+    half = len(happenings) // 2
+    return _pieces(section, happenings[:half]) + _pieces(section, happenings[half:])
+
+
+def _uids(trailers: Sequence[bytes]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return origins and timestamps; one that rotted is of the origin nil."""
+    length = len(trailers[0])
+    if length > _TIMESTAMP_BYTES and all(len(trailer) == length for trailer in trailers):
+        parts = struct.iter_unpack(f">{length - _TIMESTAMP_BYTES}sQ", b"".join(trailers))
+        origins, timestamps = zip(*parts, strict=True)
+    else:
+        origins = tuple(trailer[:-_TIMESTAMP_BYTES] for trailer in trailers)
+        timestamps = tuple(
+            int.from_bytes(trailer[-_TIMESTAMP_BYTES:], "big") for trailer in trailers
+        )
+    if origins.count(origins[0]) == len(origins):
+        return (_origin(origins[0]),) * len(origins), timestamps
+    return tuple(map(_origin, origins)), timestamps
+
+
+def _origin(name: bytes) -> str | None:
+    return name.decode("ascii", "replace") or None
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """Return a column in its short form."""
+    first, count = values[0], len(values)
+    if values.count(first) == count:
+        return first
+    if type(first) is int and values[-1] == first + count - 1:
+        rising = tuple(range(first, first + count))
+        return [first] if values == rising else values
+    return values
+
+
+def decode(row: bytes) -> Row:
+    """Return what *row* holds.
+
+    Raises:
+        HistoryMalformed: it is none, or of a later version.
+    """
+    try:
+        version, turn, clock_ms, *sections = unpack(row)
+        if version != VERSION:
+            raise HistoryMalformed(f"version {version}, only {VERSION} is known")
+        return Row(turn, clock_ms, [_checked(Section(*section)) for section in sections])
+    except (FrameMalformed, TypeError, ValueError) as error:
+        raise HistoryMalformed(f"no row of history: {error}") from error
+
+
+def _checked(section: Section) -> Section:
+    if not 0 <= section.kind < len(EVENTS) or section.messages < 1:
+        raise HistoryMalformed(f"a section of kind {section.kind} with {section.messages} messages")
+    for name, column in zip(COLUMNS, section[8:], strict=True):
+        if type(column) is list and len(column) not in (1, section.messages):
+            raise HistoryMalformed(f"{len(column)} {name}, for {section.messages} messages")
+    return section
+
+
+def values(column: Any, count: int) -> Sequence[Any]:
+    """Return the *count* values that a column stands for."""
+    if type(column) is not list:
+        return (column,) * count
+    if len(column) == 1:
+        return range(column[0], column[0] + count)
+    return column
