@@ -28,7 +28,6 @@ from qmgr_client.aio_get import get_many, give_back
 from qmgr_client.aio_group_put import GroupPut
 from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.aio_groups import Groups
-from qmgr_client.aio_history import History
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_session import Session, Unopened
 from qmgr_client.aio_subscription import Subscription
@@ -122,7 +121,7 @@ def _checked(name: str) -> str:
     return name
 
 
-class QueueManager(Admin, Groups, Topics, History):
+class QueueManager(Admin, Groups, Topics):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from qmgr_client.aio_history import History
 from qmgr_client.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -10,7 +11,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 GROUPS_PAGE = 1_000
 
 
-class Admin:
+class Admin(History):
     """What an operator asks of a queue manager."""
 
     async def queue_create(

@@ -26,7 +26,6 @@ from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.blocking_admin import Admin
 from qmgr_client.blocking_bridge import pages
 from qmgr_client.blocking_groups import GroupPut, GroupReader, Groups
-from qmgr_client.blocking_history import History
 from qmgr_client.blocking_topics import Subscription, Topics
 from qmgr_client.blocking_unit import UnitOfWork
 from qmgr_client.core import BYTES_MAX
@@ -79,7 +78,7 @@ def connect(
     )  # fmt: skip
 
 
-class Client(Admin, Groups, Topics, History):
+class Client(Admin, Groups, Topics):
     """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
 
     Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.

@@ -5,12 +5,13 @@ from typing import Any, TypeVar
 
 from qmgr_client import aio
 from qmgr_client.blocking_bridge import pages
+from qmgr_client.blocking_history import History
 from qmgr_client.group_id import GroupId
 
 Value = TypeVar("Value")
 
 
-class Admin:
+class Admin(History):
     """What an operator asks of a queue manager."""
 
     _manager: aio.QueueManager

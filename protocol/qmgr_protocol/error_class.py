@@ -20,3 +20,22 @@ class ErrorClass(IntEnum):
     UNKNOWN_OUTCOME = (
         3, "unknown", "It may have been done: ask, or send it again if it is idempotent.",
     )  # fmt: skip
+
+
+class Coded(IntEnum):
+    """A number, and what is to be said of it."""
+
+    error_class: ErrorClass
+    mq: str  # number and name of IBM MQ's reason code, or a message of its error log, or nothing
+    means: str
+    remedy: str
+
+    def __new__(
+        cls, number: int, error_class: ErrorClass = ErrorClass.NEVER, mq: str = "",
+        means: str = "", remedy: str = "",
+    ) -> "Coded":  # fmt: skip
+        """Make a member; looked up, it has its number alone."""
+        self = int.__new__(cls, number)
+        self._value_, self.error_class, self.mq = number, error_class, mq
+        self.means, self.remedy = means, remedy
+        return self

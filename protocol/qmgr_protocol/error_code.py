@@ -8,30 +8,14 @@ what it means in a sentence, and what to do. The first sentence of what to do st
 an error of qmctl. ``pytest --rewrite tests/qmgr_protocol`` makes the table of PROTOCOL.md anew.
 """
 
-from enum import IntEnum
-
+from qmgr_protocol.error_class import Coded
 from qmgr_protocol.error_class import ErrorClass as ErrorClass
 
 _LATER, _NEVER, _UNKNOWN = ErrorClass
 
 
-class ErrorCode(IntEnum):
+class ErrorCode(Coded):
     """The numbers on the wire, and what is to be said of each."""
-
-    error_class: ErrorClass
-    mq: str  # number and name of IBM MQ's reason code, or a message of its error log, or nothing
-    means: str
-    remedy: str
-
-    def __new__(
-        cls, number: int, error_class: ErrorClass = _NEVER, mq: str = "", means: str = "",
-        remedy: str = "",
-    ) -> "ErrorCode":  # fmt: skip
-        """Make a member; looked up, it has its number alone."""
-        self = int.__new__(cls, number)
-        self._value_, self.error_class, self.mq = number, error_class, mq
-        self.means, self.remedy = means, remedy
-        return self
 
     # fmt: off
     # 100: the connection
@@ -169,8 +153,7 @@ class ErrorCode(IntEnum):
     STORE_FULL = (
         404, _LATER, "2192 MQRC_STORAGE_MEDIUM_FULL",
         "The store or its disk is nearly full: puts stop, gets go on.",
-        "Get messages, free some disk, or raise store.map_bytes in qmgrd.toml. "
-        "See: qmctl status.")
+        "Get messages, free some disk, or raise store.map_bytes in qmgrd.toml. See: qmctl status.")
     RECORD_DAMAGED = (
         405, _NEVER, "", "The record was damaged on disk; a client says so of a browsed one.",
         "Go on: it goes back to the queue, which sets it aside; see: qmctl browse. With the "
@@ -383,8 +366,7 @@ class ErrorCode(IntEnum):
         1205, _NEVER, "2085 MQRC_UNKNOWN_OBJECT_NAME", "Nothing is defined for the topic itself.",
         "See: qmctl topic ls. A topic needs no definition to be published to.")
     PUBLICATION_UNKNOWN = (
-        1206, _NEVER, "",
-        "No subscription holds such a publication, or it is not parked.",
+        1206, _NEVER, "", "No subscription holds such a publication, or it is not parked.",
         "See: qmctl republish ls. What all subscribers have had is not kept.")
     REDELIVERY_LIMIT_EXCEEDED = (
         1207, _NEVER, "2362 MQRC_BACKOUT_THRESHOLD_REACHED",

@@ -33,9 +33,8 @@ REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
 # In which order messages of groups are had: as they came; a group at a time; several at a time.
 PHYSICAL, LOGICAL, PINNED = 0, 1, 2
-HANDLES_MAX_BYTES = HANDLE.size * 10_000
+GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
-GET_MAX_MESSAGES = 10_000
 
 Binary: TypeAlias = bytes  # beside a field of that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.

@@ -18,6 +18,7 @@ from qmgr_tools import (
     explain,
     group_alter,
     help_text,
+    history,
     job,
     link,
     link_doctor,
@@ -106,6 +107,9 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "status": status.status,
         "top": top.top,
         "events": events.events,
+        "history": group(
+            "What happened to messages", ls=history.ls, show=history.show, forget=history.forget
+        ),
         "job": group(
             "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
         ),

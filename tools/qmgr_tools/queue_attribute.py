@@ -52,6 +52,7 @@ PANELS: dict[str, dict[str, str]] = {
         "exclusive": "One connection at a time gets, or any number",
         "transfer_in": "Links of others may bring messages, or not",
         "priority_default": "Of messages that leave it to the queue",
+        "accounting": "What happens to its messages is kept as history, or not",
     },
 }
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]

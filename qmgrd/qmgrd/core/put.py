@@ -8,7 +8,7 @@ are prepared in the same loop, and appended with the rest in another.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import history
@@ -354,25 +354,6 @@ def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
         counters.puts += count
         counters.fast += count
     return rows + lane.ROWS_OF_A_PUT * count
-
-
-def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) -> None:
-    """Add to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
-    if runs:
-        run = runs[-1]
-        if run[0] + run[2] == first and run[1] + run[2] == timestamp:
-            run[2] += count
-            return
-    runs.append([first, timestamp, count])
-
-
-def add_matches(runs: list[list[int]], ids: Sequence[int], subscriptions: int) -> None:
-    """Add to *runs* that the publications of these *ids* fit so many *subscriptions* each."""
-    for seq_id in ids:
-        if runs and runs[-1][0] + runs[-1][1] == seq_id and runs[-1][2] == subscriptions:
-            runs[-1][1] += 1
-        else:
-            runs.append([seq_id, 1, subscriptions])
 
 
 def _identify(

@@ -74,8 +74,7 @@ class Queue:
         self.breaker = Breaker()
         self.told_full = False
         self.held: dict[bytes, None] = {}  # keys of UIDs that units of work are going to put
-        self.held_messages = 0
-        self.held_bytes = 0
+        self.held_messages = self.held_bytes = 0
         self.sent_id = 0  # of a transmission queue: what is under way, and stays until it is over
         # After a crash nobody knows what had been delivered before it.
         if unclean:

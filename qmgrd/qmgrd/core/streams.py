@@ -8,8 +8,7 @@ from qmgr_protocol.errors import (
     FieldInvalid,
     RequestError,
 )
-from qmgrd.core import keys, overflow, producer
-from qmgrd.core import put as puts
+from qmgrd.core import committed, keys, overflow, producer
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -183,10 +182,10 @@ class Streams:
         context.touch(queue)
         for index, timestamp, count in done.stamped:
             if ids[index + count - 1] == ids[index] + count - 1:
-                puts.add_stamps(answers.stamped, ids[index], timestamp, count)
+                committed.add_stamps(answers.stamped, ids[index], timestamp, count)
                 continue
             for offset in range(count):  # The ids have holes, the stamps have none.
-                puts.add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
+                committed.add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
         return done.refused
 
     def _tell_matches(
@@ -197,7 +196,7 @@ class Streams:
         if refused:
             left_out = {index for index, _ in refused}
             ids = [seq_id for index, seq_id in enumerate(ids) if index not in left_out]
-        puts.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
+        committed.add_matches(answers.matched, ids, len(self._catalogue.topics.match(topic)))
 
     def end_turn(self) -> None:
         """Write the rows of all that moved, and answer it."""

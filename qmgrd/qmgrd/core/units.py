@@ -6,8 +6,8 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import committed, lane, overflow, settle
 from qmgrd.core import entry as entries
-from qmgrd.core import lane, overflow, settle
 from qmgrd.core import put as puts
 from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
@@ -91,7 +91,7 @@ class Units:
                 continue
             if found[0].is_new:
                 timestamp = int.from_bytes(found[0].trailer[-8:], "big")
-                puts.add_stamps(stamped, index, timestamp, len(found))
+                committed.add_stamps(stamped, index, timestamp, len(found))
             index += len(found)
         self._context.send(
             session.connection, m.Ok(message.request_id, [shortened(refused), stamped])

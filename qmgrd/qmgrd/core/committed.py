@@ -1,0 +1,22 @@
+"""What a producer is told of what it put, in runs: which UIDs its messages got, whom they fit."""
+
+from collections.abc import Sequence
+
+
+def add_stamps(runs: list[list[int]], first: int, timestamp: int, count: int) -> None:
+    """Add to *runs* that *count* records from *first* on have timestamps from *timestamp* on."""
+    if runs:
+        run = runs[-1]
+        if run[0] + run[2] == first and run[1] + run[2] == timestamp:
+            run[2] += count
+            return
+    runs.append([first, timestamp, count])
+
+
+def add_matches(runs: list[list[int]], ids: Sequence[int], subscriptions: int) -> None:
+    """Add to *runs* that the publications of these *ids* fit so many *subscriptions* each."""
+    for seq_id in ids:
+        if runs and runs[-1][0] + runs[-1][1] == seq_id and runs[-1][2] == subscriptions:
+            runs[-1][1] += 1
+        else:
+            runs.append([seq_id, 1, subscriptions])
