@@ -15,6 +15,7 @@ To change the format raise VERSION, keep reading the older one, and add a golden
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from qmgr_protocol.codec import pack, unpack
@@ -75,29 +76,31 @@ class Row(NamedTuple):
     sections: list[Section]
 
 
-def encode(turn: int, clock_ms: int, sections: Iterable["Open"]) -> list[bytes]:
-    """Return *sections* as rows, none of them longer than ROW_MAX_BYTES."""
+Head = tuple[int, int, str, int, str, str, int]  # of a section: kind to code
+
+
+class Open(NamedTuple):
+    """A section that is being written, message by message."""
+
+    head: Head
+    happenings: list[Happening]
+
+
+def encode(turn: int, clock_ms: int, sections: Iterable["Open | bytes"]) -> list[bytes]:
+    """Return *sections*, packed or not, as rows, none of them longer than ROW_MAX_BYTES."""
     rows: list[bytes] = []
     held: list[bytes] = []
     size = _HEAD_BYTES
     for section in sections:
-        for start in range(0, len(section.happenings), MESSAGES_MAX):
-            for piece in _pieces(section, section.happenings[start : start + MESSAGES_MAX]):
-                if held and size + len(piece) > ROW_MAX_BYTES:
-                    rows.append(_row(turn, clock_ms, held))
-                    held, size = [], _HEAD_BYTES
-                held.append(piece)
-                size += len(piece)
+        for piece in [section] if type(section) is bytes else _pieces_of(section):
+            if held and size + len(piece) > ROW_MAX_BYTES:
+                rows.append(_row(turn, clock_ms, held))
+                held, size = [], _HEAD_BYTES
+            held.append(piece)
+            size += len(piece)
     if held:
         rows.append(_row(turn, clock_ms, held))
     return rows
-
-
-class Open(NamedTuple):
-    """A section that is being written."""
-
-    head: tuple[int, int, str, int, str, str, int]  # kind to code
-    happenings: list[Happening]
 
 
 def _row(turn: int, clock_ms: int, sections: list[bytes]) -> bytes:
@@ -106,40 +109,62 @@ def _row(turn: int, clock_ms: int, sections: list[bytes]) -> bytes:
     return b"".join((start, pack(VERSION), pack(turn), pack(clock_ms), *sections))
 
 
-def _pieces(section: Open, happenings: Sequence[Happening]) -> list[bytes]:
-    """Return *happenings* as sections that each fit in a row."""
-    arrivals, priorities, trailers, *rest = zip(*happenings, strict=True)
-    origins, timestamps = _uids(trailers)
-    columns = (arrivals, priorities, origins, timestamps, *rest)
-    data = pack((*section.head, len(happenings), *map(_column, columns)))
-    if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or len(happenings) == 1:
-        return [bytes(data)]
-    half = len(happenings) // 2
-    return _pieces(section, happenings[:half]) + _pieces(section, happenings[half:])
+def _pieces_of(section: Any) -> list[bytes]:
+    found = []
+    for start in range(0, len(section.happenings), MESSAGES_MAX):
+        happenings = section.happenings[start : start + MESSAGES_MAX]
+        arrivals, priorities, trailers, *rest = zip(*happenings, strict=True)
+        columns = (arrivals, priorities, *uids(trailers), *rest)
+        found += packed(section.head, len(happenings), columns)
+    return found
 
 
-def _uids(trailers: Sequence[bytes]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return origins and timestamps; one that rotted is of the origin nil."""
-    length = len(trailers[0])
-    if length > _TIMESTAMP_BYTES and all(len(trailer) == length for trailer in trailers):
-        parts = struct.iter_unpack(f">{length - _TIMESTAMP_BYTES}sQ", b"".join(trailers))
-        origins, timestamps = zip(*parts, strict=True)
-    else:
-        origins = tuple(trailer[:-_TIMESTAMP_BYTES] for trailer in trailers)
-        timestamps = tuple(
-            int.from_bytes(trailer[-_TIMESTAMP_BYTES:], "big") for trailer in trailers
-        )
-    if origins.count(origins[0]) == len(origins):
-        return (_origin(origins[0]),) * len(origins), timestamps
-    return tuple(map(_origin, origins)), timestamps
+def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
+    """Return what happened to *count* messages as sections that each fit in a row.
+
+    Args:
+        columns: a tuple with a value for each message, or what all of them have, by COLUMNS.
+    """
+    data = bytes(pack((*head, count, *map(_column, columns))))
+    if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or count == 1:
+        return [data]
+    half = count // 2
+    first = [column[:half] if type(column) is tuple else column for column in columns]
+    rest = [column[half:] if type(column) is tuple else column for column in columns]
+    return packed(head, half, first) + packed(head, count - half, rest)
+
+
+def uids(encoded: Sequence[bytes], skip: int = 0) -> tuple[Any, tuple[int, ...]]:
+    """Return origins and timestamps of encoded UIDs that stand behind *skip* bytes each.
+
+    One that rotted is of the origin nil.
+    """
+    first, count = encoded[0], len(encoded)
+    length = len(first)
+    if set(map(len, encoded)) == {length} and length >= skip + _TIMESTAMP_BYTES:
+        together = b"".join(encoded)
+        front = length - _TIMESTAMP_BYTES
+        if all(together[at::length] == first[at : at + 1] * count for at in range(skip, front)):
+            return _origin(first[skip:front]), _timestamps(front, count).unpack(together)
+    return (
+        tuple([_origin(uid[skip:-_TIMESTAMP_BYTES]) for uid in encoded]),
+        tuple([int.from_bytes(uid[-_TIMESTAMP_BYTES:], "big") for uid in encoded]),
+    )
+
+
+@lru_cache(maxsize=MESSAGES_MAX)
+def _timestamps(front: int, count: int) -> struct.Struct:
+    return struct.Struct(">" + f"{front}xQ" * count)
 
 
 def _origin(name: bytes) -> str | None:
     return name.decode("ascii", "replace") or None
 
 
-def _column(values: Sequence[Any]) -> Any:
+def _column(values: Any) -> Any:
     """Return a column in its short form."""
+    if type(values) is not tuple:
+        return values
     first, count = values[0], len(values)
     if values.count(first) == count:
         return first

@@ -96,7 +96,7 @@ JSON: an array of objects, with --follow one a line, each with
   uid, arrival, priority        which message, and its place
   bytes, delivered, failed      its record; how often it came back, and failed
   age_ms                        since it was put there
-  peer, target, code            who had it; where it went; why. Null: nobody ...
+  peer, target, code            who had it; where it went; why; or null
   row                           in which row of history it stands
 """)  # fmt: skip
 def ls(

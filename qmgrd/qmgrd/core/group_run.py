@@ -92,8 +92,8 @@ def put_run(
         groups.enter_run(tx, group_id, counters.next_arrival, count, now.wall_us, is_last=is_last)
         _count(queue, tx, stamper, count, size)
         if queue.account is not None:
-            trailers = [key[len(index_prefix) :] for key, _ in uids]
-            queue.account.put(history.PUT, rows, trailers, len(head))
+            first_us = timestamp - count + 1
+            queue.account.put(history.PUT, rows, arrival - count, origin, first_us, len(head))
     return count, lane.ROWS_OF_A_PUT * count + (count > 0)
 
 

@@ -12,7 +12,9 @@ Rows are kept until every export cursor has passed them, or, where there is none
 bytes and age; beyond that the oldest go, whoever still wants them, and operators are told before.
 """
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import history
@@ -35,6 +37,7 @@ MAP_SHARE = 8  # The journal takes this part of the store's map at most.
 WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: from where operators are told, and once more
 TOLD_MS = 60_000  # between two events of what was dropped
 _TRAILER_AT = 5  # in a key of the UID index
+_HEAD, _FACTS = "xQ8xHHxQ", 4  # of an item of a delivery: arrival, delivered, failed, put time
 
 
 class Cursor:
@@ -76,7 +79,7 @@ class Journal:
         self.bytes = 0
         self.dropped = 0
         self.cursors: dict[str, Cursor] = {}
-        self._pending: list[Open] = []
+        self._pending: list[Open | bytes] = []
         self._since_ms: int | None = None  # when the first of these came
         self._oldest_ms: int | None = None
         self._limit_bytes = bytes_max
@@ -104,16 +107,22 @@ class Journal:
         self._is_cramped = is_cramped
         self._limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
-    def open(
-        self, kind: int, queue: str, queue_id: int, peer: str = "", target: str = "", code: int = 0
-    ) -> list[Happening]:
-        """Return where to add what happens."""
-        head = kind, self.now.wall_us, queue, queue_id, peer, target, code
-        if not self._pending or self._pending[-1].head != head:
-            self._pending.append(Open(head, []))
-            if self._since_ms is None:
-                self._since_ms = self.now.ms
-        return self._pending[-1].happenings
+    def open(self, head: history.Head) -> list[Happening]:
+        """Return where to add what happens, message by message."""
+        last = self._pending[-1] if self._pending else None
+        if type(last) is not Open or last.head != head:
+            last = Open(head, [])
+            self._hold([last])
+        return last.happenings
+
+    def add(self, head: history.Head, count: int, columns: Sequence[Any]) -> None:
+        """Add what happened to *count* messages; see :func:`history.packed`."""
+        self._hold(history.packed(head, count, columns))
+
+    def _hold(self, sections: Sequence[Open | bytes]) -> None:
+        self._pending += sections
+        if self._since_ms is None:
+            self._since_ms = self.now.ms
 
     @property
     def due_ms(self) -> int | None:
@@ -258,35 +267,54 @@ class Account:
         self._queue_id = queue_id
 
     def put(
-        self, kind: int, stored: list[tuple[bytes, bytes]], trailers: list[bytes],
-        front_bytes: int, target: str = "",
+        self, kind: int, stored: list[tuple[bytes, bytes]], arrival: int, origin: bytes,
+        timestamp: int, front_bytes: int, target: str = "",
     ) -> None:  # fmt: skip
-        """Note new entries that were *stored*, whose records stand behind *front_bytes*."""
-        top, place = keys.PRIORITY_TOP, keys.unpack_place
-        places = [place(key) for key, _ in stored]
-        self._journal.open(kind, self._queue, self._queue_id, target=target).extend(
-            (arrival, top - rank, trailer, len(value) - front_bytes, 0, 0, 0)
-            for (rank, arrival), trailer, (_, value) in zip(places, trailers, stored, strict=True)
-        )
+        """Note a batch of new entries, whose arrivals and timestamps rise by one from these on.
+
+        Args:
+            stored: their keys and values, in which the record stands behind *front_bytes*.
+        """
+        count, top, at = len(stored), keys.PRIORITY_TOP, keys.RANK_AT
+        columns = (
+            tuple(range(arrival, arrival + count)),
+            tuple([top - key[at] for key, _ in stored]),
+            origin.decode(),
+            tuple(range(timestamp, timestamp + count)),
+            tuple([len(value) - front_bytes for _, value in stored]),
+            0, 0, 0,
+        )  # fmt: skip
+        self._journal.add(self._head(kind, "", target), count, columns)
+
+    def _head(self, kind: int, peer: str, target: str = "", code: int = 0) -> history.Head:
+        now_us = self._journal.now.wall_us
+        return kind, now_us, self._queue, self._queue_id, peer, target, code
 
     def delivered(self, client: str, items: list[bytes], leases: dict[int, Lease]) -> None:
         """Note that *client* was handed *items*, which are leased."""
-        unpack_item, now_us = DELIVERY.unpack_from, self._journal.now.wall_us
-        add = self._journal.open(history.DELIVERED, self._queue, self._queue_id, client).append
-        for item in items:
-            priority, arrival, _, delivered, failed, _, put_us = unpack_item(item)
-            lease = leases[arrival]
-            trailer = lease.index_key[_TRAILER_AT:]
-            add((arrival, priority, trailer, lease.size, delivered, failed, now_us - put_us))
+        now_us = self._journal.now.wall_us
+        for start in range(0, len(items), history.MESSAGES_MAX):
+            some = items[start : start + history.MESSAGES_MAX]
+            facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
+            delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
+            ages = tuple([now_us - put_us for put_us in facts[3::_FACTS]])
+            leased = map(leases.__getitem__, facts[::_FACTS])
+            self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
     def settled(self, leases: list[Lease]) -> None:
         """Note that what was leased is consumed."""
         client = leases[0].lessee.client
-        self._journal.open(history.SETTLED, self._queue, self._queue_id, client).extend(
-            (lease.arrival, lease.priority, lease.index_key[_TRAILER_AT:], lease.size, None, None,
-             None)
-            for lease in leases
-        )  # fmt: skip
+        for start in range(0, len(leases), history.MESSAGES_MAX):
+            self._add(history.SETTLED, client, leases[start : start + history.MESSAGES_MAX])
+
+    def _add(
+        self, kind: int, client: str, leases: Iterable[Lease], delivered: Any = None,
+        failed: Any = None, ages: Any = None,
+    ) -> None:  # fmt: skip
+        _, _, _, priorities, arrivals, sizes, _, index_keys, _ = zip(*leases, strict=True)
+        origins, timestamps = history.uids(index_keys, _TRAILER_AT)
+        columns = arrivals, priorities, origins, timestamps, sizes, delivered, failed, ages
+        self._journal.add(self._head(kind, client), len(arrivals), columns)
 
     def entry(
         self, kind: int, key: bytes, entry: entries.Entry, *, peer: str = "", target: str = "",
@@ -295,12 +323,18 @@ class Account:
         """Note what happens to one message, whose entry lies or lay under *key*."""
         priority, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
-        self._journal.open(kind, self._queue, self._queue_id, peer, target, code).append((
+        self._journal.open(self._head(kind, peer, target, code)).append((
             arrival, priority, entries.uid_trailer(entry) if is_read else bytes(8),
             entries.record_bytes(entry) if is_read else None,
             entry.delivered if is_read else None, entry.failed if is_read else None,
             max(self._journal.now.wall_us - entry.put_us, 0) if is_read else None,
         ))  # fmt: skip
+
+
+@lru_cache(maxsize=history.MESSAGES_MAX)
+def _heads(count: int) -> struct.Struct:
+    """Return what reads _FACTS of the heads of *count* items of a delivery."""
+    return struct.Struct(">" + _HEAD * count)
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:

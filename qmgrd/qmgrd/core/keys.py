@@ -85,6 +85,7 @@ GROUP_ID_AT = 5  # in a key of 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
+RANK_AT = _LANE.size  # 9 - priority
 POSITION = struct.Struct(">BBQ")  # lane, 9 - priority, arrival: the tail of a message key
 PRIORITY_TOP = 9
 PUBLICATIONS_ID = 2**32 - 2  # of the queue that keeps them: ids are given from 1 on

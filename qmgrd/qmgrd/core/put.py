@@ -152,10 +152,10 @@ def _put_plain(
         counters.puts += count
         counters.fast += count
         if queue.account is not None:
-            at = len(index_prefix)
             queue.account.put(
-                kind_of(queue), rows, [key[at:] for key, _ in uids], len(head), bound_for.decode()
-            )
+                kind_of(queue), rows, arrival - count, stamper.origin, stamper.last_us - count + 1,
+                len(head), bound_for.decode(),
+            )  # fmt: skip
     return count, lane.ROWS_OF_A_PUT * count + indexed
 
 
@@ -341,8 +341,7 @@ def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
             rows += queue.index_correlation(tx, correlation_id, key)
         trailer = prepared.trailer
         if queue.account is not None:
-            target = prepared.target.decode()
-            queue.account.put(kind_of(queue), [(key, record)], [trailer], 0, target)
+            _note_held(queue, key, head + record)
         queue.lower(prepared.priority, arrival)
         queue.tell_uid(trailer)
         count += 1
@@ -354,6 +353,11 @@ def append_held(queue: "Queue", tx: Transaction, held: "Iterable[Held]") -> int:
         counters.puts += count
         counters.fast += count
     return rows + lane.ROWS_OF_A_PUT * count
+
+
+def _note_held(queue: "Queue", key: bytes, value: bytes) -> None:
+    entry = entries.decode(value)
+    queue.happened(kind_of(queue), key, entry, target=entry.target)
 
 
 def _identify(
