@@ -84,8 +84,8 @@ class Chunk:
 
     def is_sound(self) -> Array:
         """Return of which it is certain that the record follows, and is as it was put."""
-        entry, head = self.entry, self.record
-        group, last = records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP
+        entry, head, flags = self.entry, self.record, self.record["group_flags"]
+        group, last_in_group = records.IN_GROUP, records.IN_GROUP | records.LAST_IN_GROUP
         sound: Array = (
             (entry["version"] == entries.VERSION)
             & (entry["flags"] & _NOT_PLAIN == 0)
@@ -95,7 +95,7 @@ class Chunk:
             & (head["flags"] & records.FLAGS_NOT_UNDERSTOOD == 0)
             & (head["correlation_length"] <= records.CORRELATION_MAX_BYTES)
             & (head["origin_length"] > 0)
-            & ((head["group_flags"] == 0) | np.isin(head["group_flags"], (group, last)))
+            & ((flags == 0) | (flags == group) | (flags == last_in_group))
             & (head["expiry_ms"] < records.EXPIRY_END)
         )
         starts = (self.record_at - self.start + records.SUMMED_AT).tolist()
@@ -112,8 +112,8 @@ class Chunk:
         readable[delayed[delay_ms > records.DELAY_MAX_MS]] = False
         readable &= self.timestamp <= records.TIMESTAMP_MAX
         names = self.origins.dictionary.to_pylist()
-        unknown = [at for at, name in enumerate(names) if not is_name(name.decode("latin-1"))]
-        return readable & ~np.isin(self.origins.indices.to_numpy(), unknown)
+        named = np.array([is_name(name.decode("latin-1")) for name in names], bool)
+        return readable & named[self.origins.indices.to_numpy()]
 
     def texts(self, starts: Array, ends: Array) -> tuple[list[int], Iterator[bytes]]:
         """Return which have something from *starts* to *ends*, and what."""

@@ -54,8 +54,10 @@ class Plain(NamedTuple):
         """Return *value* for each."""
         return pa.repeat(pa.scalar(value, type_), len(self.chunk))
 
-    def some(self, which: Iterable[int], found: Iterable[str | None]) -> pa.Array:
+    def some(self, which: Sequence[int], found: Iterable[str | None]) -> pa.Array:
         """Return *found* for *which*, null for others."""
+        if not which:
+            return pa.nulls(len(self.chunk), pa.string())
         known: list[str | None] = [None] * len(self.chunk)
         for at, value in zip(which, found, strict=True):
             known[at] = value

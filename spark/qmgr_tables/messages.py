@@ -119,7 +119,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
     try:
         with image(snapshot).transaction() as tx:
             for pairs, runs in _chunks(tx, share.runs):
-                yield from _batches(tx, pairs, runs, snapshot, options, schema)
+                yield from batches(tx, pairs, runs, snapshot, options, schema)
     except ReadFailed as error:
         raise SnapshotUnreadable(
             f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
@@ -151,11 +151,15 @@ def _bounds(run: Run) -> tuple[bytes, bytes]:
     )
 
 
-def _batches(
+def batches(
     tx: LmdbTransaction, pairs: list[Pair], counts: list[tuple[Run, int]], snapshot: Snapshot,
     options: Options, schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Yield *pairs* as rows: the plain ones at once, among them one by one what is not plain."""
+    """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
+
+    Args:
+        counts: the runs that they lie in, and how many in each.
+    """
     runs, many = zip(*counts, strict=True)
     run_of = np.repeat(np.arange(len(runs)), many)
     chunk, where = plain(pairs)
@@ -166,8 +170,10 @@ def _batches(
     places = where[is_wanted]
     if len(places) < len(where):
         batch = batch.filter(pa.array(is_wanted))
+    is_other = np.ones(len(pairs), bool)
+    is_other[where[~is_lost]] = False
     begin, size, held = 0, 0, {}
-    for at in np.setdiff1d(np.arange(len(pairs)), where[~is_lost]).tolist():
+    for at in np.flatnonzero(is_other).tolist():
         row = rows.read(tx, *pairs[at], runs[run_of[at]], snapshot, options)
         if row is None or not options.wants_state(row.state):
             continue
