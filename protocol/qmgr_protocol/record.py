@@ -316,7 +316,7 @@ def decode(record: bytes) -> Fields:
         body=record[stop : stop + head.body_length],
         priority=head.priority,
         correlation_id=correlation_id,
-        envelope=_envelope(record[start:stop]),
+        envelope=unpack_envelope(record[start:stop]),
         uid=uid_of(record, head.origin_length) if head.origin_length else None,
         group=group,
         expiry_ms=head.expiry_ms,
@@ -325,7 +325,12 @@ def decode(record: bytes) -> Fields:
     )
 
 
-def _envelope(data: bytes) -> dict[str, Any]:
+def unpack_envelope(data: bytes) -> dict[str, Any]:
+    """Return the envelope that is encoded as *data*; an empty one where there is none.
+
+    Raises:
+        RequestError: RECORD_MALFORMED, it is no map.
+    """
     if not data:
         return {}
     try:

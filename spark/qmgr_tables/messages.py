@@ -1,22 +1,24 @@
 """The table of messages: one row a message, read in Arrow batches of about BATCH_BYTES."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from qmgr_tables import row as rows
+from qmgr_tables.chunk import Array, Pair, plain
+from qmgr_tables.columns import Plain
 from qmgr_tables.image import image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import TEXTS, TIME, Column, Table
 from qmgrd.core import keys
-from qmgrd.ops.snapshots import DATA, SnapshotUnreadable
-from qmgrd.store.lmdb_store import ReadFailed
+from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-BATCH_BYTES = 4 << 20  # Spark's own batches count rows: ten thousand long messages exhaust a task.
-BATCH_ROWS = 10_000
-KEY_BYTES = len(keys.message(0, 0, 0, 0))
+BATCH_ROWS = 2_048  # Plain ones have at most 4,000 bytes each, and are faster the fewer they are.
+BATCH_BYTES = 4 << 20  # of those that are not; Spark's own batches count rows alone.
 ROW_BYTES = 200  # about what a row takes beside its body and its headers
 
 COLUMNS = (
@@ -112,35 +114,34 @@ COLUMNS = (
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of *share*, about BATCH_BYTES at a time."""
-    make = _maker(schema)
-    held: list[rows.Row] = []
-    size = 0
-    for row in _rows(share, options):
-        held.append(row)
-        size += ROW_BYTES + len(row.body or b"") + _header_bytes(row)
-        if size >= BATCH_BYTES or len(held) == BATCH_ROWS:
-            yield make(held)
-            held, size = [], 0
-    if held:
-        yield make(held)
-
-
-def _rows(share: Share, options: Options) -> Iterator[rows.Row]:
+    """Yield the messages of *share*, at most BATCH_ROWS and about BATCH_BYTES at a time."""
     snapshot = share.snapshot
     try:
         with image(snapshot).transaction() as tx:
-            for run in share.runs:
-                for key, value in tx.scan(*_bounds(run)):
-                    if len(key) != KEY_BYTES:
-                        raise ReadFailed(f"a key of {len(key)} bytes, not {KEY_BYTES}")
-                    row = rows.read(tx, key, value, run, snapshot, options)
-                    if row is not None and options.wants_state(row.state):
-                        yield row
+            for pairs, runs in _chunks(tx, share.runs):
+                yield from batches(tx, pairs, runs, snapshot, options, schema)
     except ReadFailed as error:
         raise SnapshotUnreadable(
             f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
         ) from error
+
+
+def _chunks(
+    tx: LmdbTransaction, runs: Iterable[Run]
+) -> Iterator[tuple[list[Pair], list[tuple[Run, int]]]]:
+    """Yield BATCH_ROWS entries and the runs they lie in, with how many; the last time fewer."""
+    pairs: list[Pair] = []
+    counts: list[tuple[Run, int]] = []
+    for run in runs:
+        scan = tx.scan(*_bounds(run))
+        while found := [*islice(scan, BATCH_ROWS - len(pairs))]:
+            pairs += found
+            counts.append((run, len(found)))
+            if len(pairs) == BATCH_ROWS:
+                yield pairs, counts
+                pairs, counts = [], []
+    if pairs:
+        yield pairs, counts
 
 
 def _bounds(run: Run) -> tuple[bytes, bytes]:
@@ -150,24 +151,56 @@ def _bounds(run: Run) -> tuple[bytes, bytes]:
     )
 
 
+def batches(
+    tx: LmdbTransaction, pairs: list[Pair], counts: list[tuple[Run, int]], snapshot: Snapshot,
+    options: Options, schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yield *pairs* as rows of *schema*: the plain ones at once, all others one by one.
+
+    Args:
+        counts: the runs that they lie in, and how many in each.
+    """
+    runs, many = zip(*counts, strict=True)
+    run_of = np.repeat(np.arange(len(runs)), many)
+    chunk, where = plain(pairs)
+    sound = Plain(chunk, runs, run_of[where], snapshot, options)
+    is_lost = sound.is_volatile & sound.of_run(lambda run: bool(run.lost))  # maybe
+    is_wanted = sound.of_run(lambda run: options.wants_state(run.state)) & ~is_lost
+    batch = sound.batch(schema)
+    places = where[is_wanted]
+    if len(places) < len(where):
+        batch = batch.filter(pa.array(is_wanted))
+    is_other = np.ones(len(pairs), bool)
+    is_other[where[~is_lost]] = False
+    begin, size, held = 0, 0, {}
+    for at in np.flatnonzero(is_other).tolist():
+        row = rows.read(tx, *pairs[at], runs[run_of[at]], snapshot, options)
+        if row is None or not options.wants_state(row.state):
+            continue
+        held[at] = row
+        size += ROW_BYTES + len(row.body or b"") + _header_bytes(row)
+        if size >= BATCH_BYTES:
+            first, stop = np.searchsorted(places, (begin, at))
+            yield _merged(batch.slice(first, stop - first), places[first:stop], held)
+            begin, size, held = at + 1, 0, {}
+    first = np.searchsorted(places, begin)
+    if held or first < len(places):
+        yield _merged(batch.slice(first), places[first:], held)
+
+
+def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> pa.RecordBatch:
+    """Return *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
+    if not held:
+        return batch
+    columns = dict(zip(rows.Row._fields, zip(*held.values(), strict=True), strict=True))
+    arrays = [pa.array(columns[field.name], field.type) for field in batch.schema]
+    others = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+    order = np.argsort(np.concatenate([places, [*held]]))
+    return pa.concat_batches([batch, others]).take(pa.array(order))
+
+
 def _header_bytes(row: rows.Row) -> int:
     return sum(len(key) + len(value or "") for key, value in row.headers or ())
-
-
-def _maker(schema: pa.Schema) -> Any:
-    """Return what makes a batch of rows: each with the very schema that is asked for."""
-    names = [column.name for column in COLUMNS]
-    places = [names.index(name) for name in schema.names]
-
-    def make(held: Iterable[rows.Row]) -> pa.RecordBatch:
-        columns = list(zip(*held, strict=True))
-        arrays = [
-            pa.array(columns[place], type=field.type)
-            for place, field in zip(places, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    return make
 
 
 MESSAGES = Table("messages", 1, "one row a message", COLUMNS, plan, read)

@@ -83,7 +83,7 @@ def read(
         None if uid is None else _time(uid.timestamp),
         *_times(entry, run, snapshot),
         text(fields.correlation_id) if fields.correlation_id else None,
-        headers(envelope), _text(envelope, REPLY_TO), _text(envelope, CONTENT_TYPE),
+        headers(envelope), text_under(envelope, REPLY_TO), text_under(envelope, CONTENT_TYPE),
         None if group is None else group[0].hex(),
         None if group is None else group[1],
         entry.delivered, entry.failed, run.state,
@@ -148,7 +148,7 @@ def _dead(note: notes.Note) -> tuple[Any, ...]:
     retries = _count(note, "retries")
     us = note.get("us")
     return (
-        name_of(code), *(_text(note, name) or None for name in _DEAD_TEXTS),
+        name_of(code), *(text_under(note, name) or None for name in _DEAD_TEXTS),
         _time(us) if type(us) is int and us >= 0 else None,
         _count(note, "delivered"), _count(note, "failed"), 0 if retries is None else retries,
     )  # fmt: skip
@@ -191,6 +191,7 @@ def _value(value: Any) -> str | None:
     return json.dumps(value, default=text, ensure_ascii=False)
 
 
-def _text(envelope: dict[str, Any], key: str) -> str | None:
-    found = envelope.get(key)
+def text_under(fields: dict[str, Any], key: str) -> str | None:
+    """Return what *fields*, an envelope or a note, have under *key* if that is text."""
+    found = fields.get(key)
     return found if type(found) is str else None

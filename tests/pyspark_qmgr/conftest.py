@@ -13,6 +13,6 @@ __all__ = ["empty", "snapshot", "spark"]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session("tests of pyspark_qmgr")
+    session = local_session("tests of pyspark_qmgr", quick=True)
     yield session
     session.stop()

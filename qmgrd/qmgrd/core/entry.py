@@ -48,6 +48,8 @@ _FLAGS = IN_ROWS | NOTED | VOLATILE | DELAYED | SHARED | REPUBLISHED | AWAITED
 VALUE_MAX_BYTES = 4_000
 COUNT_MAX = 0xFFFF
 HEAD = struct.Struct(">BBBBHHQQQ")
+HEAD_FIELDS = ("version", "flags", "hops", "target_length", "delivered", "failed", "put_us",
+               "expires_ms", "due_ms")  # fmt: skip
 HEAD_BYTES = HEAD.size
 # A stamped record up to this follows the head; behind a target there is room for its name.
 INLINE_MAX_BYTES = VALUE_MAX_BYTES - HEAD_BYTES - 64

@@ -35,5 +35,7 @@ def test_spark_finds_the_means_of_the_rows_that_are_there(tmp_path: Path) -> Non
         node.stop()
     told = spark_report.manifest(tmp_path / "snapshot")
     assert [row["depth"] for row in told["queues"]] == [len(flights)]
-    found = spark_report.aggregate(local_session("test"), tmp_path / "snapshot", "FLIGHTS")
+    found = spark_report.aggregate(
+        local_session("test", quick=True), tmp_path / "snapshot", "FLIGHTS"
+    )
     assert found == data.aggregate(flights)

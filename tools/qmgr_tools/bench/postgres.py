@@ -261,7 +261,7 @@ class PostgresServer:
         )
         self._batch = batch
         self._program = Program()
-        self._address = ""
+        self.address = ""
 
     def version(self) -> str | None:
         """Return the version of the newest PostgreSQL that is installed, or None."""
@@ -286,7 +286,7 @@ class PostgresServer:
         words = [program, "-D", str(data), "-A", "trust", "-U", USER, "-E", "UTF8", "--no-locale"]
         making.start(words, directory, user=user)
         making.end()
-        self._address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
         words = [_program("postgres") or "", "-D", str(data), "-p", str(port), *settings]
         self._program.start(words, directory, user=user)
@@ -298,7 +298,7 @@ class PostgresServer:
 
     def _is_up(self) -> bool:
         """Return whether it is up, with the table made anew."""
-        with suppress(OSError, LoadFailed), log_in(self._address) as sock:
+        with suppress(OSError, LoadFailed), log_in(self.address) as sock:
             ask(
                 sock, f"DROP TABLE IF EXISTS {QUEUE}",
                 f"CREATE TABLE {QUEUE} (id bigserial PRIMARY KEY, body bytea NOT NULL)",
@@ -311,7 +311,7 @@ class PostgresServer:
         """Put *count* messages with INSERTs of many rows."""
         bodies = ", ".join(f"('\\x{body.hex()}'::bytea)" for body in pool[:PRELOADED])
         one = f"INSERT INTO {QUEUE} (body) SELECT * FROM (VALUES {bodies}) AS b LIMIT "
-        with log_in(self._address) as sock:
+        with log_in(self.address) as sock:
             while count:
                 rows = min(count, PRELOADED, len(pool))
                 ask(sock, one + str(rows))
@@ -328,12 +328,12 @@ class PostgresServer:
 
     def sender(self, pool: Sequence[bytes]) -> Sender:
         """Return a new connection that inserts."""
-        return PostgresSender(log_in(self._address), pool, GROUP if self._batch else 1)
+        return PostgresSender(log_in(self.address), pool, GROUP if self._batch else 1)
 
     def receiver(self, prefetch: int, size_bytes: int) -> Receiver:
         """Return a new connection that reads and deletes."""
         del size_bytes
-        return PostgresReceiver(log_in(self._address), prefetch, batch=self._batch)
+        return PostgresReceiver(log_in(self.address), prefetch, batch=self._batch)
 
 
 def _program(name: str) -> str | None:

@@ -147,7 +147,7 @@ class Program:
 
     def cpu_s(self) -> float:
         """Return the processor time that the program and all that it started have used."""
-        return sum(map(_used_s, _tree(self.pid)))
+        return sum(used_s(self.pid).values())
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
         """Stop the program, by force if it takes too long, and what it leaves behind."""
@@ -175,12 +175,18 @@ def _tree(pid: int) -> Iterator[int]:
                 yield from _tree(int(child))
 
 
-def _used_s(pid: int) -> float:
-    """Return the processor time of a process and of its children that have ended."""
-    with suppress(OSError):
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / TICKS_PER_S
-    return 0.0
+def used_s(pid: int) -> dict[str, float]:
+    """Return the processor time of *pid* and the processes below it, by what they are called.
+
+    That of children that have ended is with who waited for them.
+    """
+    found: dict[str, float] = {}
+    for one in _tree(pid):
+        with suppress(OSError):
+            head, _, rest = Path(f"/proc/{one}/stat").read_text().rpartition(")")
+            name = head.partition("(")[2]
+            found[name] = found.get(name, 0.0) + sum(map(int, rest.split()[11:15])) / TICKS_PER_S
+    return found
 
 
 def wait_for(program: Program, is_up: Callable[[], bool], poll_s: float = POLL_S) -> None:

@@ -21,6 +21,7 @@ from qmgr_tools.bench.own.expiry import expiry
 from qmgr_tools.bench.own.group import group
 from qmgr_tools.bench.own.link import link
 from qmgr_tools.bench.own.selecting import select
+from qmgr_tools.bench.own.table import table
 from qmgr_tools.bench.own.topic import topic
 from qmgr_tools.bench.own.transfer import transfer
 from qmgr_tools.bench.own.unit import unit
@@ -31,6 +32,7 @@ from qmgr_tools.bench.target import Result
 SECONDS_BESIDE = 0.5  # of a run
 PEER_S = 30.0  # of a peer in a round
 FANNED = tuple(fan.name for fan in FANS)
+STORED = ("postgres-batch",)
 MOVED = tuple(mover.name for mover in MOVERS)
 
 
@@ -59,6 +61,7 @@ OWN_ROWS = {
     "SELECT": OwnRow("a selector that matches 1 of 100, on 100,000", select, 0, 15),
     "GROUP": OwnRow("groups: a step at depth 100 to 1,000,000; rates", group, 2, 90),
     "TOPIC": OwnRow("publications to 1 to 1,000 subscribers; republish", topic, 8, 60, FANNED),
+    "TABLE": OwnRow("5,000,000 messages as rows, by Spark and without", table, 0, 420, STORED),
 }
 
 

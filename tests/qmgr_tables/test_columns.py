@@ -1,0 +1,60 @@
+"""The columns of plain messages say what row.py says of each."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qmgr_tables import messages
+from qmgr_tables import row as rows
+from qmgr_tables.messages import COLUMNS, MESSAGES
+from qmgr_tables.options import Options
+from qmgr_tables.partition import Run
+from qmgrd.core import keys
+from qmgrd.store.memory import MemoryStore
+from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
+
+OPTIONS = st.builds(
+    lambda body, most, states: Options(
+        ("/snap",), include_body=body, max_body_bytes=most, states=states
+    ),
+    st.booleans(), st.sampled_from([2**63 - 1, 3]),
+    st.sampled_from([frozenset(), frozenset(["damaged"]), frozenset(["ready", "parked"])]),
+)  # fmt: skip
+Held = list[tuple[Run, list[Stored]]]
+HELD: st.SearchStrategy[Held] = st.lists(
+    st.tuples(RUNS, st.lists(stored(), min_size=1, max_size=8)), min_size=1, max_size=3
+)
+
+
+def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
+    """What the columns say, and what the rows say."""
+    store = MemoryStore()
+    pairs, counts = [], []
+    for run, those in held:
+        for one in those:
+            arrival = len(pairs) + 1
+            key = keys.message(1, run.lane, run.priority, arrival)
+            pairs.append((key, one.write(store, arrival)))
+        counts.append((run, len(those)))
+    tx: Any = store
+    by_row = [
+        rows.read(tx, *pair, run, SNAPSHOT, options)
+        for pair, run in zip(pairs, [run for run, those in held for _ in those], strict=True)
+    ]
+    batches = [*messages.batches(tx, pairs, counts, SNAPSHOT, options, schema)]
+    for batch in batches:
+        batch.validate(full=True)
+    expected = [row for row in by_row if row is not None and options.wants_state(row.state)]
+    return pa.Table.from_batches(batches, schema), expected
+
+
+@settings(max_examples=400)
+@given(HELD, OPTIONS)
+def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
+    table, by_row = both(held, options, MESSAGES.schema)
+    columns = dict(zip(rows.Row._fields, zip(*by_row, strict=True), strict=False))
+    for column in COLUMNS:
+        expected = pa.array(columns.get(column.name, ()), column.type)
+        assert table[column.name].combine_chunks().equals(expected), column.name
