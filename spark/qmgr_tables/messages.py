@@ -9,7 +9,16 @@ from qmgr_tables import row as rows
 from qmgr_tables.image import image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
-from qmgr_tables.table import TEXTS, TIME, Column, Table
+from qmgr_tables.table import (
+    OF_QUEUE,
+    QUEUES,
+    STATES,
+    TEXTS,
+    TIME,
+    TIMES,
+    Column,
+    Table,
+)
 from qmgrd.core import keys
 from qmgrd.ops.snapshots import DATA, SnapshotUnreadable
 from qmgrd.store.lmdb_store import ReadFailed
@@ -135,7 +144,7 @@ def _rows(share: Share, options: Options) -> Iterator[rows.Row]:
                     if len(key) != KEY_BYTES:
                         raise ReadFailed(f"a key of {len(key)} bytes, not {KEY_BYTES}")
                     row = rows.read(tx, key, value, run, snapshot, options)
-                    if row is not None and options.wants_state(row.state):
+                    if row is not None and options.wants_row(row.state, row.put_at):
                         yield row
     except ReadFailed as error:
         raise SnapshotUnreadable(
@@ -170,4 +179,7 @@ def _maker(schema: pa.Schema) -> Any:
     return make
 
 
-MESSAGES = Table("messages", 1, "one row a message", COLUMNS, plan, read)
+MESSAGES = Table(
+    "messages", 1, "one row a message", COLUMNS, plan, read, "put_at", (*QUEUES, *STATES, *TIMES),
+    {**OF_QUEUE, "state": "states", "put_at": "us", "arrival": "arrival"},
+)  # fmt: skip

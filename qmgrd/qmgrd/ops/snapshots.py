@@ -9,7 +9,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,16 +71,38 @@ def find(paths: Iterable[str]) -> list[Snapshot]:
     Raises:
         SnapshotUnreadable: a path leads to none, or one cannot be read.
     """
+    return [read(directory) for directory in directories(paths, _refuse)]
+
+
+def _refuse(error: SnapshotUnreadable) -> None:
+    raise error
+
+
+def directories(
+    paths: Iterable[str], missing: Callable[[SnapshotUnreadable], None] = _refuse
+) -> list[str]:
+    """Return the directories of the snapshots that *paths* name, each once, in order.
+
+    Args:
+        missing: is told of each path that leads to none; it may raise what it is told.
+    """
     found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
     for path in [part for text in paths for part in _split(text)]:
-        local = _local(path)
-        matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
-        directories = [directory for match in matches for directory in _snapshots_in(match)]
-        if not directories:
-            raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
-        for directory in map(os.path.abspath, directories):
-            found.setdefault(os.path.realpath(directory), directory)
-    return [read(directory) for directory in sorted(found.values())]
+        try:
+            for directory in map(os.path.abspath, _matches(path)):
+                found.setdefault(os.path.realpath(directory), directory)
+        except SnapshotUnreadable as error:
+            missing(error)
+    return sorted(found.values())
+
+
+def _matches(path: str) -> list[str]:
+    local = _local(path)
+    matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
+    found = [directory for match in matches for directory in _snapshots_in(match)]
+    if not found:
+        raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
+    return found
 
 
 def _split(text: str) -> list[str]:
