@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from qmgr_tables.image import image
-from qmgr_tables.options import PARTITIONS_MAX, Options
+from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, texts, times
 from qmgr_tables.uid_batch import Uids, batch
 from qmgr_tables.whole import damaged
@@ -25,7 +25,10 @@ from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 10_000
-SAMPLES_EACH = 8  # for each part of a queue
+# For each part of a queue, and in all: each task takes them all.
+SAMPLES_EACH, SAMPLES_MAX = 8, 4_000
+PART_MIN = 50  # UIDs: smaller parts are not worth their samples
+PARTS_MAX = SAMPLES_MAX  # of a queue
 # What a remembered UID takes of a data file at least, and what a message does: how many can be.
 REMEMBERED_BYTES, MESSAGE_BYTES = 100, 200
 RETENTION_MAX_MS = 3_650 * 86_400_000  # of dedup_retention_ms
@@ -70,14 +73,14 @@ def plan(snapshots: list[Snapshot], options: Options) -> list[Slice]:
 
 
 def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
-    of, rows = snapshot._replace(queues=()), options.rows_per_partition
+    of, rows = snapshot._replace(queues=()), max(options.rows_per_partition, PART_MIN)
     few: list[QueueInfo] = []
     held = messages = 0
     for queue in snapshot.queues:
         messages += (count := sum(found.messages for found in queue.ranges))
         if not options.wants(queue.name) or queue.kind == "subscription":
             continue
-        parts = min(-(-count // rows), PARTITIONS_MAX)
+        parts = min(-(-count // rows), PARTS_MAX)
         if parts > 1:
             yield from (Slice(of, (queue,), False, part, parts) for part in range(parts))
             continue
@@ -94,7 +97,7 @@ def _slices(snapshot: Snapshot, options: Options) -> Iterator[Slice]:
         if options.wants(queue.name) and queue.kind != "subscription"
     )
     most = max(snapshot.data_bytes - messages * MESSAGE_BYTES, 0) // REMEMBERED_BYTES
-    parts = min(max(-(-most // (4 * rows)), 1), PARTITIONS_MAX)  # Most stores have none at all.
+    parts = min(max(-(-most // (4 * rows)), 1), PARTS_MAX)  # Most stores have none at all.
     yield from (Slice(of, known, True, part, parts) for part in range(parts) if known)
 
 
@@ -144,7 +147,7 @@ def _cuts(
     """Return where in the order of UIDs that part starts, and where it stops; nothing: nowhere."""
     if parts == 1:
         return b"", b""
-    samples = sorted(_samples(tx, queue, has_target, parts * SAMPLES_EACH))
+    samples = sorted(_samples(tx, queue, has_target, min(parts * SAMPLES_EACH, SAMPLES_MAX)))
     if not samples:  # None can be read: the first part has it all.
         return (_LAST, b"") if part else (b"", b"")
     first, stop = (samples[len(samples) * at // parts] for at in (part, min(part + 1, parts - 1)))

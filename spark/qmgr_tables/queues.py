@@ -15,7 +15,7 @@ from qmgrd.store.lmdb_store import LmdbTransaction
 
 _READY = (keys.LANE_READY, keys.LANE_GROUPED)
 _WAITING = (*_READY, keys.LANE_DELAYED, keys.LANE_PARKED)
-_OWN = ("kind", "queue_id")  # of a row: no attributes
+_OWN = ("kind", "queue_id", "first", "suspended", "used_ms")  # of a row: no attributes
 
 COLUMNS = (
     *texts(
@@ -27,7 +27,7 @@ COLUMNS = (
         ("delayed", "messages that wait for their time"),
         ("parked", "of a subscription: what its subscriber gave back too often"),
         ("set_aside", "messages that were found damaged, kept for forensics"),
-        ("bytes", "of the records of what can be got, is delayed or parked"),
+        ("bytes", "of the records of what can be got, is leased or delayed"),
         ("first_arrival", "the lowest place of all that waits, whatever its priority"),
         ("last_arrival", "the highest"),
     ),

@@ -18,7 +18,7 @@ COLUMNS = (
     *times(("at", "when the turn was that it shows"),),
     *longs(
         ("queues", "how many it has, subscriptions and transmission queues among them"),
-        ("messages", "how many wait in it"),
+        ("messages", "how many wait there: a publication, and each subscription of it"),
         ("data_bytes", "of its data file"),
     ),
     *DAMAGE,

@@ -32,7 +32,7 @@ COLUMNS = (
         ("backlog", "publications that can be got or are leased; null where they go on"),
         ("delayed", "publications that wait for their time"),
         ("parked", "publications that it failed on, to be sent once more"),
-        ("bytes", "of the records of all these"),
+        ("bytes", "of the records of what can be got, is leased or delayed"),
         ("missed", "publications that it did not get, being full or suspended"),
         ("acked", "publications consumed, ever"),
         ("first", "the first publication that came after it"),
