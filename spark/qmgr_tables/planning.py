@@ -53,7 +53,7 @@ def find(options: Options) -> Found:
         log.warning("qmgr: snapshot left out (onDamaged=skip): %s", error)
         skipped.append(Skipped(directory, str(error)))
 
-    named = directories(options.paths, lambda error: leave_out(str(error).partition(":")[0], error))
+    named = _named(options.paths, leave_out)
     with ThreadPoolExecutor(min(THREADS_MAX, max(len(named), 1))) as pool:
         look = partial(_look, is_verified=options.verify)
         answers = list(pool.map(_or_error(look), named))
@@ -69,6 +69,19 @@ def find(options: Options) -> Found:
             f"the first: {skipped[0].why}"
         )
     return Found(snapshots, skipped)
+
+
+def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], None]) -> list[str]:
+    """Return the directories that *paths* lead to; *leave_out* hears of paths that lead to none."""
+    try:
+        return directories(paths)
+    except SnapshotUnreadable as error:
+        parts = [part.strip() for path in paths for part in path.split(",")]
+        if len(parts) == 1:
+            leave_out(parts[0], error)
+            return []
+        there = [found for part in parts for found in _named([part], leave_out)]
+        return directories(there)  # Each once, by whatever name.
 
 
 def _look(directory: str, *, is_verified: bool) -> Snapshot:

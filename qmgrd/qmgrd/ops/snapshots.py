@@ -9,7 +9,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,38 +71,25 @@ def find(paths: Iterable[str]) -> list[Snapshot]:
     Raises:
         SnapshotUnreadable: a path leads to none, or one cannot be read.
     """
-    return [read(directory) for directory in directories(paths, _refuse)]
+    return [read(directory) for directory in directories(paths)]
 
 
-def _refuse(error: SnapshotUnreadable) -> None:
-    raise error
+def directories(paths: Iterable[str]) -> list[str]:
+    """Return the directories of the snapshots that *paths* name, sound or not, in order.
 
-
-def directories(
-    paths: Iterable[str], missing: Callable[[SnapshotUnreadable], None] = _refuse
-) -> list[str]:
-    """Return the directories of the snapshots that *paths* name, each once, in order.
-
-    Args:
-        missing: is told of each path that leads to none; it may raise what it is told.
+    Raises:
+        SnapshotUnreadable: a path leads to none.
     """
     found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
     for path in [part for text in paths for part in _split(text)]:
-        try:
-            for directory in map(os.path.abspath, _matches(path)):
-                found.setdefault(os.path.realpath(directory), directory)
-        except SnapshotUnreadable as error:
-            missing(error)
+        local = _local(path)
+        matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
+        there = [directory for match in matches for directory in _snapshots_in(match)]
+        if not there:
+            raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
+        for directory in map(os.path.abspath, there):
+            found.setdefault(os.path.realpath(directory), directory)
     return sorted(found.values())
-
-
-def _matches(path: str) -> list[str]:
-    local = _local(path)
-    matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
-    found = [directory for match in matches for directory in _snapshots_in(match)]
-    if not found:
-        raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
-    return found
 
 
 def _split(text: str) -> list[str]:
