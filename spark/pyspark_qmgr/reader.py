@@ -1,16 +1,20 @@
 """Reads a table: what to read is planned on the driver, the snapshots are opened by the tasks."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_qmgr.pushdown import Pushed, push
 from qmgr_tables.options import Options
-from qmgrd.ops.snapshots import find, verify
+from qmgrd.ops.snapshots import SnapshotUnreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 
 class TableReader(DataSourceReader):
@@ -20,16 +24,25 @@ class TableReader(DataSourceReader):
         self._options = options
         self._schema = schema
 
-    def partitions(self) -> list[InputPartition]:
-        """Return what each task reads; nothing where there are no rows."""
+    @property
+    def pushFilters(self) -> Pushed:
+        """Take note of what the query asks, and return of that what is Spark's to apply."""
+        return Pushed(self._take)
+
+    def _take(self, filters: list[Filter]) -> Iterable[Filter]:
         from qmgr_tables.tables import TABLES
 
-        snapshots = find(self._options.paths)
-        shares = TABLES[self._options.table].plan(snapshots, self._options)
-        if self._options.verify:
-            for snapshot in snapshots:
-                verify(snapshot)
-        return [InputPartition(share) for share in shares]
+        known, left = push(TABLES[self._options.table], filters, self._options.filters)
+        self._options = self._options._replace(filters=known)
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what each task reads; nothing where there are no rows."""
+        from qmgr_tables.planning import plan
+        from qmgr_tables.tables import TABLES
+
+        bundles = plan(TABLES[self._options.table], self._options)
+        return [InputPartition(bundle) for bundle in bundles]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of *partition* in batches of the very schema that Spark wants."""
@@ -40,4 +53,10 @@ class TableReader(DataSourceReader):
         from qmgr_tables.tables import TABLES
 
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        yield from TABLES[self._options.table].read(partition.value, self._options, schema)
+        for share in partition.value:
+            try:
+                yield from TABLES[self._options.table].read(share, self._options, schema)
+            except SnapshotUnreadable as error:
+                if not self._options.skip_damaged:
+                    raise
+                log.warning("qmgr: rest of a snapshot left out (onDamaged=skip): %s", error)

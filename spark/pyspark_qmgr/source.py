@@ -22,7 +22,8 @@ class DefaultSource(DataSource):
         from qmgr_tables.tables import TABLES
 
         options = parse(self.options)
-        find(options.paths)
+        if not options.skip_damaged:
+            find(options.paths)
         return schema_of(TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:

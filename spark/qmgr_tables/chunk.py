@@ -100,7 +100,8 @@ class Chunk:
         )
         starts = (self.record_at - self.start + records.SUMMED_AT).tolist()
         sums = [crc32(value[start:]) for value, start in zip(self.values, starts, strict=True)]
-        return sound & (np.array(sums, np.uint32) == head["checksum"])
+        sound &= np.array(sums, np.uint32) == head["checksum"]
+        return sound
 
     def is_readable(self) -> Array:
         """Return which can be read here; all of them are sound."""
@@ -113,7 +114,8 @@ class Chunk:
         readable &= self.timestamp <= records.TIMESTAMP_MAX
         names = self.origins.dictionary.to_pylist()
         named = np.array([is_name(name.decode("latin-1")) for name in names], bool)
-        return readable & named[self.origins.indices.to_numpy()]
+        readable &= named[self.origins.indices.to_numpy()]
+        return readable
 
     def texts(self, starts: Array, ends: Array) -> tuple[list[int], Iterator[bytes]]:
         """Return which have something from *starts* to *ends*, and what."""
@@ -183,7 +185,7 @@ def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
 
 
 def _every_third(count: int, first: int) -> pa.Array:
-    return pa.array(np.arange(first, 3 * count, 3, np.int32))
+    return pa.array(np.arange(first, 3 * count, 3).astype(np.int32))
 
 
 def _target(data: bytes) -> str | None:

@@ -50,6 +50,17 @@ class Plain(NamedTuple):
         """Whether a restart loses each."""
         return self.chunk.entry["flags"] & entries.VOLATILE > 0
 
+    @property
+    def is_of_time(self) -> Array:
+        """Whether each was put when it is asked for."""
+        put_us = self.chunk.entry["put_us"]
+        since_us, until_us = self.options.span_us
+        if since_us is None and until_us is None:
+            return np.ones(len(put_us), bool)
+        end_us = rows.TIME_END_US if until_us is None else min(max(until_us, 0), rows.TIME_END_US)
+        found: Array = (put_us >= max(since_us or 0, 0)) & (put_us < end_us)
+        return found
+
     def repeat(self, value: Any, type_: pa.DataType) -> pa.Array:
         """Return *value* for each."""
         return pa.repeat(pa.scalar(value, type_), len(self.chunk))

@@ -12,7 +12,16 @@ from qmgr_tables.columns import Plain
 from qmgr_tables.image import image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
-from qmgr_tables.table import TEXTS, TIME, Column, Table
+from qmgr_tables.table import (
+    OF_QUEUE,
+    QUEUES,
+    STATES,
+    TEXTS,
+    TIME,
+    TIMES,
+    Column,
+    Table,
+)
 from qmgrd.core import keys
 from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
@@ -166,6 +175,7 @@ def batches(
     sound = Plain(chunk, runs, run_of[where], snapshot, options)
     is_lost = sound.is_volatile & sound.of_run(lambda run: bool(run.lost))  # maybe
     is_wanted = sound.of_run(lambda run: options.wants_state(run.state)) & ~is_lost
+    is_wanted &= sound.is_of_time
     batch = sound.batch(schema)
     places = where[is_wanted]
     if len(places) < len(where):
@@ -175,7 +185,7 @@ def batches(
     begin, size, held = 0, 0, {}
     for at in np.flatnonzero(is_other).tolist():
         row = rows.read(tx, *pairs[at], runs[run_of[at]], snapshot, options)
-        if row is None or not options.wants_state(row.state):
+        if row is None or not options.wants_row(row.state, row.put_at):
             continue
         held[at] = row
         size += ROW_BYTES + len(row.body or b"") + _header_bytes(row)
@@ -203,4 +213,7 @@ def _header_bytes(row: rows.Row) -> int:
     return sum(len(key) + len(value or "") for key, value in row.headers or ())
 
 
-MESSAGES = Table("messages", 1, "one row a message", COLUMNS, plan, read)
+MESSAGES = Table(
+    "messages", 1, "one row a message", COLUMNS, plan, read, "put_at", (*QUEUES, *STATES, *TIMES),
+    {**OF_QUEUE, "state": "states", "put_at": "us", "arrival": "arrival"},
+)  # fmt: skip

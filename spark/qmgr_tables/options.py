@@ -6,23 +6,36 @@ path              required: a snapshot, a directory of snapshots, a pattern with
 queues            names of queues, with commas between them; without it all of them
 queuesPattern     a regular expression that the whole name of a queue must match
 states            ready, delayed, transmission, damaged, with commas between them; without it all
+since, until      from when on, and before when: 2024-05-01, 2024-05-01T12:30:00Z, or seconds since
+                  1970; which column that is says the table. A row without a time is left out then
 includePayload    true; false leaves bodies out (their sizes are always there)
 maxBodyBytes      no limit; longer bodies are left out
-rowsPerPartition  100000: about so many messages become one partition
-minPartitions     1: at least so many partitions, if there are messages enough
+rowsPerPartition  100000: about so many rows become one partition
+minPartitions     1: at least so many partitions, if there are rows enough
 verify            true: compares each data file with its checksum first, which takes a second or
                   two per GB; false trusts the disk
+onDamaged         fail; skip leaves out snapshots that are missing, damaged or of a newer format,
+                  with a warning; table snapshots has a row of each of them
+
+A table refuses what would keep rows away elsewhere, and it has no column for. What says how to
+read, and not what, any table takes.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from qmgr_tables import instant
+from qmgr_tables.filters import Filters, earlier, is_within, later
+
+if TYPE_CHECKING:
+    from qmgr_tables.table import Table
 
 NAMES = (
     "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
-    "rowsPerPartition", "minPartitions", "states", "verify",
+    "rowsPerPartition", "minPartitions", "states", "verify", "since", "until", "onDamaged",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
@@ -31,6 +44,7 @@ READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
 )  # fmt: skip
 _NO_LIMIT = 2**63 - 1
 _FLAGS = {"true": True, "false": False}
+_ON_DAMAGED = {"fail": False, "skip": True}
 
 
 class OptionInvalid(ValueError):
@@ -50,14 +64,34 @@ class Options(NamedTuple):
     verify: bool = True
     states: frozenset[str] = frozenset()  # none means all
     table: str = "messages"
+    since_us: int | None = None  # inclusive
+    until_us: int | None = None  # exclusive
+    skip_damaged: bool = False
+    filters: Filters = Filters()  # what the query asks, beside what its options do
 
     def wants_state(self, state: str) -> bool:
         """Return whether messages in that *state* are to be read."""
-        return not self.states or state in self.states
+        return self.filters.allows("states", state) and (not self.states or state in self.states)
+
+    def wants_time(self, time_us: int | None) -> bool:
+        """Return whether a row of that time is to be read, which may be unknown."""
+        return is_within(time_us, *self.span_us)
+
+    @property
+    def span_us(self) -> tuple[int | None, int | None]:
+        """From when on, and before when rows are to be read."""
+        filters = self.filters
+        return later(self.since_us, filters.since_us), earlier(self.until_us, filters.until_us)
+
+    def wants_row(self, state: str, time_us: int | None) -> bool:
+        """Return whether a message in that *state*, of that time, is to be read."""
+        return self.wants_state(state) and self.wants_time(time_us)
 
     def wants(self, queue: str) -> bool:
         """Return whether the messages of *queue* are to be read."""
         if self.queues and queue not in self.queues:
+            return False
+        if not self.filters.allows("queues", queue):
             return False
         return not self.queues_pattern or bool(re.fullmatch(self.queues_pattern, queue))
 
@@ -76,7 +110,12 @@ def parse(given: Mapping[str, str]) -> Options:
             hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(NAMES)}"
             raise OptionInvalid(f"option {key[:80]!r} is not known; {hint}")
         values[known[key.lower()]] = value
+    table = _table(values.get("table", "messages"))
+    _check_takes(table, values)
     queues = values.get("queues", "")
+    since_us, until_us = _instant(values, "since"), _instant(values, "until")
+    if since_us is not None and until_us is not None and since_us >= until_us:
+        raise OptionInvalid("option until: it is not after since; nothing lies between them")
     return Options(
         paths=_paths(values.get("path", ""), values.get("paths", "[]")),
         queues=frozenset(name.strip() for name in queues.split(",") if name.strip()),
@@ -87,7 +126,10 @@ def parse(given: Mapping[str, str]) -> Options:
         min_partitions=_number(values, "minPartitions", 1, PARTITIONS_MAX, 1),
         verify=_flag("verify", values.get("verify", "true")),
         states=_states(values.get("states", "")),
-        table=_table(values.get("table", "messages")),
+        table=table.name,
+        since_us=since_us,
+        until_us=until_us,
+        skip_damaged=_word("onDamaged", values.get("onDamaged", "fail"), _ON_DAMAGED),
     )
 
 
@@ -101,15 +143,38 @@ def _paths(path: str, several: str) -> tuple[str, ...]:
     return found
 
 
-def _table(text: str) -> str:
+def _table(text: str) -> "Table":
     from qmgr_tables.tables import TABLES  # which know the options, too
 
     name = text.strip().lower()
     if name in TABLES:
-        return name
+        return TABLES[name]
     near = get_close_matches(name, TABLES, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(TABLES)}"
     raise OptionInvalid(f"option table: {text[:80]!r} is no table; {hint}")
+
+
+def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
+    """Raise OptionInvalid where rows are to be kept away by what *table* does not know."""
+    from qmgr_tables.table import QUEUES, STATES, TIMES
+
+    for name in (*QUEUES, *STATES, *TIMES):
+        if name in values and name not in table.takes:
+            known = ", ".join(table.takes) or "none of that kind"
+            raise OptionInvalid(
+                f"option {name}: table {table.name} has nothing to hold it against, but takes "
+                f"{known}; leave it out, or use WHERE"
+            )
+
+
+def _instant(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    try:
+        return instant.parse(text)
+    except instant.InstantInvalid as error:
+        raise OptionInvalid(f"option {name}: {error}") from None
 
 
 def _states(text: str) -> frozenset[str]:
@@ -133,9 +198,14 @@ def _pattern(text: str) -> str:
 
 
 def _flag(name: str, text: str) -> bool:
-    flag = _FLAGS.get(text.strip().lower())
+    return _word(name, text, _FLAGS)
+
+
+def _word(name: str, text: str, known: Mapping[str, bool]) -> bool:
+    flag = known.get(text.strip().lower())
     if flag is None:
-        raise OptionInvalid(f"option {name}: {text[:80]!r} is not true or false; write one of them")
+        words = " or ".join(known)
+        raise OptionInvalid(f"option {name}: {text[:80]!r} is not {words}; write one of them")
     return flag
 
 

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_qmgr.session import local_session
-from tests.qmgr_tables.fixtures import empty, snapshot
+from tests.qmgr_tables.fixtures import empty, format_1, office, snapshot
 
-__all__ = ["empty", "snapshot", "spark"]
+__all__ = ["empty", "format_1", "office", "snapshot", "spark"]
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """format("qmgr"), as Spark sees it: first without it, then in a session."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from pyspark.sql import functions as f
 from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
 import pyspark_qmgr
+from pyspark_qmgr.schema import schema_of
 from pyspark_qmgr.source import DefaultSource
 from qmgr_tables.options import OptionInvalid
+from qmgr_tables.tables import TABLES
 from qmgrd.ops.snapshots import SnapshotUnreadable
 from tests.pyspark_qmgr.test_reader import MESSAGES, MESSAGES_IN_ALL
 from tests.qmgr_tables.snapshots import LONG, rows
@@ -123,6 +126,45 @@ def test_sql_view(spark: SparkSession, snapshot: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_goes_through_the_jvm_and_back(
+    spark: SparkSession, snapshot: Path, office: Path, name: str
+) -> None:
+    both = f"{snapshot},{office}"
+    table = spark.read.format("qmgr").option("table", name).load(both)
+    assertSchemaEqual(table.schema, schema_of(TABLES[name]))
+    expected = rows(both, table=name)
+    flat = [
+        column.name for column in TABLES[name].columns if str(column.type) in ("string", "int64")
+    ]
+    seen = sorted(str(tuple(row[column] for column in flat)) for row in table.collect())
+    assert seen == sorted(str(tuple(row[column] for column in flat)) for row in expected)
+
+
+@pytest.mark.spark
+def test_what_plans_may_have_little_memory(spark: SparkSession, office: Path) -> None:
+    spark.conf.set("spark.sql.planner.pythonExecution.memory", "768m")
+    try:
+        assert spark.read.format("qmgr").option("table", "queues").load(str(office)).count() == 11
+    finally:
+        spark.conf.unset("spark.sql.planner.pythonExecution.memory")
+
+
+@pytest.mark.spark
+def test_damaged_snapshot_is_fatal_or_left_out(
+    spark: SparkSession, snapshot: Path, office: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(office, tmp_path / "copy")
+    (copy / "data.mdb").write_bytes(bytes((copy / "data.mdb").stat().st_size))
+    both = spark.read.format("qmgr").option("table", "queues").option("path", f"{snapshot},{copy}")
+    with pytest.raises(AnalysisException, match="its checksum is not that of the manifest"):
+        both.load().count()
+    both = both.option("onDamaged", "skip")
+    assert both.load().select("queue_manager").distinct().collect() == [("QM1",)]
+    assert both.option("table", "snapshots").load().where("damage IS NOT NULL").count() == 1
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("options", "schema", "text"),
     [
@@ -130,6 +172,11 @@ def test_sql_view(spark: SparkSession, snapshot: Path) -> None:
         ({"queue": "ALL"}, None, "option 'queue' is not known; did you mean queues?"),
         ({"queues": "AL"}, None, "option queues: no queue AL in "),
         ({}, "queue int", "schema: column queue is int in it, but of messages string"),
+        ({"table": "queues"}, "depth int", "schema: column depth is int in it, but of queues bigi"),
+        ({"table": "queue"}, None, "option table: 'queue' is no table; did you mean queues?"),
+        ({"since": "soon"}, None, "option since: 'soon' is no time; write 2024-05-01, "),
+        ({"table": "links", "since": "1"}, None, "option since: table links has nothing to hold"),
+        ({"path": "/none", "onDamaged": "skip"}, None, "all of 1 snapshots were left out; "),
     ],
 )
 def test_mistakes_reach_the_user_in_one_line(

@@ -1,5 +1,5 @@
 """Snapshots that the tests of tables share."""
 
-from tests.qmgr_tables.fixtures import empty, snapshot
+from tests.qmgr_tables.fixtures import empty, format_1, office, snapshot
 
-__all__ = ["empty", "snapshot"]
+__all__ = ["empty", "format_1", "office", "snapshot"]

@@ -1,10 +1,14 @@
 """Snapshots that many tests read."""
 
+import tarfile
 from pathlib import Path
 
 import pytest
 
+from tests.qmgr_tables import office as offices
 from tests.qmgr_tables.snapshots import make
+
+FORMAT_1 = Path(__file__).parent / "data/format-1.tar.xz"
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +21,19 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot without a message."""
     return make(tmp_path_factory.mktemp("empty"), "QM0", empty=True)
+
+
+@pytest.fixture(scope="session")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot with something for every table. Not to be changed: copy it."""
+    return offices.make(tmp_path_factory.mktemp("office"))
+
+
+@pytest.fixture(scope="session")
+def format_1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of manifest format 1, as it was written then."""
+    directory = tmp_path_factory.mktemp("format-1")
+    with tarfile.open(FORMAT_1) as archive:
+        archive.extractall(directory, filter="data")
+    (manifest,) = directory.rglob("manifest.json")
+    return manifest.parent

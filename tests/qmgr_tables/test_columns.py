@@ -31,7 +31,8 @@ HELD: st.SearchStrategy[Held] = st.lists(
 def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
     """What the columns say, and what the rows say."""
     store = MemoryStore()
-    pairs, counts = [], []
+    pairs: list[tuple[bytes, bytes]] = []
+    counts: list[tuple[Run, int]] = []
     for run, those in held:
         for one in those:
             arrival = len(pairs) + 1

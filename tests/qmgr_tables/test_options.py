@@ -2,6 +2,7 @@
 
 import pytest
 
+from qmgr_tables.filters import Filters
 from qmgr_tables.options import OptionInvalid, Options, parse
 
 PATH = {"path": "/snap"}
@@ -29,10 +30,14 @@ def test_all_options_in_any_case() -> None:
         "minPartitions": "3",
         "verify": "false",
         "States": "Delayed, damaged,",
+        "Since": "0",
+        "UNTIL": "1970-01-02",
+        "onDamaged": "SKIP",
     })  # fmt: skip
     assert found == Options(
-        ("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False, frozenset(["delayed", "damaged"])
-    )
+        ("/snap",), frozenset("AB"), "F.*", False, 0, 7, 3, False,
+        frozenset(["delayed", "damaged"]), "messages", 0, 86_400_000_000, True,
+    )  # fmt: skip
 
 
 def test_state_that_no_message_has_is_named() -> None:
@@ -91,3 +96,46 @@ def test_queue_is_wanted_if_listed_and_matched_as_a_whole() -> None:
     assert Options(("/",)).wants("ANY")
     listed = Options(("/",), queues=frozenset(["A", "AB"]), queues_pattern="A.")
     assert [listed.wants(queue) for queue in ("A", "AB", "ABC", "B")] == [False, True, False, False]
+
+
+def test_row_is_wanted_between_since_and_until() -> None:
+    some = Options(("/",), since_us=10, until_us=20)
+    assert [some.wants_time(us) for us in (9, 10, 19, 20, None)] == [
+        False, True, True, False, False
+    ]  # fmt: skip
+    assert Options(("/",)).wants_time(None)
+    less = some._replace(filters=Filters(since_us=15, until_us=30))
+    assert [less.wants_time(us) for us in (14, 15, 19, 20)] == [False, True, True, False]
+
+
+def test_what_the_query_asks_holds_beside_the_options() -> None:
+    asked = Options(("/",), queues=frozenset("AB"), states=frozenset(["ready", "delayed"]))
+    asked = asked._replace(filters=Filters(queues=frozenset("BC"), states=frozenset(["ready"])))
+    assert [asked.wants(queue) for queue in "ABC"] == [False, True, False]
+    assert [asked.wants_state(state) for state in ("ready", "delayed")] == [True, False]
+    assert asked.wants_row("ready", 5)
+    assert not asked.wants_row("delayed", 5)
+
+
+def test_time_that_is_none_is_refused() -> None:
+    assert refusal(since="tomorrow").startswith("option since: 'tomorrow' is no time; write 2024-")
+    assert refusal(since="5", until="5") == (
+        "option until: it is not after since; nothing lies between them"
+    )
+
+
+def test_what_to_do_about_damage_is_one_of_two() -> None:
+    assert refusal(onDamaged="ignore") == (
+        "option onDamaged: 'ignore' is not fail or skip; write one of them"
+    )
+
+
+def test_table_refuses_what_it_cannot_hold_rows_against() -> None:
+    assert refusal(table="links", queues="Q") == (
+        "option queues: table links has nothing to hold it against, but takes none of that kind; "
+        "leave it out, or use WHERE"
+    )
+    assert "table queues has nothing to hold it against, but takes queues, queuesPattern; " in (
+        refusal(table="queues", since="1")
+    )
+    assert refusal(table="quues") == "option table: 'quues' is no table; did you mean queues?"

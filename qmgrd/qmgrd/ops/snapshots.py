@@ -71,16 +71,25 @@ def find(paths: Iterable[str]) -> list[Snapshot]:
     Raises:
         SnapshotUnreadable: a path leads to none, or one cannot be read.
     """
+    return [read(directory) for directory in directories(paths)]
+
+
+def directories(paths: Iterable[str]) -> list[str]:
+    """Return the directories of the snapshots that *paths* name, sound or not, in order.
+
+    Raises:
+        SnapshotUnreadable: a path leads to none.
+    """
     found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
     for path in [part for text in paths for part in _split(text)]:
         local = _local(path)
         matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
-        directories = [directory for match in matches for directory in _snapshots_in(match)]
-        if not directories:
+        there = [directory for match in matches for directory in _snapshots_in(match)]
+        if not there:
             raise SnapshotUnreadable(f"{local}: {_why_none(local, matches)}")
-        for directory in map(os.path.abspath, directories):
+        for directory in map(os.path.abspath, there):
             found.setdefault(os.path.realpath(directory), directory)
-    return [read(directory) for directory in sorted(found.values())]
+    return sorted(found.values())
 
 
 def _split(text: str) -> list[str]:

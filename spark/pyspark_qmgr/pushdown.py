@@ -1,0 +1,112 @@
+"""What Spark asks of the columns, as the tables understand it.
+
+Pushdown is off in Spark by default (spark.sql.python.filterPushdown.enabled), and Spark refuses a
+reader that defines ``pushFilters`` as long as it is. To know, it asks the method for its function;
+so the reader has :class:`Pushed` in that place, which answers as the inherited method does.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from qmgr_tables import instant
+from qmgr_tables.filters import Filters
+
+if TYPE_CHECKING:
+    from qmgr_tables.table import Table
+
+# Of these each row has the value by which it was chosen, never null: nothing is left to do.
+_EXACT = ("managers", "snapshots", "queues")
+_BOUNDS = ("us", "arrival")
+Push = Callable[[list[Filter]], Iterable[Filter]]
+
+
+class Pushed:
+    """A ``pushFilters`` that Spark takes for the one that every reader inherits."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, push: Push) -> None:
+        self._push = push
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Return those of *filters*, the same objects, that are Spark's to apply."""
+        return self._push(filters)
+
+
+def push(table: "Table", filters: list[Filter], known: Filters) -> tuple[Filters, list[Filter]]:
+    """Return *known* with what of *filters* spares reading, and those that Spark is to apply."""
+    left = []
+    for one in filters:
+        part = _part(table, one)
+        narrowed = _narrowed(part, one, known) if part else None
+        known = known if narrowed is None else narrowed
+        if narrowed is None or part not in _EXACT:
+            left.append(one)
+    return known, left
+
+
+def _part(table: "Table", one: Filter) -> str:
+    """Return what *one* is about, or nothing."""
+    path: tuple[str, ...] = getattr(one, "attribute", ())
+    return table.pushed.get(path[0], "") if len(path) == 1 else ""
+
+
+def _narrowed(part: str, one: Filter, known: Filters) -> Filters | None:
+    """Return *known* with *one*, or None where it says nothing to us."""
+    if isinstance(one, IsNotNull):
+        return known
+    if part in _BOUNDS:
+        return _bounded(part, one, known)
+    if isinstance(one, In):
+        names = one.value
+    elif isinstance(one, EqualTo | EqualNullSafe):
+        names = (one.value,)
+    else:
+        return None
+    if not all(type(name) is str for name in names):
+        return None  # Null: it may be asked for, and no set of names has it.
+    return known.with_names(part, frozenset(names))
+
+
+def _bounded(part: str, one: Filter, known: Filters) -> Filters | None:
+    values = list(_numbers(part, one))
+    if not values:
+        return None
+    low, high = min(values), max(values) + 1
+    if isinstance(one, In | EqualTo | EqualNullSafe):
+        return known.with_bounds(part, low, high)
+    if isinstance(one, GreaterThan | GreaterThanOrEqual):
+        return known.with_bounds(part, low + isinstance(one, GreaterThan), None)
+    if isinstance(one, LessThan | LessThanOrEqual):
+        return known.with_bounds(part, None, high - isinstance(one, LessThan))
+    return None
+
+
+def _numbers(part: str, one: Filter) -> Iterator[int]:
+    """Yield the values of *one* as numbers; none if any of them is not to be understood."""
+    value: Any = getattr(one, "value", None)
+    values = list(value) if isinstance(one, In) else [value]
+    found = [_number(part, one_value) for one_value in values]
+    if None not in found:
+        yield from (number for number in found if number is not None)
+
+
+def _number(part: str, value: Any) -> int | None:
+    if part == "us":
+        is_moment = isinstance(value, datetime) and value.tzinfo is not None
+        return instant.micros(value) if is_moment else None
+    return value if type(value) is int else None

@@ -1,0 +1,175 @@
+"""What a query reads: the snapshots that are named, looked at, and shared out over tasks.
+
+    paths ─▶ directories ─▶ manifests ─▶ verified ─▶ those that are wanted ─▶ shares ─▶ bundles
+                 └── missing ──┴─ damaged ─┴──▶ an error, or left out with a warning
+
+No data file is opened here, only read for its checksum.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NamedTuple
+
+from qmgr_tables.filters import earlier, later
+from qmgr_tables.options import OptionInvalid, Options
+from qmgr_tables.table import QUEUES, Table
+from qmgrd.ops.snapshots import Snapshot, SnapshotUnreadable, directories, read, verify
+
+THREADS_MAX = 8  # that read manifests and checksums: more than one disk can do is no gain
+# So many partitions at least, where there are shares enough: small shares of many snapshots are
+# put together, as a task costs some 20 ms whatever it reads.
+BUNDLES_MIN = 16
+log = logging.getLogger(__name__)
+
+
+class Skipped(NamedTuple):
+    """A snapshot, or a path to one, that was left out."""
+
+    directory: str
+    why: str
+
+
+class Found(NamedTuple):
+    """The snapshots of a query, and what of it was left out."""
+
+    snapshots: list[Snapshot]
+    skipped: list[Skipped]
+
+
+def find(options: Options) -> Found:
+    """Return the snapshots that are named, verified if that is asked.
+
+    Raises:
+        SnapshotUnreadable: one that is missing or damaged, unless these are to be skipped; or all.
+    """
+    skipped: list[Skipped] = []
+
+    def leave_out(directory: str, error: SnapshotUnreadable) -> None:
+        if not options.skip_damaged:
+            raise error
+        log.warning("qmgr: snapshot left out (onDamaged=skip): %s", error)
+        skipped.append(Skipped(directory, str(error)))
+
+    named = _named(options.paths, leave_out)
+    with ThreadPoolExecutor(min(THREADS_MAX, max(len(named), 1))) as pool:
+        look = partial(_look, is_verified=options.verify)
+        answers = list(pool.map(_or_error(look), named))
+    snapshots = []
+    for directory, answer in zip(named, answers, strict=True):
+        if isinstance(answer, SnapshotUnreadable):
+            leave_out(directory, answer)
+        else:
+            snapshots.append(answer)
+    if not snapshots and options.table != "snapshots":
+        raise SnapshotUnreadable(
+            f"{', '.join(options.paths)}: all of {len(skipped)} snapshots were left out; "
+            f"the first: {skipped[0].why}"
+        )
+    return Found(snapshots, skipped)
+
+
+def _named(paths: Iterable[str], leave_out: Callable[[str, SnapshotUnreadable], None]) -> list[str]:
+    """Return the directories that *paths* lead to; *leave_out* hears of paths that lead to none."""
+    try:
+        return directories(paths)
+    except SnapshotUnreadable as error:
+        parts = [part.strip() for path in paths for part in path.split(",")]
+        if len(parts) == 1:
+            leave_out(parts[0], error)
+            return []
+        there = [found for part in parts for found in _named([part], leave_out)]
+        return directories(there)  # Each once, by whatever name.
+
+
+def _look(directory: str, *, is_verified: bool) -> Snapshot:
+    snapshot = read(directory)
+    if is_verified:
+        verify(snapshot)
+    return snapshot
+
+
+def _or_error(
+    look: Callable[[str], Snapshot],
+) -> Callable[[str], Snapshot | SnapshotUnreadable]:
+    def tried(directory: str) -> Snapshot | SnapshotUnreadable:
+        try:
+            return look(directory)
+        except SnapshotUnreadable as error:
+            return error
+
+    return tried
+
+
+def plan(table: Table, options: Options) -> list[list[Any]]:
+    """Return bundles of shares, each what one task reads of *table*.
+
+    Raises:
+        SnapshotUnreadable: as :func:`find`.
+        OptionInvalid: a queue that was asked for by name is in no snapshot.
+    """
+    found = find(options)
+    _check_queues(found.snapshots, options)
+    wanted = [snapshot for snapshot in found.snapshots if _is_wanted(snapshot, options)]
+    known = {queue.name for snapshot in wanted for queue in snapshot.queues}
+    if options.queues and QUEUES[0] in table.takes:
+        options = options._replace(queues=options.queues & known)
+        if not options.queues:
+            return []  # They are in snapshots that the query does not ask for.
+    shares = [cut for share in table.plan(wanted, options) for cut in _within(share, options)]
+    if table.name == "snapshots":
+        shares = [*shares, *found.skipped]
+    return list(bundles(shares, options))
+
+
+def _is_wanted(snapshot: Snapshot, options: Options) -> bool:
+    filters = options.filters
+    return filters.allows("managers", snapshot.queue_manager) and filters.allows(
+        "snapshots", snapshot.id
+    )
+
+
+def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
+    """Raise OptionInvalid for a name that no snapshot knows; those of proxies have no queue."""
+    known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
+    for name in sorted(options.queues.difference(known)):
+        near = get_close_matches(name, known, 1)
+        listed = ", ".join(known[:20]) or "none"
+        hint = f"did you mean {near[0]}?" if near else f"there are {listed}"
+        raise OptionInvalid(
+            f"option queues: no queue {name[:80]} in {', '.join(options.paths)}; {hint}"
+        )
+
+
+def _within(share: Any, options: Options) -> Iterator[Any]:
+    """Yield *share* without the arrivals that are not asked for, if anything is left of it."""
+    since, until = options.filters.since_arrival, options.filters.until_arrival
+    if (since is None and until is None) or not hasattr(share, "runs"):
+        yield share
+        return
+    cut = [
+        run._replace(first=later(run.first, since), stop=earlier(run.stop, until))
+        for run in share.runs
+    ]
+    runs = tuple(run for run in cut if run.first < run.stop)
+    if runs:
+        yield share._replace(runs=runs)
+
+
+def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
+    """Yield *shares* in lists that are about as long to read as one partition is to be."""
+    all_of_them = list(shares)
+    many = -(-len(all_of_them) // max(BUNDLES_MIN, options.min_partitions))
+    held: list[Any] = []
+    rows = 0
+    for share in all_of_them:
+        more = sum(run.stop - run.first for run in getattr(share, "runs", ()))
+        if held and (len(held) >= many or rows + more > options.rows_per_partition):
+            yield held
+            held, rows = [], 0
+        held.append(share)
+        rows += more
+    if held:
+        yield held

@@ -1,0 +1,45 @@
+"""Snapshots of many queue managers, each small and its own, made without a process for each."""
+
+import os
+import shutil
+from pathlib import Path
+
+from qmgr_protocol import messages as m
+from qmgrd.ops.snapshot_writer import TRAILER, Order, write
+from tests.qmgrd.core.harness import Manager, record
+from tests.qmgrd.ops.shot import managed
+
+
+def make(directory: Path, count: int) -> Path:
+    """Return a directory of snapshots QM0, QM1 ...: number N has N + 1 messages on Q."""
+    shots = directory / "shots"
+    shots.mkdir()
+    for number in range(count):
+        name = f"QM{number}"
+        with managed(directory / f"store-{name}", name) as manager:
+            app = manager.connect()
+            app.ask(m.QueueCreate, "Q", {"backout_threshold": 1})
+            app.put_records("Q", *(record(b"%d" % at) for at in range(number + 1)))
+            if number % 10 == 0:
+                app.release(*app.get("Q", 1))
+        shoot(manager, shots / name)
+        shutil.rmtree(manager.store.directory)
+    return shots
+
+
+def shoot(manager: Manager, directory: Path) -> None:
+    """Make a snapshot of a manager that has stopped, by what writes all snapshots."""
+    data = manager.store.directory / "store/data.mdb"
+    path = directory.with_suffix(".copy")
+    path.write_bytes(data.read_bytes() + TRAILER)
+    order = Order(
+        directory=str(directory), partial=f"{directory.name}.partial-1",
+        turn=manager.turns.broker.context.turn_number, expected_bytes=0, rate_bytes=1 << 40,
+        reserve_bytes=0,
+    )  # fmt: skip
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        write(order, fd)
+    finally:
+        os.close(fd)
+        path.unlink()

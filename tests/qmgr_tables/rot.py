@@ -1,0 +1,34 @@
+"""Snapshots of which a row rotted since they were taken."""
+
+import json
+from pathlib import Path
+
+import lmdb
+
+from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.ops.snapshots import DATA, FILE
+
+
+def rotten(snapshot: Path, *keys: bytes) -> Path:
+    """Change the last byte under each of *keys*, in place; its data is to be read unverified."""
+    data = snapshot / DATA
+    size = data.stat().st_size
+    with (
+        lmdb.open(str(data), subdir=False, lock=False, map_size=1 << 30, lib_version=0) as env,
+        env.begin(write=True) as tx,
+    ):
+        for key in keys:
+            value = tx.get(key)
+            assert value, key
+            tx.put(key, value[:-1] + bytes([value[-1] ^ 1]))
+    _resize(snapshot / FILE, size, data.stat().st_size)
+    return snapshot
+
+
+def _resize(manifest: Path, before: int, after: int) -> None:
+    """Have a manifest tell of the size that its data has now."""
+    told = json.loads(manifest.read_text())
+    assert told["data_bytes"] == before
+    told["data_bytes"] = after
+    told[CHECKSUM] = checksum(told)
+    manifest.write_text(json.dumps(told))
