@@ -40,6 +40,7 @@ class SnapshotDesk:
             staging=str(data_dir / "staging"),
         )
         self._schedule = Schedule(config.snapshots, config.queue_manager.name, data_dir)
+        self._timer: asyncio.TimerHandle | None = None
         self.give_way = self._snapshotter.give_way
         self.close = self._snapshotter.close
 
@@ -54,7 +55,12 @@ class SnapshotDesk:
         directory = self._schedule.due(_wall_us())
         if directory:
             self._in_turn(lambda broker: broker.admin.take_snapshot(0, 0, directory))
-        self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop().call_later(self._schedule.wait_s(_wall_us()), self.look)
 
     def take(self, wanted: TakeSnapshot) -> None:
         """Pin the turn that has just become durable, and answer when it is written out."""
@@ -81,6 +87,7 @@ class SnapshotDesk:
             getattr(log, note.level)(note.event, **note.facts)
             if note.level != "info":
                 self._in_turn(partial(_tell, note))
+        self._look_again()
 
 
 def _tell(note: Note, broker: Broker) -> None:
