@@ -24,7 +24,7 @@ class TableReader(DataSourceReader):
         """Return what each task reads; nothing where there are no rows."""
         from qmgr_tables.tables import TABLES
 
-        snapshots = find(self._options.paths)
+        snapshots = find(self._options.paths, self._options.staging)
         shares = TABLES[self._options.table].plan(snapshots, self._options)
         if self._options.verify:
             for snapshot in snapshots:

@@ -12,6 +12,10 @@ rowsPerPartition  100000: about so many messages become one partition
 minPartitions     1: at least so many partitions, if there are messages enough
 verify            true: compares each data file with its checksum first, which takes a second or
                   two per GB; false trusts the disk
+stagingDirectory  where executors keep copies of snapshots that path names by URL; without it a
+                  directory of the user's own among the temporary files
+stagingMaxBytes   68719476736: the most that all copies there take; those that were not used for
+                  longest go
 """
 
 import json
@@ -20,9 +24,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from qmgrd.ops.snapshots import DEFAULT_STAGING, Staging
+
 NAMES = (
     "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
-    "rowsPerPartition", "minPartitions", "states", "verify",
+    "rowsPerPartition", "minPartitions", "states", "verify", "stagingDirectory",
+    "stagingMaxBytes",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
@@ -50,6 +57,7 @@ class Options(NamedTuple):
     verify: bool = True
     states: frozenset[str] = frozenset()  # none means all
     table: str = "messages"
+    staging: Staging = DEFAULT_STAGING
 
     def wants_state(self, state: str) -> bool:
         """Return whether messages in that *state* are to be read."""
@@ -88,6 +96,10 @@ def parse(given: Mapping[str, str]) -> Options:
         verify=_flag("verify", values.get("verify", "true")),
         states=_states(values.get("states", "")),
         table=_table(values.get("table", "messages")),
+        staging=Staging(
+            values.get("stagingDirectory", ""),
+            _number(values, "stagingMaxBytes", 1, _NO_LIMIT, DEFAULT_STAGING.bytes_max),
+        ),
     )
 
 
