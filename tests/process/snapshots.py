@@ -34,7 +34,7 @@ from tests.process.snapshot_check import FAMILY, LINKED
 from tests.process.topic_load import TopicLoad
 from tests.process.unit_load import UnitLoad
 
-PERIOD_S = 5.0
+PERIOD_S = 3.0
 EVERY_S = 1.0
 WARM_UP_S = 3.0
 BACKLOG_MAX = 5_000
