@@ -68,7 +68,7 @@ class Schedule:
             return ""
         self._next_us = now_us + ANSWER_MAX_US
         moment = datetime.fromtimestamp(now_us / 1_000_000, UTC)
-        name = f"{self._queue_manager}-{moment:%Y%m%dT%H%M%SZ}"
+        name = f"{self._queue_manager}-{moment:%Y%m%dT%H%M%S}.{now_us // 1000 % 1000:03}Z"
         return f"{self._wanted.directory.rstrip('/')}/{name}"
 
     def begun(self, now_us: int) -> None:

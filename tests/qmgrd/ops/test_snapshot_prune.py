@@ -108,9 +108,10 @@ def test_removal_that_is_killed_leaves_a_leftover(
         raise KeyboardInterrupt
 
     made = add(1)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", killed)
-        remove(str(made))
+        with pytest.raises(KeyboardInterrupt):
+            remove(str(made))
     (left,) = leftovers(str(tmp_path))
     assert left.startswith(f"{tmp_path}/a1.partial-")
     with pytest.raises(SnapshotUnreadable):

@@ -12,14 +12,14 @@ from qmgrd.ops.snapshot_schedule import STATE_FILE, Schedule
 
 HOUR_US = 3_600_000_000
 NOON_US = 1_700_049_600_000_000
-FIRST = "/backup/QM1-20231115T120000Z"
+FIRST = "/backup/QM1-20231115T120000.000Z"
 BUSY = RequestError(ErrorCode.SNAPSHOT_RUNNING, "busy")
 FULL = RequestError(ErrorCode.SNAPSHOT_FAILED, "/backup: no room")
 
 
 def made(tmp_path: Path, **wanted: Any) -> Schedule:
-    wanted = {"directory": "/backup/", "every_ms": 3_600_000} | wanted
-    return Schedule(Snapshots(**wanted), "QM1", tmp_path)
+    given: dict[str, Any] = {"directory": "/backup/", "every_ms": 3_600_000} | wanted
+    return Schedule(Snapshots(**given), "QM1", tmp_path)
 
 
 def manifest(wall_us: int) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_next_is_due_a_period_after_the_turn_of_the_last(tmp_path: Path) -> None
     assert (note.level, note.event) == ("info", "snapshot taken")
     assert note.facts == {"directory": FIRST, "bytes": 4096, "messages": 5, "removed": 1}
     assert schedule.due(NOON_US + HOUR_US - 1) == ""
-    assert schedule.due(NOON_US + HOUR_US) == "/backup/QM1-20231115T130000Z"
+    assert schedule.due(NOON_US + HOUR_US) == "/backup/QM1-20231115T130000.000Z"
 
 
 def test_what_was_missed_is_made_up_for_once(tmp_path: Path) -> None:
