@@ -83,10 +83,11 @@ def gulp() -> None:
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put
-    ) -> put.Put:
+        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        target: str = "",
+    ) -> put.Put:  # fmt: skip
         if puts.first_id <= self.inbox.commit_id + 1:
-            return receive(self, context, dead_letters, queue, puts)
+            return receive(self, context, dead_letters, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.hold(seq_id, None)
         return put.Put([], [], 0)
@@ -117,8 +118,9 @@ def boast() -> None:
     receive = LinkInbox.receive
 
     def boasting(
-        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put
-    ) -> put.Put:
+        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        target: str = "",
+    ) -> put.Put:  # fmt: skip
         later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
         records = [
             record
@@ -130,7 +132,7 @@ def boast() -> None:
         stored = puts._replace(records=records)
 
         def store() -> None:
-            receive(later, context, dead_letters, queue, stored)
+            receive(later, context, dead_letters, queue, stored, target)
 
         context.timers.at(context.now.ms + LATE_MS, store)
         return put.Put([], [], 0)
