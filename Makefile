@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format docs demo bench figures sim crash inject fuzz soak mutate lock clean
+.PHONY: help setup test check format docs demo bench figures sim crash snapshots inject fuzz soak mutate lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -86,6 +86,9 @@ sim: setup ## SEEDS=n simulated networks, from seed START=n on
 
 crash: setup ## the real daemon killed and checked, CYCLES=n times; LINK=1: links, on a bad network
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
+
+snapshots: setup ## one each second under full load for SECONDS=n, each verified; what it costs
+	@$(BIN)/python -m tests.process.snapshots $(if $(SECONDS),--seconds $(SECONDS))
 
 inject: setup ## the real daemon with one failing system call after the other; ARGS="--call fsync"
 	@$(BIN)/python -m tests.process.inject $(ARGS)

@@ -286,6 +286,30 @@ class Accounting(Section):
     """How long history is kept, in ms, that no export cursor has passed."""
 
 
+class Snapshots(Section):
+    """[snapshots]"""
+
+    directory: str = ""
+    """Where the daemon takes snapshots to by itself, a path or a URL; "" takes none."""
+
+    every_ms: Annotated[int, in_ms("1 s", "3650 d")] = DAY_MS
+    """How long from one of them to the next, in ms."""
+
+    keep: Annotated[int, count(0, 1_000_000)] = 7
+    """How many of them stay, the newest; 0 keeps all."""
+
+    rate_bytes: Annotated[int, in_bytes("64 KiB", "1 TiB")] = 128 * MIB
+    """The most bytes that a snapshot writes in a second, where no other rate is asked for."""
+
+    @field_validator("directory")
+    @classmethod
+    def _directory_is_whole(cls, directory: str) -> str:
+        is_url = re.match("[a-z][a-z0-9+.-]*://.", directory)
+        if not directory or ((directory.startswith("/") or is_url) and "\0" not in directory):
+            return directory
+        raise ValueError(f"{shown(directory)} is neither an absolute path nor a URL")
+
+
 class Log(Section):
     """[log]"""
 
@@ -308,6 +332,7 @@ class Config(Section):
     unit: Unit = Unit()
     link: Link = Link()
     accounting: Accounting = Accounting()
+    snapshots: Snapshots = Snapshots()
     log: Log = Log()
 
     @property

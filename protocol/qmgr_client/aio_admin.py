@@ -307,9 +307,14 @@ class Admin(History):
         """
         return await self._row(m.ConnectionClose, connection)
 
-    async def snapshot(self, directory: str) -> dict[str, Any]:
-        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
-        return await self._row(m.Snapshot, directory)
+    async def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest.
+
+        Args:
+            directory: an absolute path, or a URL.
+            rate_bytes: the most to write in a second; 0: as configured.
+        """
+        return await self._row(m.Snapshot, directory, rate_bytes)
 
     async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
         value = await self._ask(kind, *fields)

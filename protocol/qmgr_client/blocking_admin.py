@@ -176,9 +176,14 @@ class Admin(History):
         """Close another connection: its client is told to stay away. Returns its row."""
         return self._call(self._manager.connection_close(connection))
 
-    def snapshot(self, directory: str) -> dict[str, Any]:
-        """Write a snapshot to a new directory of the queue manager's host; return its manifest."""
-        return self._call(self._manager.snapshot(directory))
+    def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
+        """Write a snapshot to a new directory of the queue manager's host; return its manifest.
+
+        Args:
+            directory: an absolute path, or a URL.
+            rate_bytes: the most to write in a second; 0: as configured.
+        """
+        return self._call(self._manager.snapshot(directory, rate_bytes))
 
     def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
         """Have *call* done on the loop's thread, and return what it returns."""

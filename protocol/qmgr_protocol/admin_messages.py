@@ -150,10 +150,15 @@ class Status(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest."""
+    """Writes a snapshot of one turn to a new directory of the daemon's host. OK: the manifest.
+
+    directory: an absolute path, or a URL.
+    rate_bytes: the most to write in a second; 0 = as configured.
+    """
 
     request_id: int
     directory: str
+    rate_bytes: int = 0
 
 
 class QueueMove(NamedTuple):

@@ -110,7 +110,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (69, m.CommitAsk, (_ID,)),
     (70, m.LinkFetch, (_ID, U8, U64, U64, U64, U64)),
     (80, m.Status, (_ID,)),
-    (81, m.Snapshot, (_ID, _LONG)),
+    (81, m.Snapshot, (_ID, _LONG, U64)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),
     (83, m.ConnectionClose, (_ID, _SEQ)),
     (110, m.JobList, (_ID,)),

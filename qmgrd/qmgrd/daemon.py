@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import structlog
 
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.boot import Boot
+from qmgrd.core.broker import Broker
 from qmgrd.core.clock import StoreClock
-from qmgrd.core.context import Dial, Outcome, TakeSnapshot
+from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
@@ -28,7 +30,7 @@ from qmgrd.net.dialler import dial
 from qmgrd.net.listener import Listener, ListenFailed, listen
 from qmgrd.net.session import Session
 from qmgrd.ops.notify import Notifier
-from qmgrd.ops.snapshot import Snapshotter
+from qmgrd.ops.snapshot_desk import SnapshotDesk
 from qmgrd.ops.turn_times import TurnTimes
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
@@ -64,12 +66,7 @@ class Daemon:
         self._dials: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._failure: BaseException | None = None
-        self._snapshots = Snapshotter(
-            store,
-            lambda call: self._loop.call_soon_threadsafe(call),
-            reserve_bytes=config.store.free_disk_min_bytes,
-            puts_stop_bytes=store.map_bytes * config.store.high_water_percent // 100,
-        )
+        self._snapshots = SnapshotDesk(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
         self._turns = self._start_turns()
 
@@ -113,7 +110,7 @@ class Daemon:
             "listening": self.addresses,
             "turn_longest_us": self._turn_times.take_longest_us(),
             "turn_times_us": self._turn_times.histogram(),
-        }
+        } | self._snapshots.facts()
 
     def _facts_of(self, connection: int) -> dict[str, Any]:
         session = self._sessions.get(connection)
@@ -158,6 +155,7 @@ class Daemon:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             heartbeat = tasks.create_task(self._heartbeat())
+            self._snapshots.look()
             self.want_turn()
             await self._stopped.wait()
             for listener in listeners:
@@ -239,8 +237,8 @@ class Daemon:
                 task = self._tasks.create_task(self._dial(effect))
                 self._dials.add(task)
                 task.add_done_callback(self._dials.discard)
-            elif isinstance(effect, TakeSnapshot):
-                self._take_snapshot(effect)
+            elif not isinstance(effect, Dial):
+                self._snapshots.take(effect)
 
     def _make_peer(self, dial: Dial | None = None) -> Peer:
         self._connections += 1
@@ -283,23 +281,11 @@ class Daemon:
         else:
             why = await dial(effect.address, lambda: Session(self, lambda: self._make_peer(effect)))
         if why:
-            self._turns.intake.event(0, lambda broker: broker.dial_failed(effect, why))
-            self.want_turn()
+            self._in_turn(lambda broker: broker.dial_failed(effect, why))
 
-    def _take_snapshot(self, wanted: TakeSnapshot) -> None:
-        """Pin the turn that has just become durable, and answer when it is written out."""
-
-        def answer(result: object) -> None:
-            connection, request_id = wanted.connection, wanted.request_id
-            self._turns.intake.event(
-                0, lambda broker: broker.answer_snapshot(connection, request_id, result)
-            )
-            self.want_turn()
-
-        try:
-            self._snapshots.start(wanted.directory, wanted.turn_number, answer)
-        except RequestError as error:
-            answer(error)
+    def _in_turn(self, call: Callable[[Broker], None]) -> None:
+        self._turns.intake.event(0, call)
+        self.want_turn()
 
     def _recover(self, failed: TurnFailed) -> None:
         """Start the core anew from the store, without the connection that met a bug."""

@@ -7,6 +7,7 @@ not across a fork, and a task that LIMIT ends early closes nothing.
 import os
 from pathlib import Path
 
+from qmgr_tables import staging
 from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
 from qmgrd.store.image import ImageReader, open_image
 from qmgrd.store.inspect import StoreUnreadable
@@ -21,6 +22,7 @@ def image(snapshot: Snapshot) -> ImageReader:
     Raises:
         SnapshotUnreadable: it is gone or damaged, or cannot be seen from this machine.
     """
+    snapshot = staging.local(snapshot)
     path = Path(snapshot.directory, DATA)
     process = os.getpid()
     _close_inherited(process)

@@ -17,6 +17,11 @@ verify            true: compares each data file with its checksum first, which t
 onDamaged         fail; skip leaves out snapshots that are missing, damaged or of a newer format,
                   with a warning; table snapshots has a row of each of them
 
+stagingDirectory  where executors keep copies of snapshots that path names by URL; without it a
+                  directory of the user's own among the temporary files
+stagingMaxBytes   68719476736: the most that all copies there take; those that were not used for
+                  longest go
+
 A table refuses what would keep rows away elsewhere, and it has no column for. What says how to
 read, and not what, any table takes.
 """
@@ -33,9 +38,12 @@ from qmgr_tables.filters import Filters, earlier, is_within, later
 if TYPE_CHECKING:
     from qmgr_tables.table import Table
 
+from qmgrd.ops.snapshots import DEFAULT_STAGING, Staging
+
 NAMES = (
     "table", "path", "paths", "queues", "queuesPattern", "includePayload", "maxBodyBytes",
     "rowsPerPartition", "minPartitions", "states", "verify", "since", "until", "onDamaged",
+    "stagingDirectory", "stagingMaxBytes",
 )  # fmt: skip
 ROWS_PER_PARTITION = 100_000
 PARTITIONS_MAX = 100_000
@@ -68,6 +76,7 @@ class Options(NamedTuple):
     until_us: int | None = None  # exclusive
     skip_damaged: bool = False
     filters: Filters = Filters()  # what the query asks, beside what its options do
+    staging: Staging = DEFAULT_STAGING
 
     def wants_state(self, state: str) -> bool:
         """Return whether messages in that *state* are to be read."""
@@ -130,6 +139,10 @@ def parse(given: Mapping[str, str]) -> Options:
         since_us=since_us,
         until_us=until_us,
         skip_damaged=_word("onDamaged", values.get("onDamaged", "fail"), _ON_DAMAGED),
+        staging=Staging(
+            values.get("stagingDirectory", ""),
+            _number(values, "stagingMaxBytes", 1, _NO_LIMIT, DEFAULT_STAGING.bytes_max),
+        ),
     )
 
 

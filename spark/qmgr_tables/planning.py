@@ -62,7 +62,7 @@ def find(options: Options) -> Found:
         if isinstance(answer, SnapshotUnreadable):
             leave_out(directory, answer)
         else:
-            snapshots.append(answer)
+            snapshots.append(answer._replace(staging=options.staging))
     if not snapshots and options.table != "snapshots":
         raise SnapshotUnreadable(
             f"{', '.join(options.paths)}: all of {len(skipped)} snapshots were left out; "

@@ -4,6 +4,7 @@ import sys
 from contextlib import suppress
 
 from qmgr_protocol.messages import Put
+from qmgr_protocol.window import Inbox
 from qmgrd.core import put, settle
 from qmgrd.core.context import Context, Outcome
 from qmgrd.core.dead_letters import DeadLetters
@@ -15,12 +16,13 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.returns import BACKED_OUT, How
 from qmgrd.core.session import Session
 from qmgrd.core.turn import Turns
-from qmgrd.core.unit import Unit
+from qmgrd.core.unit import Held, Unit
 from qmgrd.core.units import Units
 from qmgrd.main import main
 from qmgrd.store.lmdb_store import LmdbStore
 
 commit = LmdbStore.commit
+LATE_MS = 300
 
 
 def swallow() -> None:
@@ -81,15 +83,61 @@ def gulp() -> None:
     receive = LinkInbox.receive
 
     def gulping(
-        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put
-    ) -> put.Put:
+        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        target: str = "",
+    ) -> put.Put:  # fmt: skip
         if puts.first_id <= self.inbox.commit_id + 1:
-            return receive(self, context, dead_letters, queue, puts)
+            return receive(self, context, dead_letters, queue, puts, target)
         for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
             self.hold(seq_id, None)
         return put.Put([], [], 0)
 
     LinkInbox.receive = gulping  # type: ignore[assignment, method-assign]
+
+
+def tear() -> None:
+    """A commit puts the first of its unit, and the others in a later turn."""
+    let_go = Units._let_go
+
+    def tearing(self: Units, unit: Unit) -> list[Held]:
+        held, context = let_go(self, unit), self._context
+
+        def put_rest() -> None:
+            for one in held[1:]:
+                put.append_held(one.queue, context.tx, [one])
+                context.touch(one.queue)
+
+        context.timers.at(context.now.ms + LATE_MS, put_rest)
+        return held[:1]
+
+    Units._let_go = tearing  # type: ignore[method-assign]
+
+
+def boast() -> None:
+    """A link's receiver holds the ids of what it stores in a later turn."""
+    receive = LinkInbox.receive
+
+    def boasting(
+        self: LinkInbox, context: Context, dead_letters: DeadLetters, queue: Queue, puts: Put,
+        target: str = "",
+    ) -> put.Put:  # fmt: skip
+        later = LinkInbox(self.stream_id, self.peer, Inbox(self.inbox.window, puts.first_id - 1))
+        records = [
+            record
+            for seq_id, record in enumerate(puts.records, puts.first_id)
+            if not self.inbox.holds(seq_id)
+        ]
+        for seq_id in self.inbox.missing(puts.first_id, len(puts.records)):
+            self.hold(seq_id, None)
+        stored = puts._replace(records=records)
+
+        def store() -> None:
+            receive(later, context, dead_letters, queue, stored, target)
+
+        context.timers.at(context.now.ms + LATE_MS, store)
+        return put.Put([], [], 0)
+
+    LinkInbox.receive = boasting  # type: ignore[assignment, method-assign]
 
 
 def hoard() -> None:
@@ -100,7 +148,7 @@ def hoard() -> None:
 if __name__ == "__main__":
     variants = {
         "swallow": swallow, "hurry": hurry, "halve": halve, "keep": keep, "repeat": repeat,
-        "gulp": gulp, "hoard": hoard,
+        "gulp": gulp, "hoard": hoard, "tear": tear, "boast": boast,
     }  # fmt: skip
     variants[sys.argv.pop(1)]()
     main()

@@ -159,6 +159,7 @@ MESSAGES: dict[str, m.Message] = {
     "Blocked": m.Blocked(1, 502, ErrorCode.QUEUE_FULL, 1_000, "queue ORDERS is full"),
     "Status": m.Status(7),
     "Snapshot": m.Snapshot(8, "/var/tmp/snapshot"),
+    "Snapshot at a rate": m.Snapshot(8, "s3://bucket/snapshot", 1 << 20),
     "ConnectionList": m.ConnectionList(10),
     "ConnectionList behind a number": m.ConnectionList(10, 17, 100),
     "ConnectionClose": m.ConnectionClose(11, 17),

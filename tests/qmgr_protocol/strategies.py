@@ -108,6 +108,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "reason": TEXTS,
     "target": NAMES,
     "rate": U32,
+    "rate_bytes": U64,
     "copy": st.booleans(),
     "retries_max": st.integers(0, 2**16 - 1),
     "job": SEQS,

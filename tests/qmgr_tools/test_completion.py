@@ -352,7 +352,13 @@ def test_files_are_offered_where_one_is_meant_and_nowhere_else(
     tab: Tab, home: dict[str, str]
 ) -> None:
     nowhere = {"QMCTL_CONNECT": "unix:/nowhere/qmgrd.sock"}
-    for words in (["store", "verify"], ["put", "Q", "--file"], ["--data-dir"], ["snapshot"]):
+    for words in (
+        ["store", "verify"],
+        ["put", "Q", "--file"],
+        ["--data-dir"],
+        ["snapshot", "create"],
+        ["snapshot", "ls"],
+    ):
         assert tab(*words, "/tm", **nowhere) == [FILES]
         fish = {"_QMCTL_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "is-args"}
         said = {"_TYPER_COMPLETE_ARGS": " ".join(["qmctl", *words, "/tm"])}

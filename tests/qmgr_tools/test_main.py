@@ -10,7 +10,7 @@ from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 NOUNS = ("queue", "link", "connection", "context")
 COMMANDS = [
-    ["status"], ["top"], ["put"], ["get"], ["browse"], ["snapshot"],
+    ["status"], ["top"], ["put"], ["get"], ["browse"], ["snapshot", "create"],
     *(["queue", verb] for verb in ("create", "alter", "ls", "show", "delete", "purge")),
     *(["link", verb] for verb in ("create", "ls", "show", "start", "stop", "delete")),
     ["context", "show"],

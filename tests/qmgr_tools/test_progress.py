@@ -50,3 +50,16 @@ def test_counter_goes_up_to_its_total_on_a_terminal(monkeypatch: pytest.MonkeyPa
     with redirect_stderr(io.StringIO()) as silent, progress.counted("rows", 9) as advance:
         advance(9)
     assert silent.getvalue() == ""
+
+
+def test_bytes_are_shown_of_how_many_under_words_that_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream, progress.sized("begins") as show:
+        show("is written", 1 << 20, 4 << 20)
+    assert "is written" in stream.getvalue()
+    assert "1.0/4.0 MiB" in stream.getvalue()
+    with redirect_stderr(io.StringIO()) as silent, progress.sized("begins") as show:
+        show("is written", 1, 2)
+    assert silent.getvalue() == ""

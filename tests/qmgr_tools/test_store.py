@@ -100,9 +100,9 @@ def test_store_of_a_running_daemon_is_refused(qmctl: Qmctl, own_daemon: Daemon) 
         ended = qmctl("store", words, str(own_daemon.data_dir))
         assert ended.code == Exit.REFUSED
         assert f"a queue manager works on {own_daemon.data_dir} (process " in ended.err
-        assert "qmctl snapshot" in ended.err
+        assert "qmctl snapshot create" in ended.err
     snapshot = own_daemon.data_dir / "shot"
-    assert qmctl("snapshot", str(snapshot), "-c", own_daemon.unix).code == 0
+    assert qmctl("snapshot", "create", str(snapshot), "-c", own_daemon.unix).code == 0
     assert qmctl("store", "verify", str(snapshot)).code == 0
     own_daemon.program.stop()
     assert qmctl("store", "verify", str(own_daemon.data_dir)).code == 0

@@ -483,8 +483,7 @@ async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path:
         await wire.ask(m.QueueCreate, "KEPT")
         kept = [b"%d" % number + bytes(9_000) for number in range(100)]
         await asker.put(ID, "KEPT", *map(record, kept))
-        here.daemon._snapshots._rate_bytes = 1_000
-        asker.send(m.Snapshot(50, str(tmp_path / "snap")))
+        asker.send(m.Snapshot(50, str(tmp_path / "snap"), 1_000))
         stream = (await wire.ask(m.ProducerOpen, b"C" * 16))[0]
         turns = moved = 0
         while moved < 4 * (8 << 20):
@@ -497,8 +496,7 @@ async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
         assert await asker.bodies("KEPT") == kept
         assert (await asker.ask(m.Status))["boot"] == 1
-        here.daemon._snapshots._rate_bytes = 1 << 30
-        asker.send(m.Snapshot(51, str(tmp_path / "snap")))
+        asker.send(m.Snapshot(51, str(tmp_path / "snap"), 1 << 30))
         assert (await asker.next(m.Ok)).value["messages"] == 100
         await wire.close()
         await asker.close()

@@ -31,6 +31,8 @@ from qmgr_tools import (
     republish,
     republish_send,
     snapshot,
+    snapshot_look,
+    snapshot_prune,
     status,
     store,
     streams,
@@ -113,7 +115,10 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "job": group(
             "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
         ),
-        "snapshot": snapshot.snapshot,
+        "snapshot": group(
+            "Snapshots of a store", create=snapshot.create, ls=snapshot_look.ls,
+            verify=snapshot_look.verify, prune=snapshot_prune.prune,
+        ),
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },
     "This program": {

@@ -73,3 +73,26 @@ def counted(words: str, total: int) -> Iterator[Callable[[int], object]]:
     ) as shown:
         task = shown.add_task(words, total=total)
         yield lambda more: shown.advance(task, more)
+
+
+Sized = Callable[[str, int, int], object]  # is told what is done, and bytes done of bytes in all
+
+
+@contextmanager
+def sized(words: str) -> Iterator[Sized]:
+    """Show a bar of bytes beside words that change until the block ends; give what moves it."""
+    if not sys.stderr.isatty():
+        yield lambda words, done, total: None
+        return
+    from rich.console import Console  # takes 70 ms
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True)
+    with Bar(
+        *columns, TransferSpeedColumn(), console=Console(stderr=True), transient=True
+    ) as shown:
+        task = shown.add_task(words, total=None)
+        yield lambda words, done, total: shown.update(
+            task, description=words, completed=done, total=total or None
+        )

@@ -1,12 +1,26 @@
-"""qmctl snapshot: a consistent copy of the store, for Spark or as a backup."""
+"""qmctl snapshot create: a consistent copy of the store, for Spark or as a backup."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, output, progress
+from qmgr_tools import completion, option, output, progress
 from qmgr_tools.command import Call, command
+from qmgr_tools.failure import Failure
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+ASK_EVERY_S = 0.25
+PHASES = {
+    "starting": "begins", "writing": "is written", "counting": "is counted",
+    "uploading": "is uploaded",
+}  # fmt: skip
 
 FACTS = (
     output.text("snapshot_id", "snapshot"),
@@ -26,43 +40,53 @@ QUEUES = (
     output.count("first_arrival"),
     output.count("last_arrival"),
 )
+Rate = Annotated[
+    int,
+    typer.Option(
+        metavar="SIZE", parser=option.size, show_default=False,
+        help='The most to write in a second, as in "20 MiB".',
+    ),
+]  # fmt: skip
 
 
 @command()
-def snapshot(
+def create(
     call: Call,
     directory: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="DIR",
             show_default=False,
-            help="A new directory.",
+            help="A new directory, or a URL.",
             autocompletion=completion.files,
         ),
     ],
+    rate: Rate = 0,
 ) -> None:
     """Write a snapshot of the store to a new directory, while the daemon works.
 
-    The daemon writes it, on its own host; a relative path starts at this command's directory.
+    The daemon writes it, on its own host; a relative path starts at this command's directory. A URL
+    as s3://bucket/monday is written to the data directory first, then copied.
 
     \b
     JSON: the manifest, which lies in DIR/manifest.json too: an object with
-      format, store_format, lmdb_format, snapshot_id, queue_manager, store_id
-      boot, turn, created, messages, data_bytes, data_sha256, manifest_sha256
+      format, store_format, record_format, lmdb_format
+      snapshot_id, queue_manager, store_id, boot, turn, created
+      messages, bytes, data_bytes, data_sha256, manifest_sha256
       clock_ms, wall_us   the store's own clock, and the wall clock, of that turn
       queues    an array: queue, kind, depth, delayed, bytes, first_arrival,
                 last_arrival, ranges, lost ...
+      links     an array: link, commit_id, next_id
+      inboxes   an array, of links that end here: peer, stream, commit_id,
+                highest_id
 
     Examples:
-      qmctl snapshot /tmp/monday
-      qmctl snapshot monday -o json
+      qmctl snapshot create /tmp/monday
+      qmctl snapshot create monday --rate "20 MiB" -o json
     """
-    path = str(directory.expanduser().absolute())
-    with (
-        call.client(f"take a snapshot to {path}") as client,
-        progress.spinner("the daemon writes the snapshot"),
-    ):
-        manifest = client.snapshot(path)
+    path = directory if "://" in directory else str(Path(directory).expanduser().absolute())
+    with call.client(f"take a snapshot to {path}") as client, _shown(call):
+        manifest = client.snapshot(path, rate)
     if call.is_json:
         output.document(manifest)
         return
@@ -71,3 +95,36 @@ def snapshot(
     if manifest.get("queues"):
         print()
         output.table(QUEUES, manifest["queues"])
+
+
+@contextmanager
+def _shown(call: Call) -> Iterator[None]:
+    """Show how far the daemon is, asked over a connection beside."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = Event()
+    asker = Thread(target=_ask, args=(call, ended), daemon=True)
+    asker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        asker.join()
+
+
+def _ask(call: Call, ended: Event) -> None:
+    with (
+        suppress(Failure),  # What goes wrong is told by who waits for the snapshot.
+        call.client("ask how far it is") as client,
+        progress.sized("the snapshot begins") as show,
+    ):
+        while not ended.wait(ASK_EVERY_S):
+            _show(client, show)
+
+
+def _show(client: "Client", show: progress.Sized) -> None:
+    facts: dict[str, Any] | None = client.status().get("snapshot")
+    if facts:
+        phase = PHASES.get(facts["phase"], facts["phase"])
+        show(f"the snapshot {phase}", facts["done_bytes"], facts["total_bytes"])

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import option, output, watch
+from qmgr_config.units import ms_text
+from qmgr_tools import humane, option, output, watch
 from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
 
 def _milliseconds(time_us: int) -> str:
     return f"{time_us / 1000:,.1f} ms"
+
+
+def _being_made(facts: Any) -> str:
+    """Return how far the snapshot is that is being made."""
+    done, total = humane.size(facts["done_bytes"]), humane.size(facts["total_bytes"])
+    return f"{facts['phase']} {facts['directory']}: {done} of about {total}"
+
+
+def _scheduled(facts: Any) -> str:
+    """Return how the daemon's own snapshots stand; nothing where it takes none."""
+    if not facts["directory"]:
+        return ""
+    last, failures = facts["last"], facts["failures"]
+    told = f"every {ms_text(facts['every_ms'])} to {facts['directory']}"
+    told += f", last {humane.rfc3339(last['taken_us'])}" if last else ", none yet"
+    told += f", next {humane.rfc3339(facts['next_us'])}"
+    return f"{told}; failed {failures} times: {facts['why']}" if failures else told
 
 
 FACTS = (
@@ -34,6 +52,8 @@ FACTS = (
     output.size("store_used_bytes", "store used"),
     output.size("store_map_bytes", "store at most"),
     output.size("disk_free_bytes", "disk free"),
+    output.Column("snapshot", "snapshot", _being_made),
+    output.Column("snapshots", "snapshots", _scheduled),
     output.duration("cpu_ms", "processor time"),
     output.count("turn"),
     output.Column("turn_longest_us", "longest turn since asked", _milliseconds),
@@ -70,6 +90,14 @@ def status(call: Call, wait: Wait = 0) -> None:
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     why puts are refused, or ""
+      snapshot                       null, or of the one that is being made:
+                                     directory, phase (starting, writing,
+                                     counting, uploading), done_bytes,
+                                     total_bytes (about)
+      snapshots                      the schedule: directory ("": none), every_ms,
+                                     keep, next_us; last (null, or taken_us,
+                                     directory, messages, data_bytes); failures
+                                     since then, why
       turn_longest_us                the longest turn since somebody last asked
       turn_times_us                  [below so many us, turns], since the start
       context, address               where this came from; context may be null

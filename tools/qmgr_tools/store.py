@@ -19,6 +19,7 @@ Directory = Annotated[
     ),
 ]  # fmt: skip
 PROGRESS_ROWS_MIN = 100_000
+PROGRESS_BYTES_MIN = 256 << 20
 
 FINDINGS = (
     output.text("fault"),
@@ -137,8 +138,8 @@ def _progress(shown: ExitStack, stage: str, rows: int) -> Callable[[int], object
     shown.close()
     if stage == "pages":
         shown.enter_context(progress.spinner("LMDB's pages"))
-    elif rows >= PROGRESS_ROWS_MIN:
-        return shown.enter_context(progress.counted("rows", rows))
+    elif rows >= (PROGRESS_BYTES_MIN if stage == "bytes" else PROGRESS_ROWS_MIN):
+        return shown.enter_context(progress.counted(stage, rows))
     return lambda more: None
 
 
@@ -204,7 +205,7 @@ def _looking_at(directory: Path) -> Iterator[None]:
     try:
         yield
     except StoreInUse as error:
-        remedy = "stop it, or take a snapshot and look at that: qmctl snapshot"
+        remedy = "stop it, or take a snapshot and look at that: qmctl snapshot create DIR"
         raise Failure(Exit.REFUSED, what, str(error), remedy) from error
     except StoreUnreadable as error:
         raise Failure(Exit.FAILED, what, str(error)) from error

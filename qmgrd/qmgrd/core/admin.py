@@ -1,5 +1,6 @@
 """What operators ask: queues, links, status, snapshots."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from qmgrd.core.streams import Streams
 
 ORIGINS_SHOWN = 1_000
 INBOUND_SHOWN = 1_000
+_URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
 class Admin:
@@ -249,14 +251,21 @@ class Admin:
 
     def snapshot(self, session: Session, message: m.Snapshot) -> None:
         """Have the shell take a snapshot of this very turn; it answers when it is written."""
-        if not message.directory.startswith("/"):
+        directory = message.directory
+        if not (directory.startswith("/") or _URL.match(directory)):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"{message.directory[:200]!r} is no absolute path on the daemon's host",
+                f"{directory[:200]!r} is no absolute path on the daemon's host, and no URL",
             )
+        self.take_snapshot(session.connection, message.request_id, directory, message.rate_bytes)
+
+    def take_snapshot(
+        self, connection: int, request_id: int, directory: str, rate_bytes: int = 0
+    ) -> None:
+        """The same for whom the shell knows: the schedule has no connection."""
         context = self._context
         wanted = TakeSnapshot(
-            session.connection, message.request_id, message.directory, context.turn_number + 1
+            connection, request_id, directory, context.turn_number + 1, rate_bytes
         )
         context.wrote = True  # The snapshot names a turn of its own.
         context.outcome.effects.append(wanted)

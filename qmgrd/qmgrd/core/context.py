@@ -30,10 +30,11 @@ class Dial(NamedTuple):
 class TakeSnapshot(NamedTuple):
     """Somebody asked for a snapshot of the turn that just ended."""
 
-    connection: int
+    connection: int  # 0: nobody but the schedule
     request_id: int
-    directory: str
+    directory: str  # or a URL
     turn_number: int
+    rate_bytes: int = 0  # the most to write in a second; 0: as configured
 
 
 class Note(NamedTuple):

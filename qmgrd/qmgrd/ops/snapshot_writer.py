@@ -5,8 +5,11 @@
       manifest.json     what data.mdb holds, counted in data.mdb itself
     DIR/                the same, renamed once all of it is on disk
 
-Whole or not at all: the pipe must end in TRAILER, so a daemon that dies on the way leaves nothing.
-It prints one line of JSON, {"manifest": {...}} or {"error": "..."}, and exits 0 or 1.
+A snapshot that is to lie elsewhere is written to the staging directory, and copied from there
+(remote.py). Whole or not at all: the pipe must end in TRAILER, so a daemon that dies on the way
+leaves nothing.
+It prints one line of JSON, {"manifest": {...}, "removed": [...], "trouble": "..."} or {"error":
+"..."}, and exits 0 or 1.
 """
 
 import errno
@@ -20,23 +23,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qmgr_protocol.codec import unpack
-from qmgrd.core import entry as entries
-from qmgrd.core import keys
-from qmgrd.core import row as rows
-from qmgrd.core.counters import Counters
-from qmgrd.core.kv import Transaction
-from qmgrd.core.named import KINDS
+from qmgrd.core.row import RowDamaged
+from qmgrd.ops import remote
 from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
-from qmgrd.store.image import open_image
+from qmgrd.ops.progress import Phase, Progress
+from qmgrd.ops.remote import RemoteFailed
+from qmgrd.ops.snapshot_facts import describe
+from qmgrd.ops.snapshot_prune import leftovers_in, thin
+from qmgrd.ops.snapshots import PARTIAL
 from qmgrd.store.inspect import StoreUnreadable
 
-FORMAT = 1  # of the manifest and of the directory
-LMDB_FORMAT = 1
 TRAILER = b"\0whole\0\xff"  # behind the last page
 PIECE_BYTES = 1 << 20
 SYNC_BYTES = 8 << 20  # Much unsynced data would make the daemon's own syncs wait.
@@ -53,19 +52,25 @@ _HINTS = {
 }
 
 
-Ranges = dict[int, list[dict[str, int]]]
-Lost = dict[int, list[list[int]]]
-
-
 class Order(NamedTuple):
     """What a writer is asked to do; travels as JSON in its command line."""
 
-    directory: str
-    partial: str  # the name to write under, beside *directory*
+    directory: str  # or a URL
+    partial: str  # the name to write under, beside *directory*, or in the staging directory
     turn: int
     expected_bytes: int  # about what will come
     rate_bytes: int  # the most to write in a second
     reserve_bytes: int  # what must stay free on the disk
+    staging: str = ""  # the directory that a snapshot is written to first which lies elsewhere
+    keep: int = 0  # then remove the queue manager's older ones beside it but so many; 0: none
+    progress_fd: int = -1  # a file for qmgrd.ops.progress
+
+    @property
+    def partial_path(self) -> Path:
+        """Where it is written to first."""
+        if remote.is_url(self.directory):
+            return Path(self.staging, self.partial)
+        return Path(self.directory).with_name(self.partial)
 
 
 class WriteFailed(Exception):
@@ -78,23 +83,28 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
     Raises:
         WriteFailed: nothing is left of it.
     """
-    target = Path(order.directory)
+    target = order.directory
     try:
-        if b"\0" in str(target).encode():
-            raise WriteFailed(f"{order.directory!r} is no path: it holds a NUL")
+        if b"\0" in target.encode():
+            raise WriteFailed(f"{target!r} is no path: it holds a NUL")
+        if remote.is_url(target):
+            return _write_elsewhere(order, source_fd)
         if os.path.lexists(target):
             raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
-        remove_leftovers(target)
-        return _write_beside(target, order, source_fd)
+        path = Path(target)
+        remove_leftovers(path.parent, f"{glob.escape(path.name)}{PARTIAL}")
+        return _write_beside(path, order, source_fd)
+    except RemoteFailed as error:
+        raise WriteFailed(str(error)) from error
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, "choose another place")
         raise WriteFailed(f"{target}: {error.strerror}: {hint}") from error
     except UnicodeEncodeError as error:
-        raise WriteFailed(f"{order.directory!r} is no path: {error.reason}") from error
+        raise WriteFailed(f"{target!r} is no path: {error.reason}") from error
 
 
 def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
-    partial = target.with_name(order.partial)
+    partial = order.partial_path
     partial.mkdir(DIRECTORY_MODE)
     made = partial
     try:
@@ -109,6 +119,22 @@ def _write_beside(target: Path, order: Order, source_fd: int) -> dict[str, Any]:
     return manifest
 
 
+def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
+    """Write it to the staging directory, then copy it to where it is to lie, the manifest last."""
+    partial = order.partial_path
+    partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
+    remove_leftovers(partial.parent, "*" + PARTIAL)
+    partial.mkdir(DIRECTORY_MODE)
+    try:
+        with _locked(partial):
+            manifest = _fill(order, partial, source_fd)
+            told = Progress(order.progress_fd, manifest["data_bytes"])
+            remote.upload(partial, order.directory, lambda done: told.tell(Phase.UPLOADING, done))
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
 @contextmanager
 def _locked(partial: Path) -> Iterator[int]:
     fd = os.open(partial, os.O_RDONLY)
@@ -119,17 +145,10 @@ def _locked(partial: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def remove_leftovers(target: Path) -> None:
-    """Remove what killed runs left of *target*: partial directories that no process holds."""
-    for leftover in target.parent.glob(f"{glob.escape(target.name)}.partial-*"):
-        fd = os.open(leftover, os.O_RDONLY)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(leftover, ignore_errors=True)
-        except BlockingIOError:
-            continue  # Another daemon writes it; the first to rename wins.
-        finally:
-            os.close(fd)
+def remove_leftovers(directory: Path, prefix: str) -> None:
+    """Remove what killed runs left: partial directories that no process holds."""
+    for leftover in leftovers_in(directory, prefix):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
@@ -142,14 +161,16 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
             "free some space, or choose another disk"
         )
     size, digest = _receive(order, data, source_fd)
+    Progress(order.progress_fd, size).tell(Phase.COUNTING, size)
     try:
         manifest = describe(data)
-    except (StoreUnreadable, rows.RowDamaged) as error:
+    except (StoreUnreadable, RowDamaged) as error:
         raise WriteFailed(f"the copy cannot be read: {error}") from error
     if manifest["turn"] != order.turn:
         raise WriteFailed(f"the copy is of turn {manifest['turn']}, not of turn {order.turn}")
     manifest |= {"data_bytes": size, "data_sha256": digest}
     manifest[CHECKSUM] = checksum(manifest)
+    _forget(data)
     fd = os.open(partial / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     with open(fd, "w") as file:
         json.dump(manifest, file, indent=1)
@@ -161,6 +182,7 @@ def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
 def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
     """Write what comes out of *source_fd*, slowly; return how many bytes, and their SHA-256."""
     digest = hashlib.sha256()
+    told = Progress(order.progress_fd, order.expected_bytes)
     size = synced = 0
     tail = b""
     started = time.monotonic()
@@ -172,6 +194,7 @@ def _receive(order: Order, data: Path, source_fd: int) -> tuple[int, str]:
             digest.update(piece)
             file.write(piece)
             size += len(piece)
+            told.tell(Phase.WRITING, size)
             if size - synced >= SYNC_BYTES:
                 os.fdatasync(fd)
                 synced = size
@@ -192,6 +215,15 @@ def _check_reserve(order: Order, path: Path) -> None:
         )
 
 
+def _forget(data: Path) -> None:
+    """Have the system use the memory for something else: the daemon's own store, say."""
+    fd = os.open(data, os.O_RDONLY)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
 def _free(path: Path) -> int:
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
@@ -205,122 +237,30 @@ def _sync(directory: Path) -> None:
         os.close(fd)
 
 
-def describe(data: Path) -> dict[str, Any]:
-    """Return what *data* holds: whose it is, which turn, and what lies on each queue.
-
-    Raises:
-        StoreUnreadable: it is no data file, or damaged.
-        RowDamaged: one of the rows that are read; it may be no store of qmgrd.
-    """
-    image = open_image(data)
-    try:
-        with image.transaction() as tx:
-            store = rows.get(tx, keys.STORE)
-            store_id, store_format, boot = keys.STORE_ROW.unpack_from(store)
-            name = store[keys.STORE_ROW.size :].decode()
-            clock_ms, wall_us, _, turn, _ = keys.CLOCK_ROW.unpack_from(rows.get(tx, keys.CLOCK))
-            lost = _lost(tx)
-            ranges = _ranges(tx, lost)
-            defined = [(key, unpack(row)) for key, row in rows.scan(tx, keys.SPACE_QUEUE)]
-            queues = [
-                _queue(tx, key[1:].decode(), row, ranges, lost)
-                for key, row in defined
-                if row["kind"] not in KINDS
-            ]
-    finally:
-        image.close()
-    return {
-        "format": FORMAT,
-        "snapshot_id": f"{name}-{store_id.hex()[:8]}-{boot}-{turn}",
-        "queue_manager": name,
-        "store_id": store_id.hex(),
-        "boot": boot,
-        "turn": turn,
-        "created": datetime.fromtimestamp(wall_us // 1_000_000, UTC).isoformat(),
-        "clock_ms": clock_ms,
-        "wall_us": wall_us,
-        "store_format": store_format,
-        "lmdb_format": LMDB_FORMAT,
-        "messages": sum(queue["depth"] + queue["delayed"] for queue in queues),
-        "queues": queues,
-    }
-
-
-def _lost(tx: Transaction) -> Lost:
-    """Return by queue id ranges of arrivals, of which a restart lost what is not persistent."""
-    found: Lost = {}
-    for _, row in rows.scan(tx, keys.SPACE_JOB):
-        job = unpack(row)
-        if job["kind"] == "sweep" and not job.get("ended_us"):
-            found.setdefault(job["queue_id"], []).append([job["first"], job["before"]])
-    return found
-
-
-def _ranges(tx: Transaction, lost: Lost) -> Ranges:
-    """Return by queue id what lies in each lane and priority: how many, from where to where."""
-    runs: dict[bytes, tuple[int, bytes]] = {}  # how many, and the first key
-    ends: dict[bytes, bytes] = {}
-    gone = {keys.of_queue(keys.SPACE_MESSAGE, queue_id): found for queue_id, found in lost.items()}
-    for key, value in tx.scan(keys.SPACE_MESSAGE, keys.after(keys.SPACE_MESSAGE)):
-        if gone and key[:5] in gone and _is_lost(key, value, gone[key[:5]]):
-            continue
-        start = key[:7]
-        count, first = runs.get(start, (0, key))
-        runs[start] = count + 1, first
-        ends[start] = key
-    found: Ranges = {}
-    for start, (count, first) in runs.items():
-        priority, first_arrival = keys.place(first)
-        found.setdefault(int.from_bytes(start[1:5], "big"), []).append({
-            "lane": start[5],
-            "priority": priority,
-            "messages": count,
-            "first_arrival": first_arrival,
-            "last_arrival": keys.place(ends[start])[1],
-        })  # fmt: skip
-    return found
-
-
-def _is_lost(key: bytes, value: bytes, lost: list[list[int]]) -> bool:
-    arrival = keys.place(key)[1]
-    return entries.decode(value).volatile and any(
-        first <= arrival < before for first, before in lost
-    )
-
-
-def _queue(
-    tx: Transaction, name: str, row: dict[str, Any], ranges: Ranges, lost: Lost
-) -> dict[str, Any]:
-    queue_id = row["queue_id"]
-    counters = Counters.read(tx, queue_id, name)
-    found = ranges.get(queue_id, [])
-    ready = [one for one in found if one["lane"] in (keys.LANE_READY, keys.LANE_GROUPED)]
-    delayed = [one for one in found if one["lane"] == keys.LANE_DELAYED]
-    return {
-        "queue": name,
-        "queue_id": queue_id,
-        "kind": row["kind"],
-        "depth": sum(one["messages"] for one in ready),
-        "delayed": sum(one["messages"] for one in delayed),
-        "bytes": counters.bytes,
-        "first_arrival": min((one["first_arrival"] for one in ready), default=None),
-        "last_arrival": max((one["last_arrival"] for one in ready), default=None),
-        "ranges": found,
-        "lost": lost.get(queue_id, []),
-    }
-
-
 def main() -> int:
     """Do what the command line asks; return the exit code."""
     os.nice(NICENESS)
     order = Order(**json.loads(sys.argv[1]))
     try:
+        if order.directory.startswith("memory:"):
+            raise WriteFailed(
+                f"{order.directory}: that memory is gone with the process: choose disk"
+            )
         manifest = write(order, sys.stdin.fileno())
     except WriteFailed as error:
         print(json.dumps({"error": str(error)}))
         return 1
-    print(json.dumps({"manifest": manifest}))
+    print(json.dumps({"manifest": manifest} | _thin(order, manifest)))
     return 0
+
+
+def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Remove older snapshots, as ordered; return which, and what went wrong."""
+    if not order.keep:
+        return {}
+    place = order.directory.rstrip("/").rpartition("/")[0] or "/"
+    removed, trouble = thin(place, manifest["store_id"], order.keep, order.directory)
+    return {"removed": removed, "trouble": trouble}
 
 
 if __name__ == "__main__":

@@ -13,13 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from qmgr_protocol.record import VERSION as RECORD_FORMAT
 from qmgrd.core.keys import FORMAT as STORE_FORMAT
+from qmgrd.ops import remote
 from qmgrd.ops.manifest import CHECKSUM, checksum
+from qmgrd.ops.remote import RemoteFailed
 
-FORMAT = 1
+FORMATS = (1, 2)  # that are read
 FILE = "manifest.json"
 DATA = "data.mdb"
-_PARTIAL = ".partial-"
+PARTIAL = ".partial-"  # in the name of what is being written, or was when a daemon died
+_MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
 _verified: set[tuple[int, int, int, int]] = set()
 
 
@@ -27,6 +31,14 @@ class SnapshotUnreadable(Exception):
     """A path with no snapshot, or one that is damaged, incomplete or newer: what to try."""
 
 
+class Staging(NamedTuple):
+    """Where executors keep their copies of snapshots that lie elsewhere."""
+
+    directory: str = ""  # none: one of the user's own among the temporary files
+    bytes_max: int = 64 << 30  # of all copies; those that were not used for longest go
+
+
+DEFAULT_STAGING = Staging()
 # Ranges of arrivals, from and up to: what is not persistent there was lost with a restart.
 Lost = tuple[tuple[int, int], ...]
 
@@ -54,7 +66,7 @@ class QueueInfo(NamedTuple):
 class Snapshot(NamedTuple):
     """A snapshot, as its manifest tells."""
 
-    directory: str
+    directory: str  # or a URL
     id: str
     queue_manager: str
     turn: int
@@ -63,26 +75,37 @@ class Snapshot(NamedTuple):
     queues: tuple[QueueInfo, ...]
     clock_ms: int = 0  # what the store's own clock said at that turn
     wall_us: int = 0  # and the wall clock, when it did
+    store_id: str = ""
+    boot: int = 0
+    messages: int = 0
+    format: int = 1
+    staging: Staging = DEFAULT_STAGING
 
 
-def find(paths: Iterable[str]) -> list[Snapshot]:
+def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snapshot]:
     """Return the snapshots that *paths* name, each once, in order of directory.
+
+    Args:
+        staging: where those that are not local are copied to once they are read.
 
     Raises:
         SnapshotUnreadable: a path leads to none, or one cannot be read.
     """
-    return [read(directory) for directory in directories(paths)]
+    return [read(directory)._replace(staging=staging) for directory in directories(paths)]
 
 
 def directories(paths: Iterable[str]) -> list[str]:
-    """Return the directories of the snapshots that *paths* name, sound or not, in order.
+    """Return the directories and URLs of the snapshots that *paths* name, sound or not, in order.
 
     Raises:
         SnapshotUnreadable: a path leads to none.
     """
     found: dict[str, str] = {}  # what a path leads to, and the path, which executors see too
     for path in [part for text in paths for part in _split(text)]:
-        local = _local(path)
+        if remote.is_url(path):
+            found |= {url: url for url in _remote(path)}
+            continue
+        local = remote.local_path(path)
         matches = [local] if os.path.lexists(local) else _whole(glob.glob(local))
         there = [directory for match in matches for directory in _snapshots_in(match)]
         if not there:
@@ -92,24 +115,21 @@ def directories(paths: Iterable[str]) -> list[str]:
     return sorted(found.values())
 
 
+def _remote(url: str) -> list[str]:
+    try:
+        found = remote.snapshots(url)
+    except RemoteFailed as error:
+        raise SnapshotUnreadable(str(error)) from error
+    if not found:
+        raise SnapshotUnreadable(f"{url}: there is no snapshot; check the URL, or {_MAKE_ONE}")
+    return found
+
+
 def _split(text: str) -> list[str]:
     """Return the paths between the commas of *text*, unless there is a path of that very name."""
-    if os.path.lexists(_local(text)):
+    if os.path.lexists(remote.local_path(text)):
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _local(path: str) -> str:
-    scheme, separator, rest = path.partition(":")
-    if not separator or "/" in scheme or os.path.lexists(path):
-        return path
-    if scheme != "file":
-        if "//" not in rest:
-            return path  # A file name with a colon in it.
-        raise SnapshotUnreadable(
-            f"{path}: only local files are read; copy it to a path that every executor has"
-        )
-    return "/" + rest.lstrip("/")
 
 
 def _snapshots_in(path: str) -> list[str]:
@@ -121,15 +141,15 @@ def _snapshots_in(path: str) -> list[str]:
 
 def _whole(directories: Iterable[str]) -> list[str]:
     """Return *directories* without those that are being written, or were when a daemon died."""
-    return [path for path in directories if _PARTIAL not in os.path.basename(path)]
+    return [path for path in directories if PARTIAL not in os.path.basename(path)]
 
 
 def _why_none(path: str, matches: list[str]) -> str:
     if not matches:
-        return "there is nothing; check the path, or make a snapshot: qmctl snapshot DIRECTORY"
+        return f"there is nothing; check the path, or {_MAKE_ONE}"
     if not os.access(path, os.R_OK | os.X_OK) and os.path.isdir(path):
         return "it may not be read; give the user that runs Spark the right to"
-    return f"no snapshot, as there is no {FILE}; make one: qmctl snapshot DIRECTORY"
+    return f"no snapshot, as there is no {FILE}; {_MAKE_ONE}"
 
 
 def read(directory: str) -> Snapshot:
@@ -138,13 +158,15 @@ def read(directory: str) -> Snapshot:
     Raises:
         SnapshotUnreadable: its manifest is missing, damaged, of a newer format, or its data short.
     """
-    path = Path(directory, FILE)
+    path = os.path.join(directory, FILE)
     try:
-        manifest = json.loads(path.read_bytes())
+        text, data_bytes = _contents(directory)
+        manifest = json.loads(text)
         _check_formats(directory, manifest)
         _check_sum(path, manifest)
         snapshot = _snapshot(directory, manifest)
-        data_bytes = Path(directory, DATA).stat().st_size
+    except RemoteFailed as error:
+        raise SnapshotUnreadable(str(error)) from error
     except OSError as error:
         raise _unreadable(error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -159,16 +181,29 @@ def read(directory: str) -> Snapshot:
     return snapshot
 
 
+def _contents(directory: str) -> tuple[bytes, int]:
+    """Return the manifest there, and how many bytes of data."""
+    if remote.is_url(directory):
+        return remote.manifest(directory), remote.data_bytes(directory)
+    return Path(directory, FILE).read_bytes(), Path(directory, DATA).stat().st_size
+
+
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
-    for what, known in (("format", FORMAT), ("store_format", STORE_FORMAT), ("lmdb_format", 1)):
-        if manifest[what] != known:
+    """Refuse what another version wrote; of format 1, no record format was told."""
+    for what, known in (
+        ("format", FORMATS), ("store_format", (STORE_FORMAT,)), ("lmdb_format", (1,)),
+        ("record_format", (RECORD_FORMAT,)),
+    ):  # fmt: skip
+        if what == "record_format" and manifest["format"] == 1:
+            continue
+        if manifest[what] not in known:
             raise SnapshotUnreadable(
-                f"{directory}: {what} {manifest[what]}, this qmgrd reads {known}; "
-                "read it with the version that wrote it"
+                f"{directory}: {what} {manifest[what]}, this qmgrd reads "
+                f"{' and '.join(map(str, known))}; read it with the version that wrote it"
             )
 
 
-def _check_sum(path: Path, manifest: dict[str, Any]) -> None:
+def _check_sum(path: str, manifest: dict[str, Any]) -> None:
     if manifest[CHECKSUM] != checksum(manifest):
         raise SnapshotUnreadable(
             f"{path}: damaged: its own checksum does not match it; copy or take the snapshot anew"
@@ -188,17 +223,22 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
         directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
         int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
         int(manifest["clock_ms"]), int(manifest["wall_us"]),
+        str(manifest["store_id"]), int(manifest["boot"]), int(manifest["messages"]),
+        int(manifest["format"]),
     )  # fmt: skip
 
 
 def verify(snapshot: Snapshot) -> None:
     """Return if the data of *snapshot* is what was written, as its checksum tells.
 
-    A file that this process has found sound, and that nobody wrote since, is not read again.
+    A file that this process has found sound, and that nobody wrote since, is not read again. What
+    lies elsewhere is not read here: it is held against its checksum as it is staged.
 
     Raises:
         SnapshotUnreadable: it is not.
     """
+    if remote.is_url(snapshot.directory):
+        return
     path = Path(snapshot.directory, DATA)
     try:
         with path.open("rb") as file:

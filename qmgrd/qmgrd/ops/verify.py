@@ -1,23 +1,21 @@
 """Verifies a store that is at rest, from its pages up to what its rows say of one another.
 
 file      the meta pages, its length (store/inspect.py)
-manifest  of a snapshot: its checksum, and that of the data file
+manifest  of a snapshot: its checksum, that of the data file, what it counts (verify_manifest.py)
 pages     LMDB's own verifier, which reads the file as bytes: nothing is trusted until it passed
 rows      seals, definitions, windows (verify_definitions.py), messages (verify_queue.py)
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 from qmgrd.ops.finding import Findings
-from qmgrd.ops.manifest import CHECKSUM, MANIFEST, checksum
+from qmgrd.ops.manifest import MANIFEST
 from qmgrd.ops.verify_definitions import check_definitions
+from qmgrd.ops.verify_manifest import check_facts, check_manifest
 from qmgrd.ops.verify_queue import check_messages
 from qmgrd.store.image import faults_of_pages, open_image
 from qmgrd.store.inspect import StoreUnreadable, check_data_file
@@ -53,8 +51,10 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
     with at_rest(directory) as data:
         check_data_file(data)
         found = Findings()
+        manifest = None
+        if (data.parent / MANIFEST).exists():
+            manifest = check_manifest(found, data, begin("bytes", data.stat().st_size))
         begin("pages", 0)
-        _check_manifest(found, data)
         for fault in faults_of_pages(data):
             found.add("leak" if LEAK in fault else "pages", b"", f"LMDB: {fault}")
         if found.counts["pages"]:
@@ -66,6 +66,8 @@ def verify(directory: Path, begin: Begin = lambda stage, rows: lambda more: None
             with image.transaction() as tx:
                 name = name_in(tx, data)
                 checked = check_messages(found, tx, check_definitions(found, tx))
+                if manifest is not None:
+                    check_facts(found, tx, manifest)
         except ReadFailed as error:
             raise StoreUnreadable(data, f"LMDB cannot read it: {error}") from error
         finally:
@@ -86,27 +88,3 @@ def name_in(tx: Transaction, data: Path) -> str:
     if version != keys.FORMAT:
         raise StoreUnreadable(data, f"store format {version}, this qmctl reads {keys.FORMAT}")
     return value[keys.STORE_ROW.size : -4].decode(errors="replace")
-
-
-def _check_manifest(found: Findings, data: Path) -> None:
-    """Hold a snapshot against its manifest, if there is one."""
-    path = data.parent / MANIFEST
-    try:
-        manifest: Any = json.loads(path.read_bytes())
-        said, size, digest = manifest[CHECKSUM], manifest["data_bytes"], manifest["data_sha256"]
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        found.add("manifest", b"", f"{path} cannot be read: {type(error).__name__}: {error}")
-        return
-    if said != checksum(manifest):
-        found.add("manifest", b"", f"{path}: its checksum is wrong")
-    elif (there := data.stat().st_size) != size:
-        found.add("manifest", b"", f"{data} has {there} bytes, its manifest says {size}")
-    elif (is_there := _sha256(data)) != digest:
-        found.add("manifest", b"", f"{data} has SHA-256 {is_there}, its manifest says {digest}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

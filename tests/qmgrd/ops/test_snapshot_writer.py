@@ -16,7 +16,8 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgrd.core import keys
-from qmgrd.ops.snapshot_writer import TRAILER, Order, WriteFailed, describe, write
+from qmgrd.ops.snapshot_facts import describe
+from qmgrd.ops.snapshot_writer import TRAILER, Order, WriteFailed, write
 from tests.qmgrd.core.harness import Manager, record
 from tests.qmgrd.ops.shot import managed
 
@@ -82,7 +83,7 @@ def test_manifest_says_whose_it_is_and_which_turn(manager: Manager, tmp_path: Pa
     turn = turn_of(manager)
     elsewhere = ("data_sha256", "manifest_sha256", "queues")
     assert {key: manifest[key] for key in manifest if key not in elsewhere} == {
-        "format": 1,
+        "format": 2,
         "snapshot_id": f"QM1-53535353-1-{turn}",
         "queue_manager": "QM1",
         "store_id": "53" * 16,
@@ -92,8 +93,12 @@ def test_manifest_says_whose_it_is_and_which_turn(manager: Manager, tmp_path: Pa
         "clock_ms": 0,
         "wall_us": 1_700_000_000_000_000,
         "store_format": keys.FORMAT,
+        "record_format": 1,
         "lmdb_format": 1,
         "messages": 0,
+        "bytes": 0,
+        "links": [],
+        "inboxes": [],
         "data_bytes": size,
     }
 

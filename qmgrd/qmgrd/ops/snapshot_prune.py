@@ -1,0 +1,164 @@
+"""Which snapshots may go: never the newest sound one of a queue manager, whatever is asked for.
+
+What cannot be read is left alone, as nobody knows whose it is; so it counts for nothing, either. A
+snapshot goes in one step: it gets a name that nobody reads, or loses its manifest, first.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from qmgrd.ops import remote
+from qmgrd.ops.remote import RemoteFailed
+from qmgrd.ops.snapshots import (
+    PARTIAL,
+    Snapshot,
+    SnapshotUnreadable,
+    directories,
+    read,
+    verify,
+)
+
+UPLOAD_MAX_S = 86_400.0  # What is uploaded for longer than that is not going on.
+
+
+class Pruning(NamedTuple):
+    """What is to go, and what is not."""
+
+    go: list[Snapshot]
+    stay: list[Snapshot]
+    unreadable: list[str]  # what is wrong with each
+    leftovers: list[str]  # directories and URLs of writers that are dead
+
+
+def plan(
+    paths: Iterable[str], keep: int | None, older_than_us: int | None, known_sound: str = ""
+) -> Pruning:
+    """Return what is to go of the snapshots that *paths* name, by queue manager.
+
+    Args:
+        keep: so many stay, the newest.
+        older_than_us: those stay that were taken at this time or later. What one of them keeps,
+            stays; where neither is given, only what dead writers left goes.
+        known_sound: the directory of one that was written just now.
+
+    Raises:
+        SnapshotUnreadable: a path leads nowhere.
+    """
+    there = list(paths)
+    found, unreadable = _read(there)
+    by_store: dict[str, list[Snapshot]] = {}
+    for snapshot in sorted(found, key=lambda one: (one.wall_us, one.turn), reverse=True):
+        by_store.setdefault(snapshot.store_id, []).append(snapshot)
+    go: list[Snapshot] = []
+    stay: list[Snapshot] = []
+    for snapshots in by_store.values():
+        sound = None
+        for number, snapshot in enumerate(snapshots):
+            kept = keep is not None and number < keep
+            kept |= older_than_us is not None and snapshot.wall_us >= older_than_us
+            kept |= keep is None and older_than_us is None
+            if sound is None and (snapshot.directory == known_sound or _is_sound(snapshot)):
+                sound, kept = snapshot, True
+            (stay if kept else go).append(snapshot)
+    return Pruning(go, stay, unreadable, [left for path in there for left in leftovers(path)])
+
+
+def _read(paths: list[str]) -> tuple[list[Snapshot], list[str]]:
+    found, unreadable = [], []
+    for path in paths:
+        try:
+            names = directories([path])
+        except SnapshotUnreadable:
+            if not leftovers(path):
+                raise
+            continue
+        for name in names:
+            try:
+                found.append(read(name))
+            except SnapshotUnreadable as error:
+                unreadable.append(str(error))
+    return found, unreadable
+
+
+def _is_sound(snapshot: Snapshot) -> bool:
+    """Return whether its data is what was written; of what lies elsewhere, whether it is all there.
+
+    A download of each would cost more than it saves: the sizes were compared as it was read.
+    """
+    try:
+        verify(snapshot)
+    except SnapshotUnreadable:
+        return False
+    return True
+
+
+def thin(place: str, store_id: str, keep: int, newest: str) -> tuple[list[str], str]:
+    """Have the *keep* newest snapshots of a store stay in *place*; return what went, and trouble.
+
+    Args:
+        newest: the directory of the one that was written just now.
+    """
+    removed: list[str] = []
+    try:
+        for snapshot in plan([place], keep, None, newest).go:
+            if snapshot.store_id == store_id:
+                remove(snapshot.directory)
+                removed.append(snapshot.directory)
+    except (SnapshotUnreadable, RemoteFailed) as error:
+        return removed, str(error)
+    except OSError as error:
+        return removed, f"{error.filename}: {error.strerror}"
+    return removed, ""
+
+
+def remove(directory: str) -> None:
+    """Remove a snapshot, or what is left of one.
+
+    Raises:
+        RemoteFailed, OSError: it is there still.
+    """
+    if remote.is_url(directory):
+        remote.discard(directory)
+        return
+    path = Path(directory)
+    if PARTIAL not in path.name:
+        path = path.rename(path.with_name(f"{path.name}{PARTIAL}{uuid4().hex[:12]}"))
+    shutil.rmtree(path)
+
+
+def leftovers(path: str) -> list[str]:
+    """Return what dead writers left in the directory, or below the URL, *path*.
+
+    Raises:
+        SnapshotUnreadable: it cannot be reached.
+    """
+    if remote.is_url(path):
+        try:
+            return remote.leftovers(path, UPLOAD_MAX_S, time.time())
+        except RemoteFailed as error:
+            raise SnapshotUnreadable(str(error)) from error
+    return [str(found) for found in leftovers_in(Path(remote.local_path(path)), f"*{PARTIAL}")]
+
+
+def leftovers_in(directory: Path, prefix: str) -> list[Path]:
+    """Return the directories there whose names begin with *prefix* and that no process holds."""
+    found = []
+    for leftover in sorted(directory.glob(f"{prefix}*")):
+        try:
+            fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.append(leftover)
+        except BlockingIOError:
+            continue  # Another daemon writes it; the first to rename wins.
+        finally:
+            os.close(fd)
+    return found

@@ -1,0 +1,147 @@
+"""Copies of snapshots that lie elsewhere, on a local disk: each once on a machine.
+
+    KEY.lock        held by who makes that copy; KEY is of the snapshot's id and checksum
+    KEY.partial/    while it is made: its file has its whole size from the start, so it counts
+    KEY/data.mdb    whole, and held against its checksum; its time is that of its last use
+    room.lock       held while room is made and taken
+
+LMDB maps a file into memory: one on a network would take the process with it as the network fails.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from qmgrd.ops import remote
+from qmgrd.ops.remote import RemoteFailed
+from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+
+PARTIAL = ".partial"
+LOCK = ".lock"
+ROOM = "room" + LOCK
+MODE = 0o700
+
+
+def local(snapshot: Snapshot) -> Snapshot:
+    """Return *snapshot* as it lies on this machine, once it does.
+
+    Raises:
+        SnapshotUnreadable: it cannot be fetched, is damaged, or too large for the disk or limit.
+    """
+    if not remote.is_url(snapshot.directory):
+        return snapshot
+    try:
+        directory = _directory(snapshot.staging.directory)
+        key = f"{snapshot.id}-{snapshot.data_sha256[:16]}"
+        target = directory / key
+        with _locked(directory / f"{key}{LOCK}"):
+            if not (target / DATA).exists():
+                _stage(snapshot, directory, key)
+            os.utime(target)
+    except RemoteFailed as error:
+        raise SnapshotUnreadable(str(error)) from error
+    except OSError as error:
+        raise SnapshotUnreadable(
+            f"{snapshot.directory}: it cannot be staged: {error.filename}: {error.strerror}; "
+            "choose another place with the option stagingDirectory"
+        ) from error
+    return snapshot._replace(directory=str(target))
+
+
+def _directory(given: str) -> Path:
+    """Return where copies are kept: this user's own."""
+    directory = Path(given or Path(tempfile.gettempdir(), f"qmgr-staging-{os.getuid()}"))
+    directory.mkdir(MODE, parents=bool(given), exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise SnapshotUnreadable(
+            f"{directory} belongs to another user: choose another place with the option "
+            "stagingDirectory"
+        )
+    return directory
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _stage(snapshot: Snapshot, directory: Path, key: str) -> None:
+    partial = directory / f"{key}{PARTIAL}"
+    _make_room(snapshot, directory, partial)
+    try:
+        digest = hashlib.sha256()
+        with (partial / DATA).open("r+b", buffering=0) as file:
+
+            def take(piece: bytes) -> None:
+                digest.update(piece)
+                file.write(piece)
+
+            size = remote.fetch(snapshot.directory, take)
+            os.fsync(file.fileno())
+        if (size, digest.hexdigest()) != (snapshot.data_bytes, snapshot.data_sha256):
+            raise SnapshotUnreadable(
+                f"{snapshot.directory}/{DATA}: damaged: {size} bytes came, and neither size nor "
+                "checksum may be other than in the manifest; copy or take the snapshot anew"
+            )
+        partial.rename(directory / key)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _make_room(snapshot: Snapshot, directory: Path, partial: Path) -> None:
+    """Remove what was not used for longest until the copy fits, and take its room."""
+    needed, limit = snapshot.data_bytes, snapshot.staging.bytes_max
+    if needed > limit:
+        raise SnapshotUnreadable(
+            f"{snapshot.directory}: {needed} bytes, all copies may have {limit}; raise the option "
+            "stagingMaxBytes"
+        )
+    with _locked(directory / ROOM):
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        used = {path: _size(path) for path in directory.iterdir() if path.is_dir()}
+        total = sum(used.values())
+        for path in sorted(used, key=_age):
+            if total + needed <= limit:
+                break
+            if _remove(path):
+                total -= used[path]
+        if total + needed > limit:
+            raise SnapshotUnreadable(
+                f"{snapshot.directory}: {needed} bytes, {total} of {limit} are being staged for "
+                "others; raise the option stagingMaxBytes"
+            )
+        partial.mkdir(MODE)
+        with (partial / DATA).open("wb") as file:
+            file.truncate(needed)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return (path / DATA).stat().st_size
+    return 0
+
+
+def _age(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _remove(path: Path) -> bool:
+    """Remove a copy, unless it is being made; who has it open keeps it until they close it."""
+    lock = path.with_name(path.name.removesuffix(PARTIAL) + LOCK)
+    with lock.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        shutil.rmtree(path, ignore_errors=True)
+    return True

@@ -1,0 +1,275 @@
+"""Snapshots each second under full load: ``python -m tests.process.snapshots --seconds 60``.
+
+    LOCAL    producers ──▶ EDGE ──▶ consumers
+    AWAY     producers ──▶ EDGE ══link══▶ HUB ──▶ consumers
+    FAMILY.* a unit puts one on each, another gets one from each
+    units, groups, topics as in crash.py; and PROBE, which times its puts
+
+Periods with a snapshot of both each second take turns with periods without any, in one run: what a
+snapshot costs is the ratio of the two. Each is verified afterwards, see snapshot_check.py. Prints
+one summary line; exits 1 if anything is wrong with any snapshot, or none was taken.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.demo.cluster import Node
+from tests.process.group_load import GroupLoad
+from tests.process.load import WAIT_MS, Load
+from tests.process.put_probe import QUEUE as PROBE
+from tests.process.snapshot_check import FAMILY, LINKED
+from tests.process.topic_load import TopicLoad
+from tests.process.unit_load import UnitLoad
+
+PERIOD_S = 3.0
+EVERY_S = 1.0
+WARM_UP_S = 3.0
+BACKLOG_MAX = 5_000
+FAMILY_BACKLOG_MAX = 500
+SIZES = (0, 100, 1_000, 9_000)
+NEVER = 1 << 60
+RATIO_MAX = 1.5  # of the put latency's 99th percentile, with snapshots to without
+
+
+class Family:
+    """Units that put one message on each of some queues, and units that get one from each."""
+
+    def __init__(self, address: str) -> None:
+        self.stopping = asyncio.Event()
+        self.put = self.got = 0
+        self._address = address
+        self._random = random.Random(1)
+
+    async def run(self) -> None:
+        """Work until told to stop."""
+        async with self._connect() as manager:
+            for queue in FAMILY:
+                await manager.queue_create(queue)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._produce())
+            tasks.create_task(self._produce())
+            tasks.create_task(self._consume())
+
+    def _connect(self) -> QueueManager:
+        return connect(self._address, name="family", wait_ms=WAIT_MS)
+
+    async def _produce(self) -> None:
+        async with self._connect() as manager:
+            while not self.stopping.is_set():
+                self.put += 1
+                body = b"%d" % self.put
+                async with manager.unit_of_work() as unit:
+                    for queue in FAMILY:
+                        await unit.put(queue, body)
+                while self.put > self.got + FAMILY_BACKLOG_MAX and not self.stopping.is_set():
+                    await asyncio.sleep(0.005)
+
+    async def _consume(self) -> None:
+        """Get the first of each: one unit after the other, so that is one number."""
+        async with self._connect() as manager:
+            while not self.stopping.is_set():
+                with suppress(RequestError):
+                    async with manager.unit_of_work() as unit:
+                        found = [await unit.get(queue, 200) for queue in FAMILY]
+                        if None in found or self._random.random() < 0.1:
+                            await unit.backout()
+                            continue
+                    self.got += 1
+
+
+class SnapshotLoad:
+    """A run, and what came of it.
+
+    Invariant: ``periods`` are when snapshots were taken, and when they were not, in turns.
+    """
+
+    def __init__(
+        self, directory: Path, *, seed: int = 1, program: Sequence[str] = ("-m", "qmgrd"),
+        rate_bytes: int = 0,
+    ) -> None:  # fmt: skip
+        self.edge = Node("EDGE", directory, program=program)
+        self.hub = Node("HUB", directory, program=program)
+        self.taken: list[Path] = []
+        self.took_s: list[float] = []
+        self.periods: list[tuple[bool, float, float]] = []
+        self.latencies: list[tuple[float, float]] = []
+        self.wrong: dict[str, list[str]] = {}
+        self.consumed = 0
+        self._snapshots = directory / "snapshots"
+        self._seed = seed
+        self._rate_bytes = rate_bytes
+
+    async def run(self, seconds: float, period_s: float = PERIOD_S) -> None:
+        """Take snapshots for so long, and none for as long."""
+        self._snapshots.mkdir(parents=True)
+        for node in (self.hub, self.edge):
+            node.start()
+        try:
+            await self._define()
+            await self._under_load(seconds, period_s)
+        finally:
+            for node in (self.edge, self.hub):
+                node.stop()
+
+    async def _define(self) -> None:
+        async with connect(self.hub.address, name="run", wait_ms=WAIT_MS) as manager:
+            await manager.queue_create(LINKED)
+        async with connect(self.edge.address, name="run", wait_ms=WAIT_MS) as manager:
+            await manager.queue_create("LOCAL")
+            await manager.queue_create(PROBE)
+            await manager.link_create("HUB", [self.hub.tcp])
+            await manager.queue_create(f"{LINKED}@HUB")
+
+    async def _under_load(self, seconds: float, period_s: float) -> None:
+        edge, hub, seed = self.edge, self.hub, self._seed
+        away = f"{LINKED}@HUB"
+        loads = [
+            Load(edge, edge, "LOCAL", "LOCAL", seed, sizes=SIZES, backlog_max=BACKLOG_MAX),
+            Load(edge, hub, away, LINKED, seed + 1, sizes=SIZES, backlog_max=BACKLOG_MAX),
+        ]
+        everything: list[Load | UnitLoad | TopicLoad | GroupLoad | Family] = [
+            *loads,
+            UnitLoad(edge.address, seed, stall_max_s=1),
+            TopicLoad(edge.address, seed, stall_max_s=1),
+            GroupLoad(edge.address, seed, stall_max_s=1, kill_every=NEVER),
+            Family(edge.address),
+        ]
+        command = [sys.executable, "-m", "tests.process.put_probe", edge.address]
+        probe = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 30
+        )
+        async with asyncio.TaskGroup() as tasks:
+            work = [tasks.create_task(one.run()) for one in everything]
+            await asyncio.sleep(WARM_UP_S)
+            await self._take_turns(seconds, period_s)
+            out, _ = await probe.communicate(b"")
+            self.latencies = json.loads(out)
+            for one in everything:
+                one.stopping.set()
+            self.consumed = sum(load.ledger.consumed for load in loads)
+            for task in work:  # What is left on the queues is nobody's concern here.
+                task.cancel()
+
+    async def _take_turns(self, seconds: float, period_s: float) -> None:
+        async with (
+            connect(self.edge.address, name="run", wait_ms=WAIT_MS) as edge,
+            connect(self.hub.address, name="run", wait_ms=WAIT_MS) as hub,
+        ):
+            for number in range(2 * max(1, round(seconds / period_s))):
+                began = time.monotonic()
+                # A B B A A B B A: what drifts, as depth does, is in both alike.
+                if is_on := number % 4 in (0, 3):
+                    await self._take(edge, hub, began + period_s)
+                else:
+                    await asyncio.sleep(period_s)
+                self.periods.append((is_on, began, time.monotonic()))
+
+    async def _take(self, edge: QueueManager, hub: QueueManager, until: float) -> None:
+        due = time.monotonic()
+        while due < until:
+            await asyncio.gather(self._snapshot(edge, "EDGE"), self._snapshot(hub, "HUB"))
+            due += EVERY_S
+            await asyncio.sleep(max(due - time.monotonic(), 0))
+
+    async def _snapshot(self, manager: QueueManager, name: str) -> None:
+        directory = self._snapshots / f"{name}-{len(self.taken):04}"
+        self.taken.append(directory)
+        began = time.monotonic()
+        await manager.snapshot(str(directory), self._rate_bytes)
+        self.took_s.append(time.monotonic() - began)
+
+    def check(self) -> None:
+        """Have each snapshot verified by a process beside."""
+        command = [sys.executable, "-m", "tests.process.snapshot_check", *map(str, self.taken)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+        for line in done.stdout.splitlines():
+            told = json.loads(line)
+            self.wrong[told["directory"]] = told["faults"]
+
+    @property
+    def faults(self) -> dict[str, list[str]]:
+        """What is wrong, by snapshot."""
+        return {directory: found for directory, found in self.wrong.items() if found}
+
+    def percentile(self, share: float, *, is_on: bool) -> float:
+        """Return that percentile of the put latency in periods with or without snapshots, in ms."""
+        return _percentile(
+            [
+                took
+                for on, began, ended in self.periods
+                if on == is_on
+                for when, took in self.latencies
+                if began <= when < ended
+            ],
+            share,
+        )
+
+    def ratio_of_pairs(self) -> float:
+        """Return the median over neighbouring periods of how many times as long p99 is."""
+        by_period = [
+            (
+                on,
+                _percentile([took for when, took in self.latencies if began <= when < ended], 0.99),
+            )
+            for on, began, ended in self.periods
+        ]
+        return median(
+            (b / a if on else a / b) for (_, a), (on, b) in pairwise(by_period) if on != _
+        )
+
+
+def _percentile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return 1000 * ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
+
+
+def main() -> int:
+    """Run it; return 0 if each snapshot is sound."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=0, help="bytes a second; 0: as configured")
+    parser.add_argument("--dir", type=Path, default=Path("build/snapshots"))
+    options = parser.parse_args()
+    shutil.rmtree(options.dir, ignore_errors=True)
+    options.dir.mkdir(parents=True)
+    load = SnapshotLoad(options.dir.resolve(), seed=options.seed, rate_bytes=options.rate)
+    asyncio.run(load.run(options.seconds))
+    load.check()
+    return report(load, options.seed)
+
+
+def report(load: SnapshotLoad, seed: int) -> int:
+    """Print the summary, and what is wrong; return the exit code."""
+    for directory, found in load.faults.items():
+        print(f"{directory}: {'; '.join(found[:5])}", file=sys.stderr)
+    sizes = [(directory / "data.mdb").stat().st_size for directory in load.taken]
+    p50 = {on: load.percentile(0.5, is_on=on) for on in (True, False)}
+    p99 = {on: load.percentile(0.99, is_on=on) for on in (True, False)}
+    print(
+        f"snapshots: seed={seed} taken={len(load.taken)} verified={len(load.wrong)} "
+        f"faulty={len(load.faults)} mib={sum(sizes) / 2**20:.0f} "
+        f"took_ms={1000 * median(load.took_s):.0f} took_max_ms={1000 * max(load.took_s):.0f} "
+        f"consumed={load.consumed} puts_timed={len(load.latencies)} "
+        f"p50_ms={p50[True]:.2f}/{p50[False]:.2f} p99_ms={p99[True]:.2f}/{p99[False]:.2f} "
+        f"p99_ratio={p99[True] / p99[False]:.2f} p99_ratio_of_pairs={load.ratio_of_pairs():.2f} "
+        f"(at most {RATIO_MAX})"
+    )
+    return 1 if load.faults or not load.taken or len(load.wrong) != len(load.taken) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
