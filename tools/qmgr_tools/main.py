@@ -16,6 +16,7 @@ from qmgr_tools import (
     ending,
     events,
     explain,
+    export,
     group_alter,
     help_text,
     history,
@@ -114,6 +115,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
         ),
         "snapshot": snapshot.snapshot,
+        "export": export.export,
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },
     "This program": {

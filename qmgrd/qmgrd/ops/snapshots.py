@@ -63,6 +63,8 @@ class Snapshot(NamedTuple):
     queues: tuple[QueueInfo, ...]
     clock_ms: int = 0  # what the store's own clock said at that turn
     wall_us: int = 0  # and the wall clock, when it did
+    store_id: str = ""  # in hexadecimal
+    boot: int = 0  # how often that store had been started
 
 
 def find(paths: Iterable[str]) -> list[Snapshot]:
@@ -178,7 +180,8 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
     return Snapshot(
         directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
         int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
-        int(manifest["clock_ms"]), int(manifest["wall_us"]),
+        int(manifest["clock_ms"]), int(manifest["wall_us"]), str(manifest["store_id"]),
+        int(manifest["boot"]),
     )  # fmt: skip
 
 
