@@ -96,7 +96,7 @@ NoVerify = Annotated[
 @command(local=True)
 def export(
     call: Call,
-    path: Paths,
+    snapshots: Paths,
     to: To,
     table: TableNames = ["messages"],  # noqa: B006 # Typer shows it, and nothing changes it.
     format: Annotated[FileFormat, typer.Option(help="What to write.")] = FileFormat.PARQUET,
@@ -132,7 +132,7 @@ def export(
     given = {name: text for name, text in given.items() if text}
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
-    found = [_export(path, to, name, given, format.value, full=full) for name in table]
+    found = [_export(snapshots, to, name, given, format.value, full=full) for name in table]
     if call.is_json:
         output.document({
             "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
@@ -161,7 +161,7 @@ def _row(one: "Exported") -> dict[str, Any]:
 
 
 def _export(
-    path: list[str], to: str, table: str, given: dict[str, str], format: str, *, full: bool
+    snapshots: list[str], to: str, table: str, given: dict[str, str], format: str, *, full: bool
 ) -> "Exported":
     """Export one table; turn what goes wrong into a Failure."""
     what = f"cannot export {table} to {to}"
@@ -177,7 +177,7 @@ def _export(
     from qmgrd.ops.snapshots import SnapshotUnreadable
 
     try:
-        options = parse({"paths": json.dumps(path), "table": table, **given})
+        options = parse({"paths": json.dumps(snapshots), "table": table, **given})
         return exports.export(options, to, format=format, full=full, bar=partial(_bar, table))
     except OptionInvalid as error:
         raise usage(what, *_parted(error)) from error
