@@ -16,6 +16,7 @@ from qmgr_tools import (
     ending,
     events,
     explain,
+    export,
     group_alter,
     help_text,
     history,
@@ -119,6 +120,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Snapshots of a store", create=snapshot.create, ls=snapshot_look.ls,
             verify=snapshot_look.verify, prune=snapshot_prune.prune,
         ),
+        "export": export.export,
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },
     "This program": {
