@@ -1,0 +1,166 @@
+"""Draws a part of a report: an SVG whose lines and words have the colour of the page around it."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.report import Kind, Part, Plot, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 8.4
+BAR_IN = 0.3
+LABEL_MAX = 36
+INK = "#123456"  # stands for the colour of the text, which the page knows
+# Okabe and Ito's: told apart by all eyes, on white and on black.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none", "text.parse_math": False, "font.size": 10, "axes.edgecolor": INK,
+    "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    "font.family": "sans-serif", "svg.hashsalt": "qmgr",
+}  # fmt: skip
+
+
+def svg(part: Part, rows: Sequence[Row], salt: str) -> str:
+    """Return the plot of *rows*, those of the labels that are to be drawn; "" without any.
+
+    Args:
+        part: one that has a plot.
+        rows: in the order in which they are drawn.
+        salt: a word that no other figure of the page has, for its ids.
+    """
+    plot = part.plot
+    assert plot is not None
+    rows = [row for row in rows if any(row[name] is not None for name in plot.values)]
+    if not rows:
+        return ""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
+        if plot.x:
+            figure = _lines(plot, rows)
+        elif plot.in_order:
+            figure = _histogram(part, plot, rows)
+        else:
+            figure = _bars(part, plot, rows)
+        assert isinstance(figure, Figure)
+        held = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(held, format="svg", transparent=True, bbox_inches="tight", metadata=nothing)
+    return _inlined(held.getvalue())
+
+
+def _inlined(text: str) -> str:
+    """Return the SVG as an element of a page."""
+    start = text.index("<svg")
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    return text.replace(INK, "currentColor")
+
+
+def _new(height_in: float) -> tuple["Figure", "Axes"]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    return figure, figure.add_subplot()
+
+
+def label_of(plot: Plot, row: Row, kinds: Mapping[str, Kind]) -> str:
+    """Return what names a bar or a line, no longer than LABEL_MAX."""
+    told = [shown.cell(kinds[name], row[name]) for name in plot.label if row[name] is not None]
+    text = " · ".join(told)
+    return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
+
+
+def _kinds(part: Part) -> dict[str, Kind]:
+    return {column.name: column.kind for column in part.columns}
+
+
+def _bars(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
+    """One value: bars. Several of a label: points on one line."""
+    kinds = _kinds(part)
+    figure, axes = _new(0.9 + BAR_IN * len(rows))
+    places = range(len(rows))
+    for number, name in enumerate(plot.values):
+        found = [row[name] for row in rows]
+        colour = COLOURS[number % len(COLOURS)]
+        if len(plot.values) == 1:
+            axes.barh(places, [value or 0 for value in found], color=colour, height=0.7)
+        else:
+            axes.plot(found, places, "o", color=colour, markersize=7, label=_word(name))
+    if len(plot.values) == 1:
+        name = plot.values[0]
+        for place, row in zip(places, rows, strict=True):
+            axes.annotate(f" {shown.cell(kinds[name], row[name])}", (row[name] or 0, place),
+                          va="center", fontsize=9)  # fmt: skip
+    else:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.5 / (0.3 + BAR_IN * len(rows))),
+                    ncols=len(plot.values))  # fmt: skip
+        axes.grid(axis="y", color=INK, alpha=0.12)
+    axes.set_yticks(list(places), [label_of(plot, row, kinds) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)  # the first on top
+    _scale(plot, rows, axes.set_xscale)
+    axes.set_xlabel(plot.axis)
+    axes.grid(axis="x", color=INK, alpha=0.15)
+    axes.set_axisbelow(True)
+    return figure
+
+
+def _histogram(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
+    kinds = _kinds(part)
+    (name,) = plot.values
+    figure, axes = _new(3.2)
+    places = range(len(rows))
+    axes.bar(places, [row[name] or 0 for row in rows], color=COLOURS[0], width=0.9)
+    step = max(1, len(rows) // 10)
+    axes.set_xticks(list(places)[::step], [label_of(plot, row, kinds) for row in rows][::step])
+    axes.set_xlabel(next(c.text for c in part.columns if c.name == plot.label[0]))
+    axes.set_ylabel(plot.axis)
+    axes.grid(axis="y", color=INK, alpha=0.15)
+    axes.set_axisbelow(True)
+    return figure
+
+
+def _lines(plot: Plot, rows: Sequence[Row]) -> "Figure":
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    (name,) = plot.values
+    kinds = dict.fromkeys(plot.label, Kind.TEXT)
+    lines: dict[str, list[tuple[Any, Any]]] = {}
+    for row in rows:
+        lines.setdefault(label_of(plot, row, kinds), []).append((row[plot.x], row[name]))
+    figure, axes = _new(3.2)
+    for number, (label, points) in enumerate(lines.items()):
+        points.sort(key=lambda point: point[0])
+        axes.plot(
+            [at for at, _ in points], [value for _, value in points], ".-",
+            color=COLOURS[number % len(COLOURS)], label=label, linewidth=1.2,
+        )  # fmt: skip
+    _scale(plot, rows, axes.set_yscale)
+    locator: Any = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.set_xlabel("hour, UTC")
+    axes.set_ylabel(plot.axis)
+    axes.grid(color=INK, alpha=0.15)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return figure
+
+
+def _scale(plot: Plot, rows: Sequence[Row], set_scale: Any) -> None:
+    """Make the axis of values logarithmic where they spread over more than two powers of ten."""
+    found = [abs(row[name]) for row in rows for name in plot.values if row[name]]
+    if plot.is_log and found and max(found) > 100 * min(found):
+        set_scale("symlog", linthresh=min(found))
+
+
+def _word(name: str) -> str:
+    """Return what a legend says of a column: p50 of queue_p50_ms."""
+    percent = re.search(r"_(p\d+)_", name)
+    return percent[1] if percent else name.removesuffix("_per_s").replace("_", " ")
