@@ -27,6 +27,7 @@ from qmgr_tools import (
     publish,
     queue,
     queue_alter,
+    report,
     republish,
     republish_send,
     snapshot,
@@ -110,6 +111,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
         ),
         "snapshot": snapshot.snapshot,
+        "report": report.report,
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },
     "This program": {

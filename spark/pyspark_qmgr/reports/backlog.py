@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pyspark_qmgr.reports import shown
-from pyspark_qmgr.reports.latest import latest
+from pyspark_qmgr.reports.latest import latest, taken
 from pyspark_qmgr.reports.measure import ms, ratio
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
@@ -54,9 +54,8 @@ def by_subscriber(
     who = subscriptions.select(
         *_SUBSCRIBER, "snapshot_id", "topic", "suspended", "backlog", "missed"
     )
-    taken = F.broadcast(snapshots.select("queue_manager", "snapshot_id", "taken_at"))
     found = who.join(parked, [*_SUBSCRIBER], "left").join(
-        taken, ["queue_manager", "snapshot_id"], "left"
+        taken(snapshots), ["queue_manager", "snapshot_id"], "left"
     )
     nothing: dict[str, bool | float | int | str] = {"parked": 0, "parked_bytes": 0, "awaited": 0}
     return (

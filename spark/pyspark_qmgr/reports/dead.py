@@ -11,12 +11,12 @@ from pyspark_qmgr.reports.measure import hour
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
 NEW_H = 24
-_SPOT = ("dead_manager", "dead_queue", "code", "reason")
+_SPOT = ("dead_manager", "dead_queue", "dead_code", "dead_reason")
 COLUMNS = (
     Column("dead_manager", Kind.TEXT, "the queue manager where it could not be consumed"),
     Column("dead_queue", Kind.TEXT, "and the queue"),
-    Column("code", Kind.TEXT, "why it is a dead letter"),
-    Column("reason", Kind.TEXT, "a word of the consumer that rejected it"),
+    Column("dead_code", Kind.TEXT, "why it is a dead letter"),
+    Column("dead_reason", Kind.TEXT, "a word of the consumer that rejected it"),
     Column("messages", Kind.COUNT, "dead letters that are still there"),
     Column("body_bytes", Kind.BYTES, "of their bodies"),
     Column("lies_on", Kind.COUNT, "on how many queues they lie"),
@@ -33,16 +33,10 @@ HOURLY = (
 )
 
 
-def letters(messages: DataFrame) -> DataFrame:
-    """Return those of *messages* that are dead letters; columns as in the table of messages."""
-    named = messages.withColumnsRenamed({"dead_code": "code", "dead_reason": "reason"})
-    return named.where(F.col("code").isNotNull())
-
-
-def spots(letters: DataFrame, snapshots: DataFrame) -> DataFrame:
+def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return how many dead letters there are of each queue, code and reason."""
-    end = snapshots.agg(F.max("taken_at").alias("_end"))
-    counted = letters.groupBy(*_SPOT).agg(
+    end = snapshots.agg(F.max("at").alias("_end"))
+    counted = deadletters.groupBy(*_SPOT).agg(
         F.count("*").alias("messages"),
         F.coalesce(F.sum("body_bytes"), F.lit(0)).alias("body_bytes"),
         F.countDistinct("queue_manager", "queue").alias("lies_on"),
@@ -56,9 +50,9 @@ def spots(letters: DataFrame, snapshots: DataFrame) -> DataFrame:
     return found.select(*(column.name for column in COLUMNS))
 
 
-def hourly(letters: DataFrame) -> DataFrame:
+def hourly(deadletters: DataFrame) -> DataFrame:
     """Return how many dead letters there are of each hour, queue and code."""
-    timed = letters.where(F.col("dead_at").isNotNull()).withColumn("hour", hour("dead_at"))
+    timed = deadletters.where(F.col("dead_at").isNotNull()).withColumn("hour", hour("dead_at"))
     return timed.groupBy("hour", *_SPOT[:3]).agg(F.count("*").alias("messages"))
 
 
@@ -68,7 +62,7 @@ def _title(rows: Sequence[Row]) -> str:
     end = f"; {shown.of(new, 'kind')} of failure first seen within {NEW_H} h" if new else ""
     return (
         f"{shown.of(worst['messages'], 'dead letter')} of {shown.text(worst['dead_queue'])} for "
-        f"{shown.text(worst['code'])}{end}"
+        f"{shown.text(worst['dead_code'])}{end}"
     )
 
 
@@ -82,20 +76,20 @@ def _hourly_title(rows: Sequence[Row]) -> str:
 
 def _make(tables: Frames) -> Frames:
     snapshots = tables["snapshots"]
-    found = letters(latest(tables["messages"], snapshots))
+    found = latest(tables["deadletters"], snapshots)
     return {"": spots(found, snapshots), "hourly": hourly(found)}
 
 
 DEAD = Report(
     "deadletters",
     "dead letters by queue, code and reason: how many, since when, what is new",
-    ("messages", "snapshots"),
+    ("deadletters", "snapshots"),
     (
         Part("", "a queue, a code and a reason", COLUMNS, ("-messages", *_SPOT), _title,
              Plot(_SPOT[1:], ("messages",), "dead letters")),
         Part("hourly", "an hour, a queue and a code", HOURLY, ("-messages", "hour", *_SPOT[:3]),
              _hourly_title,
-             Plot(("dead_queue", "code"), ("messages",), "dead letters an hour", x="hour",
+             Plot(_SPOT[:3], ("messages",), "dead letters an hour", x="hour",
                   labels_max=6)),
     ),
     _make,

@@ -6,20 +6,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.latest import taken
 from pyspark_qmgr.reports.measure import ms
 from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
 
 _STATES = ("ready", "delayed", "transmission", "parked", "publication", "damaged")
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "whose snapshot it is"),
-    Column("snapshot_id", Kind.TEXT, "which one"),
-    Column("taken_at", Kind.TIME, "when that was taken"),
     Column("queue", Kind.TEXT, "a queue that holds a message at least"),
     Column("depth", Kind.COUNT, "messages on it, in whatever state"),
-    *(Column(state, Kind.COUNT, f"those in state {state}") for state in _STATES),
+    Column("oldest_age_ms", Kind.MS, "how long the oldest had been there at taken_at"),
+    Column("oldest_put_at", Kind.TIME, "when that was put"),
     Column("body_bytes", Kind.BYTES, "of all bodies"),
-    Column("oldest_put_at", Kind.TIME, "when the one was put that is there longest"),
-    Column("oldest_age_ms", Kind.MS, "how long it had been there when the snapshot was taken"),
+    *(Column(state, Kind.COUNT, f"those in state {state}") for state in _STATES),
+    Column("taken_at", Kind.TIME, "when the snapshot was taken"),
+    Column("snapshot_id", Kind.TEXT, "which one"),
 )
 
 
@@ -31,9 +32,8 @@ def depth(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.coalesce(F.sum("body_bytes"), F.lit(0)).alias("body_bytes"),
         F.min("put_at").alias("oldest_put_at"),
     )
-    taken = F.broadcast(snapshots.select("queue_manager", "snapshot_id", "taken_at"))
     return (
-        counted.join(taken, ["queue_manager", "snapshot_id"], "left")
+        counted.join(taken(snapshots), ["queue_manager", "snapshot_id"], "left")
         .withColumn("oldest_age_ms", ms("taken_at", "oldest_put_at"))
         .select(*(column.name for column in COLUMNS))
     )

@@ -85,7 +85,7 @@ HOPS = Report(
     (
         Part("", "a link", COLUMNS, ("-link_p99_ms", *_HOP), _title,
              Plot(("queue_manager", "peer"), ("link_p50_ms", "link_p95_ms", "link_p99_ms"),
-                  "time until taken over, ms", is_log=True)),
+                  "time until taken over", is_log=True)),
     ),
     _make,
 )  # fmt: skip

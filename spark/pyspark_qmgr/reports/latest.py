@@ -6,15 +6,20 @@ from pyspark.sql import functions as F
 _SNAPSHOT = ("queue_manager", "snapshot_id")
 
 
+def taken(snapshots: DataFrame) -> DataFrame:
+    """Return queue_manager, snapshot_id, taken_at of the table of snapshots."""
+    return F.broadcast(snapshots.select(*_SNAPSHOT, F.col("at").alias("taken_at")))
+
+
 def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the rows of *table* that are of the last snapshot of each queue manager.
 
     Args:
         table: has the columns queue_manager and snapshot_id.
-        snapshots: queue_manager, snapshot_id, taken_at.
+        snapshots: the table.
     """
     last = snapshots.groupBy("queue_manager").agg(
-        F.max_by("snapshot_id", F.struct("taken_at", "snapshot_id")).alias("snapshot_id")
+        F.max_by("snapshot_id", F.struct("at", "snapshot_id")).alias("snapshot_id")
     )
     return table.join(F.broadcast(last), list(_SNAPSHOT), "left_semi")
 

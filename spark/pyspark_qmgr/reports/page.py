@@ -28,16 +28,18 @@ code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 .soft { color: var(--soft); margin: 0; }
 .bad { color: var(--bad); overflow-wrap: anywhere; }
 nav table td:first-child { white-space: nowrap; }
-.wide { overflow-x: auto; margin: .75rem 0; }
-table { border-collapse: collapse; font-size: .85rem; }
+.wide { overflow: auto; max-height: 27rem; margin: .75rem 0; }
+table { border-collapse: collapse; font-size: .85rem; width: max-content; max-width: none; }
+nav { margin-top: 1rem; }
+nav table { width: auto; }
 th, td { padding: .2rem .75rem .2rem 0; text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap;
-  border-bottom: 1px solid var(--line); }
+  position: sticky; top: 0; background: var(--back); box-shadow: inset 0 -1px var(--line); }
 tbody tr:nth-child(even) { background: var(--stripe); }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; }
 td.time { white-space: nowrap; }
-td.name { overflow-wrap: anywhere; min-width: 6rem; }
+td.name { overflow-wrap: anywhere; max-width: 22rem; }
 figure { margin: .75rem 0; overflow-x: auto; }
 figure svg { display: block; width: 100%; min-width: 36rem; max-width: 60rem; height: auto; }
 svg text { font-family: system-ui, sans-serif !important; }
@@ -88,7 +90,7 @@ def _head(facts: Facts) -> Iterator[str]:
 
 def _summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield a line for each report: what one sees."""
-    yield '<nav class="wide"><table><tbody>'
+    yield "<nav><table><tbody>"
     for outcome in outcomes:
         name = escape(outcome.report.name)
         said = (
@@ -133,7 +135,7 @@ def _part(found: Found) -> Iterator[str]:
 def table(part: Part, rows: Iterable[Row]) -> Iterator[str]:
     """Yield a table of *rows*; numbers stand under each other."""
     classes = [_class(column.kind) for column in part.columns]
-    yield '<div class="wide"><table><thead><tr>'
+    yield '<div class="wide" tabindex="0"><table><thead><tr>'
     for column, kind in zip(part.columns, classes, strict=True):
         text = f"{column.name}: {column.text}"
         yield f'<th class="{kind}" title="{escape(text)}">{escape(_heading(column.name))}</th>'
@@ -155,15 +157,16 @@ def _class(kind: Kind) -> str:
 
 def _heading(name: str) -> str:
     """Return what stands above a column: its cells have their units."""
-    for unit in ("_ms", "_bytes", "_per_s"):
-        name = name.removesuffix(unit)
+    for unit, words in (("_ms", ""), ("_bytes", ""), ("_per_s", " a second")):
+        if name.endswith(unit):
+            name = name.removesuffix(unit) + words
     return name.replace("_", " ")
 
 
 def _origin(facts: Facts) -> Iterator[str]:
     yield '<section><h2 id="origin">What this was made from</h2>'
     if facts.snapshots:
-        yield '<div class="wide"><table><thead><tr>'
+        yield '<div class="wide" tabindex="0"><table><thead><tr>'
         yield "".join(f"<th>{escape(key.replace('_', ' '))}</th>" for key in facts.snapshots[0])
         yield "</tr></thead><tbody>"
         for row in facts.snapshots:

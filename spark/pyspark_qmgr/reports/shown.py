@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark_qmgr.reports.report import Kind
 
-_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+_DURATIONS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 TEXT_MAX = 80  # characters of a name that somebody else gave
 
@@ -29,8 +29,19 @@ def _scaled(value: float, units: Sequence[tuple[int, str]], least: str) -> str:
 
 
 def duration(ms: float) -> str:
-    """Return a duration of *ms*."""
-    return _scaled(ms, _DURATIONS, "ms")
+    """Return a duration: three digits of what is below a minute, else its two largest units."""
+    if abs(ms) < 1_000:
+        return f"{_digits(ms)} ms"
+    if abs(ms) < 59_950:
+        return f"{_digits(ms / 1_000)} s"
+    seconds = round(abs(ms) / 1_000)
+    sign = "-" if ms < 0 else ""
+    largest = next(n for n, (size, _) in enumerate(_DURATIONS) if seconds >= size)
+    told = []
+    for size, unit in _DURATIONS[largest : largest + 2]:
+        number, seconds = divmod(seconds, size)
+        told += [f"{number} {unit}"] if number else []
+    return sign + " ".join(told)
 
 
 def size(size_bytes: float) -> str:

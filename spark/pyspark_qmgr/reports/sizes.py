@@ -92,7 +92,7 @@ SIZES = Report(
     (
         Part("", "a queue", COLUMNS, ("-body_bytes", *_QUEUE), _title,
              Plot(_QUEUE, ("body_p50_bytes", "body_p95_bytes", "body_p99_bytes"),
-                  "size of a body, bytes", is_log=True)),
+                  "size of a body", is_log=True)),
         Part("histogram", "a range of sizes", HISTOGRAM, ("from_bytes",), _histogram_title,
              Plot(("from_bytes",), ("messages",), "messages", in_order=True, labels_max=64)),
     ),

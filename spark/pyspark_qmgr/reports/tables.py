@@ -16,7 +16,7 @@ _SCHEMA = StructType(
     [
         StructField("queue_manager", StringType()),
         StructField("snapshot_id", StringType()),
-        StructField("taken_at", TimestampType()),
+        StructField("at", TimestampType()),
         StructField("turn", LongType()),
     ]
 )
@@ -28,7 +28,7 @@ def time_of(us: int) -> datetime:
 
 
 def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataFrame:
-    """Return queue_manager, snapshot_id, taken_at, turn: a row for each of *snapshots*."""
+    """Return what reports need of the table of snapshots: a row for each of *snapshots*."""
     rows = [(s.queue_manager, s.id, time_of(s.wall_us), s.turn) for s in snapshots]
     return spark.createDataFrame(rows, _SCHEMA)
 
