@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,10 @@ from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Exit, Failure, usage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pyspark_qmgr.reports.job import Made
 
 LIST = "ls"
+PACKAGES = ("pyspark", "pandas", "pyarrow", "matplotlib")  # of the extra, in need of being there
 CORES_MAX = 1_024
 _REPORTS = (output.text("report"), output.long_text("text", "WHAT IT TELLS"))
 _DONE = (
@@ -82,6 +82,9 @@ def report(
       qmctl report all --path '/snapshots/*' --to /tmp/reports --cores 8
     """
     with _refusals():
+        for package in PACKAGES:
+            if find_spec(package) is None:
+                raise ModuleNotFoundError(name=package)
         from pyspark_qmgr.reports.registry import named
     if not names or names == [LIST]:
         _list(call)
@@ -146,12 +149,7 @@ def _make(
             with watched(spark, tasks):
                 return job.make(spark, asked, snapshots, _absolute(to), options, begin)
         finally:
-            _stop(spark)
-
-
-def _stop(spark: "SparkSession") -> None:
-    """End the session, and forget of it what it would keep for the next one."""
-    spark.stop()
+            spark.stop()
 
 
 def _absolute(to: str) -> str:

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 ENTER = ("put", "published")
 SERVED = ("settled", "transferred")  # It went where it was to go.
-GONE = ("expired", "dead-lettered", "moved", "removed")  # It went otherwise.
+GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")  # It went otherwise.
 LEAVE = (*SERVED, *GONE)
 
 
