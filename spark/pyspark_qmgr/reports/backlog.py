@@ -82,7 +82,7 @@ def _title(rows: Sequence[Row]) -> str:
         return f"nothing is parked for any of {shown.of(len(rows), 'subscriber')}"
     return (
         f"{shown.text(worst['subscription'])} has failed on most: "
-        f"{shown.of(worst['parked'], 'publication')} wait to be sent once more, the oldest for "
+        f"{shown.of(worst['parked'], 'publication')}, the oldest parked for "
         f"{shown.duration(worst['oldest_age_ms'] or 0)}"
     )
 

@@ -67,6 +67,9 @@ def _inlined(text: str) -> str:
     start = text.index("<svg")
     text = re.sub(r"<metadata>.*?</metadata>", "", text[start:], flags=re.DOTALL)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    used = set(re.findall(r"""(?:url\(|href=["'])#([\w-]+)""", text))
+    # The others would be there in each figure of the page.
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
     return text.replace(INK, "currentColor")
 
 
@@ -153,14 +156,14 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
         lines.setdefault(label_of(plot, row, kinds), []).append((row[plot.x], row[name]))
     figure, axes = _new(3.2)
     for number, (label, points) in enumerate(lines.items()):
-        times, values = _with_gaps(points, 0 if kinds[name] is Kind.COUNT else math.nan)
+        times, values = with_gaps(points, 0 if kinds[name] is Kind.COUNT else math.nan)
         axes.plot(
             times, values, ".-", color=COLOURS[number % len(COLOURS)], label=label,
             linewidth=1, markersize=3,
         )  # fmt: skip
     _scale(plot, rows, axes.yaxis, kinds[name])
     axes.yaxis.set_major_formatter(_ticks(kinds[name]))
-    locator: Any = AutoDateLocator(maxticks=9)  # type: ignore[no-untyped-call]
+    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.set_xlabel("hour, UTC")
@@ -170,7 +173,7 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
     return figure
 
 
-def _with_gaps(
+def with_gaps(
     points: list[tuple[datetime, float]], nothing: float
 ) -> tuple[list[Any], list[float]]:
     """Return times and values in order, with *nothing* where hours are missing."""

@@ -68,7 +68,7 @@ def _title(rows: Sequence[Row]) -> str:
     if slow["link_p99_ms"] is None:
         return f"{way}: when messages were put on the link is not known"
     return (
-        f"{way} is the slowest: half of {shown.of(slow['messages'], 'message')} were taken over "
+        f"{way} is the slowest: of {shown.of(slow['messages'], 'message')} half were taken over "
         f"within {shown.duration(slow['link_p50_ms'])}, one in a hundred after "
         f"{shown.duration(slow['link_p99_ms'])} or more"
     )

@@ -46,7 +46,7 @@ def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
         "error": outcome.error or None,
         "took_ms": outcome.took_ms,
         "parts": [
-            {"part": found.part.name, "parquet": place.uri(found.file), "rows": found.rows_total,
+            {"part": found.part.name, "parquet": place.shown(found.file), "rows": found.rows_total,
              "title": found.title}
             for found in outcome.parts
         ],
@@ -99,7 +99,7 @@ def make(
         versions(spark),
     )
     place.write_text(page.FILE, page.page(facts, outcomes))
-    return Made(outcomes, place.uri(page.FILE), facts, place)
+    return Made(outcomes, place.shown(page.FILE), facts, place)
 
 
 def _snapshot(snapshot: Snapshot) -> dict[str, Any]:

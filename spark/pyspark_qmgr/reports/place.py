@@ -42,6 +42,10 @@ class Place:
         """Return where *name* is, for Spark."""
         return str(self._path(name).toString())
 
+    def shown(self, name: str) -> str:
+        """Return where *name* is, for people and other programs."""
+        return self.uri(name).removeprefix("file:")
+
     def write_frame(self, name: str, frame: DataFrame) -> None:
         """Write *frame* as Parquet."""
         partial = _PARTIAL + name

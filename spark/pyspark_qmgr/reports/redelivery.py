@@ -89,7 +89,8 @@ def _title(rows: Sequence[Row]) -> str:
     part = "" if share is None else f", {shown.share(share)} of its deliveries"
     return (
         f"{shown.of(worst['returned'], 'delivery')} came back to {shown.text(worst['queue'])} of "
-        f"{shown.text(worst['queue_manager'])}{part}; one message {worst['returns_max']} times"
+        f"{shown.text(worst['queue_manager'])}{part}; "
+        f"one message {shown.of(worst['returns_max'], 'time')}"
     )
 
 

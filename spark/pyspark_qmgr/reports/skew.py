@@ -72,7 +72,7 @@ def _title(rows: Sequence[Row]) -> str:
     return (
         f"the largest of {shown.of(worst['groups'], 'group')} on {shown.text(worst['queue'])} has "
         f"{shown.share(worst['largest_share'] or 0)} of all members; "
-        f"{shown.of(waiting, 'group')} of these queues are incomplete"
+        f"incomplete: {shown.of(waiting, 'group')}"
     )
 
 

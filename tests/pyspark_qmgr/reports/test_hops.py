@@ -54,6 +54,6 @@ def test_title_names_the_slowest_way() -> None:
     row = {"queue_manager": "NYC", "peer": "LON", "messages": 1, "link_p50_ms": 5.0,
            "link_p99_ms": 70.0}  # fmt: skip
     assert HOPS.parts[0].title([row]) == (
-        "NYC to LON is the slowest: half of 1 message were taken over within 5 ms, "
+        "NYC to LON is the slowest: of 1 message half were taken over within 5 ms, "
         "one in a hundred after 70 ms or more"
     )

@@ -18,7 +18,7 @@ def test_hour_is_that_of_utc_in_any_zone(spark: SparkSession, zone: str) -> None
     times = spark.createDataFrame([(made.at(59 * 60 + 59),), (made.at(3_600),)], "at timestamp")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        found = times.select((measure.hour("at").cast("long") - int(made.START.timestamp())))
+        found = times.select(measure.hour("at").cast("long") - int(made.START.timestamp()))
         assert [row[0] for row in found.collect()] == [0, 3_600]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -48,5 +48,5 @@ def test_title_tells_whether_anything_came_back() -> None:
     title = REDELIVERY.parts[0].title
     assert title([row]) == "nothing that was delivered came back"
     assert title([row | {"returned": 1, "returned_share": 0.1, "returns_max": 1}]) == (
-        "1 delivery came back to A of QM, 10 % of its deliveries; one message 1 times"
+        "1 delivery came back to A of QM, 10 % of its deliveries; one message 1 time"
     )
