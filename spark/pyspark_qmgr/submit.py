@@ -4,7 +4,8 @@
         depth latency --path /shared/snapshots --to /shared/reports
 
 It is `qmctl report` without a progress bar, in the session that spark-submit makes: what is to be
-set for that (memory, cores, --py-files) is said there. It ends with 1 if a report failed.
+set for that (memory, cores, --py-files) is said there. What it prints, DIR/report.json holds, too.
+It ends with 1 if a report failed.
 """
 
 import argparse
@@ -42,17 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "to": given.to,
             "master": spark.sparkContext.master,
         }
-        made = job.make(spark, reports, snapshots, given.to, options, _tell)
+        made = job.make(spark, reports, snapshots, given.to, options)
     except (ReportUnknown, SnapshotUnreadable, PlaceUnusable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ReportUnknown) else 1
     print(json.dumps(made.document(), indent=2))
     spark.stop()
     return 1 if made.failed else 0
-
-
-def _tell(name: str) -> None:
-    print(f"report {name}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

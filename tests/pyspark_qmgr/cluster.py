@@ -36,8 +36,13 @@ class ClusterFailed(AssertionError):
 class Cluster:
     """A master and *workers*, each of one core. Invariant: within the block all of them run."""
 
-    def __init__(self, directory: Path, workers: int = 2, memory: str = "1g") -> None:
-        """Have one whose logs and work are below *directory*."""
+    def __init__(
+        self, directory: Path, workers: int = 2, memory: str = "1g", *, has_packages: bool = True
+    ) -> None:
+        """Have one whose logs and work are below *directory*.
+
+        Where not *has_packages*, ours are to be sent along: --py-files.
+        """
         self._directory = directory
         self._workers = workers
         self._memory = memory
@@ -51,7 +56,7 @@ class Cluster:
             "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)) if has_packages else "",
         }
 
     def __enter__(self) -> "Cluster":
@@ -118,7 +123,7 @@ class Cluster:
         """Run *program* by spark-submit with *options* of that; return how it ended."""
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin/spark-submit"), "--master", self.master, *options,
-             str(program), *arguments],
+             "--conf", "spark.ui.enabled=false", str(program), *arguments],
             env=self.environment | (environment or {}), stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """The whole job: snapshots in, a directory with Parquet and a page out. qmctl and submit run it."""
 
+import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,9 @@ from pyspark_qmgr.reports.report import Frames, Report
 from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
 from qmgrd.ops.snapshots import Snapshot, find, verify
+
+
+DOCUMENT = "report.json"
 
 
 class Made(NamedTuple):
@@ -99,7 +103,9 @@ def make(
         versions(spark),
     )
     place.write_text(page.FILE, page.page(facts, outcomes))
-    return Made(outcomes, place.shown(page.FILE), facts, place)
+    made = Made(outcomes, place.shown(page.FILE), facts, place)
+    place.write_text(DOCUMENT, json.dumps(made.document(), indent=2))
+    return made
 
 
 def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
@@ -112,11 +118,18 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def _version() -> str:
+    try:
+        return metadata.version("qmgrd")
+    except metadata.PackageNotFoundError:  # Its packages came by --py-files, and nothing else.
+        return "not installed"
+
+
 def versions(spark: SparkSession) -> dict[str, str]:
     """Return the versions of all that has a say in the figures."""
     jvm: Any = spark._jvm
     return {
-        "qmgrd": metadata.version("qmgrd"),
+        "qmgrd": _version(),
         "spark": spark.version,
         "python": platform.python_version(),
         "java": str(jvm.java.lang.System.getProperty("java.version")),
