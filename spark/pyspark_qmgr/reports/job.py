@@ -16,7 +16,6 @@ from pyspark_qmgr.reports.run import Outcome, run
 from pyspark_qmgr.reports.tables import Tables, time_of
 from qmgrd.ops.snapshots import Snapshot, find, verify
 
-
 DOCUMENT = "report.json"
 
 
