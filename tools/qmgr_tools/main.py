@@ -29,6 +29,7 @@ from qmgr_tools import (
     publish,
     queue,
     queue_alter,
+    report,
     republish,
     republish_send,
     snapshot,
@@ -121,6 +122,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             verify=snapshot_look.verify, prune=snapshot_prune.prune,
         ),
         "export": export.export,
+        "report": report.report,
         "store": group("A store at rest, or a snapshot", verify=store.verify, stat=store.stat),
     },
     "This program": {
