@@ -5,12 +5,11 @@ ones are added at the end, which raises nothing.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from qmgr_tables.options import Options
-from qmgr_tables.partition import Share
 from qmgrd.ops.snapshots import Snapshot
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -32,9 +31,10 @@ class Table(NamedTuple):
     version: int
     text: str  # what a row is, for the documentation
     columns: tuple[Column, ...]
-    plan: Callable[[list[Snapshot], Options], list[Share]]
+    # What a task reads is whatever *read* understands; it travels to the task by pickle.
+    plan: Callable[[list[Snapshot], Options], list[Any]]
     # Yields batches of the columns that the schema names, in its order.
-    read: Callable[[Share, Options, pa.Schema], Iterator[pa.RecordBatch]]
+    read: Callable[[Any, Options, pa.Schema], Iterator[pa.RecordBatch]]
 
     @property
     def schema(self) -> pa.Schema:
