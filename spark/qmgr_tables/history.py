@@ -134,9 +134,21 @@ def batches_of(
         SnapshotUnreadable: it is gone or damaged.
     """
     try:
+        yield from batches(data_rows(span), whose, schema, partial(wants, options))
+    except HistoryMalformed as error:
+        raise damaged(span.snapshot, error) from error
+
+
+def data_rows(span: Span) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of the rows of *span*.
+
+    Raises:
+        SnapshotUnreadable: it is gone or damaged.
+    """
+    try:
         with image(span.snapshot).transaction() as tx:
-            yield from batches(_rows(tx, span), whose, schema, partial(wants, options))
-    except (ReadFailed, rows.RowDamaged, HistoryMalformed) as error:
+            yield from _rows(tx, span)
+    except (ReadFailed, rows.RowDamaged) as error:
         raise damaged(span.snapshot, error) from error
 
 
