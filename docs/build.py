@@ -63,7 +63,7 @@ def gather(source: Path) -> None:
             write(source / name, linked((REPO / path).read_text(), path, name, pages, source))
     shutil.copy(REPO / "docs/conf.py", source)
     shutil.copytree(REPO / "docs/_static", source / "_static")
-    for picture in (REPO / "docs").rglob("*.svg"):
+    for picture in (REPO / "docs").rglob("*.[sp][vn]g"):  # SVG and PNG
         copy = source / picture.relative_to(REPO / "docs")
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(picture, copy)

@@ -9,20 +9,6 @@ GONE = ("expired", "dead-lettered", "moved", "removed", "lost", "damaged")  # It
 LEAVE = (*SERVED, *GONE)
 
 
-def once(history: DataFrame) -> DataFrame:
-    """Return each event once, where snapshots of one store hold some of them several times.
-
-    A row of the journal never changes, so that of any snapshot will do.
-    """
-    chosen = history.groupBy("store_id", "seq").agg(F.min("snapshot_id").alias("_chosen"))
-    return (
-        history.join(chosen, ["store_id", "seq"])
-        .where(F.col("snapshot_id").eqNullSafe(F.col("_chosen")))
-        .drop("_chosen")
-        .select(*history.columns)
-    )
-
-
 def stays(history: DataFrame) -> DataFrame:
     """Return a row for each stay of a message on a queue.
 

@@ -22,18 +22,24 @@ _COUNTS = (
 COLUMNS = (
     Column("queue_manager", Kind.TEXT, "where the queue is"),
     Column("queue", Kind.TEXT, "one whose history is kept"),
-    Column("from_at", Kind.TIME, "of the first event of it that is kept"),
-    Column("until_at", Kind.TIME, "of the last event of all its queue manager's"),
-    *_COUNTS,
+    Column(
+        "utilisation",
+        Kind.SHARE,
+        "arrived_per_s of served_peak_per_s: from 1 on it never catches up",
+    ),
+    Column(
+        "drain_ms",
+        Kind.MS,
+        "until it is empty at served_peak_per_s, arrivals going on; null if it never is",
+    ),
+    Column("depth", Kind.COUNT, "messages on it in its queue manager's last snapshot"),
     Column("arrived_per_s", Kind.RATE, "from from_at to until_at; null if that is one instant"),
     Column("served_per_s", Kind.RATE, "the same of those served"),
     Column("served_peak_per_s", Kind.RATE, "in that minute in which most were served"),
-    Column("utilisation", Kind.SHARE,
-           "arrived_per_s of served_peak_per_s: from 1 on it never catches up"),
-    Column("depth", Kind.COUNT, "messages on it in its queue manager's last snapshot"),
-    Column("drain_ms", Kind.MS, "until it is empty at served_peak_per_s, arrivals going on; "
-           "null if it never is"),
-)  # fmt: skip
+    *_COUNTS,
+    Column("from_at", Kind.TIME, "of the first event of it that is kept"),
+    Column("until_at", Kind.TIME, "of the last event of all its queue manager's"),
+)
 HOURLY = (
     Column("queue_manager", Kind.TEXT, "where the queue is"),
     Column("queue", Kind.TEXT, "one whose history is kept"),

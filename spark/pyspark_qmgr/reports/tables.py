@@ -1,13 +1,11 @@
 """The tables that reports read, from snapshots."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from pyspark_qmgr.reports.history import once
 from qmgrd.ops.snapshots import Snapshot
 
 SNAPSHOTS = "snapshots"
@@ -34,14 +32,12 @@ def snapshots_frame(spark: SparkSession, snapshots: Sequence[Snapshot]) -> DataF
 
 
 class Tables(Mapping[str, DataFrame]):
-    """The tables of *snapshots* by name, and `snapshots` itself; each is read when it is used."""
+    """The tables of *snapshots* by name; each is read when it is used."""
 
     def __init__(self, spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
         """Take *snapshots*, whose checksums are taken to be right."""
         self._spark = spark
         self._snapshots = snapshots
-        stores = Counter(snapshot.queue_manager for snapshot in snapshots)
-        self._overlap = any(number > 1 for number in stores.values())
 
     def __getitem__(self, name: str) -> DataFrame:
         """Return a table, a new frame each time: Spark keeps filters with those that had some."""
@@ -50,14 +46,13 @@ class Tables(Mapping[str, DataFrame]):
         reader = self._spark.read.format("qmgr").option("table", name).option("verify", "false")
         if name == "messages":
             reader = reader.option("includePayload", "false")
-        found = reader.load([snapshot.directory for snapshot in self._snapshots])
-        return once(found) if name == "history" and self._overlap else found
+        return reader.load([snapshot.directory for snapshot in self._snapshots])
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of all tables."""
         from qmgr_tables.tables import TABLES
 
-        yield from (*TABLES, SNAPSHOTS)
+        yield from TABLES
 
     def __len__(self) -> int:
         """Return how many there are."""

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_qmgr.reports.history import ENTER, LEAVE, once, stays
+from pyspark_qmgr.reports.history import ENTER, LEAVE, stays
 from qmgr_protocol.history import EVENTS
 from tests.pyspark_qmgr.reports import made
 
@@ -43,18 +43,3 @@ def test_place_that_another_message_has_later_is_another_stay(spark: SparkSessio
         {"event": "put", "at": 1, "message_id": "A.2"},
     ]
     assert stays(made.history(spark, events)).count() == 2
-
-
-def test_event_that_several_snapshots_have_counts_once(spark: SparkSession) -> None:
-    first = [{"event": "put", "at": n, "seq": n, "snapshot_id": "a"} for n in (1, 2)]
-    again = [{"event": "put", "at": n, "seq": n, "snapshot_id": "b"} for n in (2, 2, 3)]
-    del again[0]
-    other = [{"event": "put", "at": 1, "seq": 1, "store_id": "other", "snapshot_id": "c"}]
-    streamed = [{"event": "put", "at": 9, "seq": 9, "snapshot_id": None}]
-    twins = [{"event": "put", "at": 7, "seq": 7, "arrival": n, "snapshot_id": s}
-             for s in "ab" for n in (1, 2)]  # fmt: skip
-    found = once(made.history(spark, [*first, *again, *other, *streamed, *twins]))
-    assert made.rows(found, "store_id", "seq", "arrival") == [
-        ("other", 1, 1), ("st", 1, 1), ("st", 2, 1), ("st", 3, 1), ("st", 7, 1), ("st", 7, 2),
-        ("st", 9, 1),
-    ]  # fmt: skip
