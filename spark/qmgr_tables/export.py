@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from qmgr_tables import planning
 from qmgr_tables.export_delta import DeltaSink
 from qmgr_tables.export_failure import ExportRefused, failure_of
 from qmgr_tables.export_feed import BY_QUEUE, Feed, feeds
@@ -20,13 +21,13 @@ from qmgr_tables.export_sink import Sink, Sizes, Written
 from qmgr_tables.export_target import open_target
 from qmgr_tables.options import Options
 from qmgr_tables.tables import TABLES
-from qmgrd.ops.snapshots import find, verify
+from qmgrd.ops.snapshots import SnapshotUnreadable, verify
 
 FORMATS = ("parquet", "delta")
 # Of options, those that say which rows and columns there are; a directory has one set of them.
 _PLAIN = Options(paths=())
 _NOT_KEPT = {
-    "paths", "rows_per_partition", "min_partitions", "verify", "table",
+    "paths", "rows_per_partition", "min_partitions", "verify", "table", "skip_damaged", "staging",
 }  # fmt: skip
 
 Bar = Callable[[int], AbstractContextManager[Callable[[int], object]]]
@@ -38,6 +39,7 @@ class Exported(NamedTuple):
     table: str
     path: str
     snapshots: int
+    skipped: list[str]  # what was left out: snapshots, as onDamaged says, and rows that are gone
     written: list[Written]
 
 
@@ -66,9 +68,10 @@ def export(
         ExportRefused: *to* holds something else, or is in use; nothing was changed.
         ExportFailed: it stopped on the way.
     """
-    snapshots = find(options.paths)
+    found = planning.find(options._replace(verify=False))  # Only what is new is verified, below.
+    planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]
-    found = feeds(table, snapshots, options, table.schema, full=full)
+    wanted = feeds(table, found.snapshots, options, table.schema, full=full)
     header = {
         "format": FORMAT, "table": table.name, "version": table.version, "full": full,
         "options": _kept(options, full=full),
@@ -77,8 +80,9 @@ def export(
     try:
         sink = _sink(to, format, table.schema, header, sizes or Sizes())
         with closing(sink):
-            _export(found, options, sink, bar)
-            return Exported(table.name, place, len(snapshots), sink.finish())
+            damaged = _export(wanted, options, sink, bar)
+            skipped = [one.why for one in found.skipped] + damaged
+            return Exported(table.name, place, len(found.snapshots), skipped, sink.finish())
     except OSError as error:
         raise failure_of(place, error) from error
 
@@ -94,22 +98,51 @@ def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes
         raise
 
 
-def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> None:
-    """Write what *found* has and *sink* has not."""
+def _export(found: list[Feed], options: Options, sink: Sink, bar: Bar) -> list[str]:
+    """Write what *found* has and *sink* has not; return why some of it was left out."""
     wanted = [feed for feed in found if not _is_done(feed, sink.progress(feed.key))]
-    for snapshot in {feed.snapshot.id: feed.snapshot for feed in wanted}.values():
-        if options.verify:
-            verify(snapshot)
+    damaged = _damaged(wanted, options)
+    left_out = list(damaged.values())
+    wanted = [feed for feed in wanted if feed.snapshot.id not in damaged]
     rows = sum(feed.about(sink.progress(feed.key).last) for feed in wanted)
     with bar(rows) as advance:
         for feed in wanted:
             progress = sink.progress(feed.key)
+            if feed.first > progress.last + 1 > NOTHING + 1:
+                left_out.append(_gap(feed, progress.last + 1))
             if not _is_done(feed, progress):  # Another snapshot of that store may have had all.
                 sink.write(feed, _told(_behind(feed, progress), advance))
+    return left_out
+
+
+def _gap(feed: Feed, first: int) -> str:
+    return (
+        f"{feed.snapshot.directory}: {feed.position} {first} to {feed.first - 1} of "
+        f"{feed.snapshot.queue_manager} were dropped before they were exported; take snapshots "
+        "more often, or keep more of it"
+    )
+
+
+def _damaged(wanted: list[Feed], options: Options) -> dict[str, str]:
+    """Return the ids of snapshots that are not what was written, with what is wrong.
+
+    Raises:
+        SnapshotUnreadable: one of them, if these are not to be skipped.
+    """
+    damaged = {}
+    for snapshot in {feed.snapshot.id: feed.snapshot for feed in wanted}.values():
+        try:
+            if options.verify:
+                verify(snapshot)
+        except SnapshotUnreadable as error:
+            if not options.skip_damaged:
+                raise
+            damaged[snapshot.id] = str(error)
+    return damaged
 
 
 def _is_done(feed: Feed, progress: Progress) -> bool:
-    return progress.last >= feed.last or feed.snapshot.id in progress.done
+    return progress.last >= feed.last
 
 
 def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
@@ -119,7 +152,7 @@ def _behind(feed: Feed, progress: Progress) -> Iterator[pa.Table]:
         ExportRefused: at that position there is another message than was exported.
     """
     after = progress.last
-    if after == NOTHING or not progress.last_id or not feed.position:
+    if after == NOTHING or not progress.last_id or not feed.queue:
         yield from feed.rows(after)
         return
     for table in feed.rows(after - 1):

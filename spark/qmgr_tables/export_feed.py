@@ -7,6 +7,8 @@
     messages   snapshot and queue      arrival    that snapshot, if all of it is asked for
     history    snapshot                (none)     that snapshot, if all of it is asked for
 
+Rows that have one position (a row of the journal tells of many messages) are exported together.
+
 A feed says nothing of where its rows come from: a snapshot today; of a daemon that keeps rows for
 an exporter it would be the rows behind its cursor, and `taken` would move that cursor.
 """
@@ -17,9 +19,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from qmgr_tables.export_order import in_order
+from qmgr_tables.export_order import in_order, whole_positions
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share
 from qmgr_tables.table import Table
@@ -47,32 +48,35 @@ class Feed(NamedTuple):
     last: int  # No position is higher: an export that has come to it has all.
     rows: Callable[[int], Iterator[pa.Table]]  # those behind a position, in order
     about: Callable[[int], int]  # how many these are, about; 0: not known
+    first: int = 0  # No position is lower: what lay between is gone. 0: gaps mean nothing.
     taken: Callable[[int], None] = _nobody  # is told up to where rows are safe
 
 
 def feeds(
     table: Table, snapshots: list[Snapshot], options: Options, schema: pa.Schema, *, full: bool
 ) -> list[Feed]:
-    """Return what *snapshots* have of *table*: by store and age, older snapshots first.
-
-    Raises:
-        OptionInvalid: a queue that was asked for by name is in none of them.
-    """
+    """Return what *snapshots* have of *table*: by store and age, older snapshots first."""
     ordered = {one.id: one for one in sorted(snapshots, key=lambda one: (one.store_id, one.turn))}
-    shares: dict[str, list[Any]] = {id_: [] for id_ in ordered}
-    for share in table.plan(list(ordered.values()), options):
-        shares[share.snapshot.id].append(share)
 
     def read(share: Any) -> Iterator[pa.RecordBatch]:
         return table.read(share, options, schema)
 
     found: list[Feed] = []
-    for id_, snapshot in ordered.items():
+    for snapshot in ordered.values():
+        shares = _shares(table, snapshot, options)
         if table.name in BY_QUEUE:
-            found += _by_queue(read, snapshot, shares[id_], schema, table.name, full=full)
+            found += _by_queue(read, snapshot, shares, schema, table.name, full=full)
         else:
-            found.append(_whole(read, snapshot, shares[id_], table.name, full=full))
+            found.append(_whole(read, snapshot, shares, table.name, full=full))
     return found
+
+
+def _shares(table: Table, snapshot: Snapshot, options: Options) -> list[Any]:
+    """Return what *snapshot* has of *table*; it may lack some of the queues that are asked for."""
+    if not options.queues:
+        return table.plan([snapshot], options)
+    known = options.queues.intersection(queue.name for queue in snapshot.queues)
+    return table.plan([snapshot], options._replace(queues=known)) if known else []
 
 
 def _by_queue(
@@ -133,14 +137,27 @@ def _whole(read: Read, snapshot: Snapshot, shares: list[Any], table: str, *, ful
     """Return the feed of a whole table, of one snapshot or from position to position."""
     of = snapshot._replace(queues=())
     column = "" if full else POSITIONS.get(table, "")
+    if not column:
+        rows = partial(_rows_of_shares, read, shares)
+        return Feed(snapshot.id, snapshot.id, "", of, "", 0, rows, lambda after: 0)
     return Feed(
-        snapshot.store_id if column else snapshot.id, snapshot.store_id[:8] if column else
-        snapshot.id, "", of, column, 2**63 - 1 if column else 0,
-        partial(_rows_of_shares, read, shares, column), lambda after: 0,
+        snapshot.store_id, snapshot.store_id[:8], "", of, column,
+        max((share.stop for share in shares), default=0) - 1,
+        partial(_rows_of_spans, read, shares, column), lambda after: 0,
+        min((share.first for share in shares), default=0),
     )  # fmt: skip
 
 
-def _rows_of_shares(read: Read, shares: list[Any], column: str, after: int) -> Iterator[pa.Table]:
+def _rows_of_shares(read: Read, shares: list[Any], after: int) -> Iterator[pa.Table]:
+    del after
     for batch in chain.from_iterable(map(read, shares)):
-        table = pa.Table.from_batches([batch])
-        yield table.filter(pc.field(column) > after) if column else table
+        yield pa.Table.from_batches([batch])
+
+
+def _rows_of_spans(read: Read, spans: list[Any], column: str, after: int) -> Iterator[pa.Table]:
+    """Yield the rows of *spans*, each of which has positions from its first up to its stop."""
+    left = [
+        span._replace(first=max(span.first, after + 1)) for span in spans if span.stop > after + 1
+    ]
+    batches = chain.from_iterable(map(read, left))
+    return whole_positions((pa.Table.from_batches([batch]) for batch in batches), column)

@@ -4,7 +4,7 @@ look again. A line of JSON each:
     {"format": 1, "table": ..., "version": 1, "full": false, "options": {...}}     the first
     {"key": ..., "first": 1, "last": 99, "file": ..., "rows": 99, "bytes": ..., "last_id": ...,
      "queue": ..., "queue_manager": ..., "snapshot_id": ...}                       a file
-    {"key": ..., "last": 99, "done": SNAPSHOT_ID}                                  all of a feed
+    {"key": ..., "last": 99}                                             looked at up to there
 
 A line is written once its file is on disk: a file without one counts as not there.
 """
@@ -24,7 +24,6 @@ class Progress(NamedTuple):
 
     last: int = NOTHING
     last_id: str | None = None  # the message there
-    done: frozenset[str] = frozenset()  # snapshots with nothing more to tell
 
 
 class Manifest:
@@ -63,9 +62,8 @@ class Manifest:
         """Take note of what a line says."""
         key, last = str(entry["key"]), int(entry["last"])
         before = self._progress.get(key, Progress())
-        done = before.done | {str(entry["done"])} if "done" in entry else before.done
         last_id = entry.get("last_id") if last > before.last else before.last_id
-        self._progress[key] = Progress(max(last, before.last), last_id, done)
+        self._progress[key] = Progress(max(last, before.last), last_id)
         if "file" in entry:
             self.files.add(str(entry["file"]))
 

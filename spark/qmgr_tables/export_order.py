@@ -55,6 +55,25 @@ def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Ite
         yield pa.concat_tables(held)
 
 
+def whole_positions(tables: Iterator[pa.Table], column: str) -> Iterator[pa.Table]:
+    """Yield the same rows in tables that end where *column*, which rises, does."""
+    held: list[pa.Table] = []
+    for table in tables:
+        if not table.num_rows:
+            continue
+        positions = table.column(column).to_numpy()
+        end = int(np.searchsorted(positions, positions[-1]))  # The last one may go on.
+        if held and positions[0] != held[-1].column(column)[-1].as_py():
+            yield pa.concat_tables(held)
+            held = []
+        if end:
+            yield pa.concat_tables([*held, table.slice(0, end)])
+            held = []
+        held.append(table.slice(end))
+    if held:
+        yield pa.concat_tables(held)
+
+
 def row_bytes(table: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """Return about how long each row is: its bodies, and ROW_BYTES."""
     sizes = np.full(table.num_rows, ROW_BYTES, np.int64)

@@ -72,9 +72,8 @@ class ParquetSink:
         while group is not None:
             with self._target.draft() as draft:
                 group = self._file(feed, draft, group, groups)
-        if self.progress(feed.key).last < feed.last:
-            last = self.progress(feed.key).last if feed.last == UNBOUND else feed.last
-            self._append({"key": feed.key, "last": last, "done": feed.snapshot.id})
+        if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
+            self._append({"key": feed.key, "last": feed.last})
 
     def finish(self) -> list[Written]:
         """Return what was written."""
@@ -97,7 +96,11 @@ class ParquetSink:
             sorting_columns=[pq.SortingColumn(self._schema.get_field_index(feed.position))]
             if feed.position else None,
         ) as writer:  # fmt: skip
-            while following is not None and (not rows or draft.stream.tell() < size_max):
+            while following is not None and (
+                not rows
+                or draft.stream.tell() < size_max
+                or _position(feed, following, 0) == _position(feed, group, -1)
+            ):
                 group = following
                 writer.write_table(group, row_group_size=max(group.num_rows, 1))
                 rows += group.num_rows
@@ -147,7 +150,7 @@ def _position(feed: Feed, table: pa.Table, at: int) -> int:
 
 
 def _id(feed: Feed, table: pa.Table) -> str | None:
-    if not feed.position or "message_id" not in table.column_names:
+    if not feed.queue:
         return None
     found: str | None = table.column("message_id")[-1].as_py()
     return found

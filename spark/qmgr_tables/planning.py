@@ -111,7 +111,7 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
         OptionInvalid: a queue that was asked for by name is in no snapshot.
     """
     found = find(options)
-    _check_queues(found.snapshots, options)
+    check_queues(found.snapshots, options)
     wanted = [snapshot for snapshot in found.snapshots if _is_wanted(snapshot, options)]
     known = {queue.name for snapshot in wanted for queue in snapshot.queues}
     if options.queues and QUEUES[0] in table.takes:
@@ -131,7 +131,7 @@ def _is_wanted(snapshot: Snapshot, options: Options) -> bool:
     )
 
 
-def _check_queues(snapshots: list[Snapshot], options: Options) -> None:
+def check_queues(snapshots: list[Snapshot], options: Options) -> None:
     """Raise OptionInvalid for a name that no snapshot knows; those of proxies have no queue."""
     known = sorted({queue.name for snapshot in snapshots for queue in snapshot.queues})
     for name in sorted(options.queues.difference(known)):

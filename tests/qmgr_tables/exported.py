@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable, QueryBuilder
 
 from qmgr_protocol import messages as m
+from qmgr_tables import planning
 from qmgr_tables.export import Exported, export
 from qmgr_tables.export_sink import Sizes
 from qmgr_tables.options import parse
 from qmgr_tables.tables import TABLES
-from qmgrd.ops.snapshots import find
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.ops.shot import Camera, managed
 
@@ -32,7 +33,7 @@ def rows_read(path: Path | str, **options: str) -> list[dict[str, Any]]:
     """The rows of a table as they are read from snapshots, in order of queue and arrival."""
     parsed = parse({"path": str(path), **options})
     table = TABLES[parsed.table]
-    shares = table.plan(find(parsed.paths), parsed)
+    shares = chain.from_iterable(planning.plan(table, parsed))
     found = [
         row
         for share in shares
@@ -61,7 +62,10 @@ def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows in an order that they say themselves."""
-    return sorted(rows, key=lambda row: (row["snapshot_id"], row["queue"], row["arrival"]))
+    return sorted(
+        rows, key=lambda row: (row["snapshot_id"], str(row.get("queue")), row.get("arrival") or 0,
+                               str(row))
+    )  # fmt: skip
 
 
 def tree(directory: Path) -> dict[str, tuple[bytes, int]]:

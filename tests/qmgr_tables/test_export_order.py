@@ -1,13 +1,20 @@
 """Rows put in order, and row groups that a restart cuts the same."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmgr_tables.export_order import ROW_BYTES, in_order, row_bytes, row_groups
+from qmgr_tables.export_order import (
+    ROW_BYTES,
+    in_order,
+    row_bytes,
+    row_groups,
+    whole_positions,
+)  # fmt: skip
 
 SCHEMA = pa.schema([("arrival", pa.int64()), ("body", pa.binary())])
 
@@ -81,3 +88,21 @@ def test_what_a_row_takes_is_its_body_and_a_little() -> None:
     assert list(row_bytes(rows)) == [ROW_BYTES, ROW_BYTES + 5]
     without = rows.set_column(1, "body", pa.array([None, None], pa.binary()))
     assert np.array_equal(row_bytes(without), [ROW_BYTES, ROW_BYTES])
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.lists(st.integers(0, 5), min_size=1))
+def test_a_position_is_never_divided(steps: list[int], pieces: list[int]) -> None:
+    arrivals = np.cumsum([step // 3 for step in steps]).tolist() if steps else []
+    whole = pa.Table.from_batches([batch(*arrivals)])
+
+    def cut() -> Iterator[pa.Table]:
+        at = turn = 0
+        while at < whole.num_rows:
+            length = pieces[turn % len(pieces)] or (turn % 2)
+            yield whole.slice(at, length)
+            at, turn = at + length, turn + 1
+
+    found = [one.column("arrival").to_pylist() for one in whole_positions(cut(), "arrival")]
+    assert [arrival for one in found for arrival in one] == arrivals
+    assert all(found)
+    assert all(one[-1] < other[0] for one, other in pairwise(found))

@@ -93,6 +93,12 @@ def test_a_damaged_snapshot_is_named(qmctl: Qmctl, snapshot: Path, tmp_path: Pat
     ended = qmctl("export", "--path", str(bad), "--to", str(tmp_path / "out"))
     assert ended.code == Exit.FAILED
     assert f"{bad}/data.mdb: damaged" in ended.err
+    words = ("--path", str(snapshot), "--path", str(tmp_path / "none"), "--on-damaged", "skip")
+    ended = qmctl("export", *words, "--to", str(tmp_path / "out"))
+    assert ended.code == 0
+    assert ended.err.startswith(f"left out: {tmp_path}/none: there is nothing; check the path")
+    ended = qmctl("export", *words, "--to", str(tmp_path / "out"), "-o", "json")
+    assert len(ended.json["tables"][0]["skipped"]) == 1
 
 
 def test_without_pyarrow_it_says_what_to_install(

@@ -33,6 +33,13 @@ class FileFormat(StrEnum):
     DELTA = "delta"
 
 
+class Damaged(StrEnum):
+    """What --on-damaged may say."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
 def tables(incomplete: str) -> list[str]:
     """Return the names of the tables, for the shell."""
     from qmgr_tables.tables import TABLES  # takes 200 ms
@@ -81,6 +88,18 @@ States = Annotated[
         help="Messages that are ready, delayed, transmission, parked, ...",
     ),
 ]  # fmt: skip
+Since = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", show_default=False,
+        help="Rows from then on: 2026-05-01, 2026-05-01T12:30:00Z.",
+    ),
+]  # fmt: skip
+Until = Annotated[str, typer.Option(metavar="TIME", show_default=False, help="Rows before then.")]
+OnDamaged = Annotated[
+    Damaged,
+    typer.Option("--on-damaged", help="What becomes of snapshots that are damaged or missing."),
+]
 NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave bodies out.")]
 BodyMax = Annotated[
     str,
@@ -104,23 +123,26 @@ def export(
     queues: Queues = "",
     queues_pattern: Pattern = "",
     states: States = "",
+    since: Since = "",
+    until: Until = "",
     no_payload: NoPayload = False,
     max_body_bytes: BodyMax = "",
     no_verify: NoVerify = False,
+    on_damaged: OnDamaged = Damaged.FAIL,
 ) -> None:
     """Write what snapshots hold as tables to files, once each row; Java is not needed.
 
     Run it again and it adds what is new: of messages, those that were put since, each as the first
     snapshot shows it that has it; of other tables, each further snapshot. --full writes each
     snapshot whole, as messages change and go. However it is stopped, the next run goes on from what
-    is whole. What the tables have says docs/spark.md, how they are kept docs/export.md.
+    is whole. What the tables have says docs/tables.md, how they are kept docs/export.md.
 
     \b
     JSON: an object with
       to, format, full
-      tables    an array: table, path, snapshots (how many were looked at), rows,
-                bytes, files (that were added), and queues, an array: queue,
-                queue_manager, rows, bytes, files
+      tables    an array: table, path, snapshots (how many were looked at),
+                skipped (why some were not), rows, bytes, files (that were added),
+                and queues, an array: queue, queue_manager, rows, bytes, files
 
     Examples:
       qmctl export --path /snapshots/monday --to /lake
@@ -128,16 +150,19 @@ def export(
       qmctl export --path /snapshots/monday --to /lake-full --full --no-payload
     """
     given = {"queues": queues, "queuesPattern": queues_pattern, "states": states}
-    given |= {"maxBodyBytes": max_body_bytes}
+    given |= {"maxBodyBytes": max_body_bytes, "since": since, "until": until}
     given = {name: text for name, text in given.items() if text}
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
+    given |= {"onDamaged": on_damaged.value}
     found = [_export(snapshots, to, name, given, format.value, full=full) for name in table]
     if call.is_json:
         output.document({
             "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
         })  # fmt: skip
         return
+    for why in dict.fromkeys(why for one in found for why in one.skipped):
+        output.note(f"left out: {why}")
     rows = [{"table": one.table, **part._asdict()} for one in found for part in one.written]
     if rows:
         output.table(COLUMNS, rows)
@@ -155,8 +180,8 @@ def _row(one: "Exported") -> dict[str, Any]:
     queues = [part._asdict() for part in one.written]
     totals = {key: sum(part[key] for part in queues) for key in ("rows", "bytes", "files")}
     return {
-        "table": one.table, "path": one.path, "snapshots": one.snapshots, **totals,
-        "queues": queues,
+        "table": one.table, "path": one.path, "snapshots": one.snapshots, "skipped": one.skipped,
+        **totals, "queues": queues,
     }  # fmt: skip
 
 
