@@ -20,6 +20,7 @@ from qmgr_tables.export_parquet import ParquetSink
 from qmgr_tables.export_sink import Sink, Sizes, Written
 from qmgr_tables.export_target import open_target
 from qmgr_tables.options import Options
+from qmgr_tables.table import Table
 from qmgr_tables.tables import TABLES
 from qmgrd.ops.snapshots import SnapshotUnreadable, verify
 
@@ -72,17 +73,30 @@ def export(
     planning.check_queues(found.snapshots, options)
     table = TABLES[options.table]
     wanted = feeds(table, found.snapshots, options, table.schema, full=full)
+    done = write(table, lambda sink: wanted, options, to, format, full=full, sizes=sizes, bar=bar)
+    skipped = [one.why for one in found.skipped] + done.skipped
+    return done._replace(snapshots=len(found.snapshots), skipped=skipped)
+
+
+def write(
+    table: Table, begin: Callable[[Sink], list[Feed]], options: Options, to: str, format: str, *,
+    full: bool = False, sizes: Sizes | None = None, bar: Bar = no_bar,
+) -> Exported:  # fmt: skip
+    """Write the rows of feeds to *to*; *begin* says which they are, once it is known what is there.
+
+    Raises:
+        as export.
+    """
     header = {
         "format": FORMAT, "table": table.name, "version": table.version, "full": full,
-        "options": _kept(options, full=full),
+        "options": _kept(options),
     }  # fmt: skip
     place = f"{to.removesuffix('/')}/{table.name}"
     try:
         sink = _sink(to, format, table.schema, header, sizes or Sizes())
         with closing(sink):
-            damaged = _export(wanted, options, sink, bar)
-            skipped = [one.why for one in found.skipped] + damaged
-            return Exported(table.name, place, len(found.snapshots), skipped, sink.finish())
+            left_out = _export(begin(sink), options, sink, bar)
+            return Exported(table.name, place, 0, left_out, sink.finish())
     except OSError as error:
         raise failure_of(place, error) from error
 
@@ -175,7 +189,7 @@ def _told(tables: Iterator[pa.Table], advance: Callable[[int], object]) -> Itera
         advance(table.num_rows)
 
 
-def _kept(options: Options, *, full: bool) -> dict[str, Any]:
+def _kept(options: Options) -> dict[str, Any]:
     """Return the options that an export is held to: by what they are, where not the default."""
     left_out = set(_NOT_KEPT)
     if options.table in BY_QUEUE:

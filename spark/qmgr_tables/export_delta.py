@@ -138,7 +138,7 @@ class DeltaSink:
 
     def _said(self, ends: dict[str, tuple[Feed, int]]) -> dict[str, str]:
         """Return what the history of the table says of a commit."""
-        ids = sorted({feed.snapshot.id for feed, _ in ends.values()})
+        ids = sorted({feed.snapshot.id for feed, _ in ends.values()} - {""})
         return {
             "qmgr.table": self._header["table"],
             "qmgr.version": str(self._header["version"]),

@@ -74,6 +74,7 @@ class ParquetSink:
                 group = self._file(feed, draft, group, groups)
         if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
             self._append({"key": feed.key, "last": feed.last})
+            feed.taken(feed.last)
 
     def finish(self) -> list[Written]:
         """Return what was written."""
@@ -111,7 +112,7 @@ class ParquetSink:
         self._append({
             "key": feed.key, "first": first, "last": last, "file": name, "rows": rows,
             "bytes": size, "last_id": _id(feed, group), "queue": feed.queue,
-            "queue_manager": feed.snapshot.queue_manager, "snapshot_id": feed.snapshot.id,
+            "queue_manager": feed.snapshot.queue_manager, "snapshot_id": feed.snapshot.id or None,
         })  # fmt: skip
         feed.taken(last)
         self._count(feed, rows, size)
@@ -130,7 +131,7 @@ class ParquetSink:
 
     def _metadata(self, feed: Feed) -> dict[str, str]:
         said = {"table": self._header["table"], "version": str(self._header["version"])}
-        said |= {"snapshot_ids": json.dumps([feed.snapshot.id])}
+        said |= {"snapshot_ids": json.dumps(list(filter(None, [feed.snapshot.id])))}
         return {f"qmgr.{key}": value for key, value in said.items()}
 
 

@@ -379,3 +379,20 @@ def test_history_goes_on_by_its_numbers(
         ]
         # Messages of one number are in one file: what a run takes up again is whole.
         assert len({seq for seqs in files for seq in set(seqs)}) == sum(map(len, map(set, files)))
+
+
+def test_history_of_snapshots_is_told_once(tmp_path: Path) -> None:
+    shots = []
+    with life(tmp_path / "qm") as store:
+        store.app.ask(m.QueueCreate, "A", {"accounting": "on"})
+        for number in range(3):
+            store.app.put("A", b"%d" % number)
+            store.app.ack(*store.app.get("A"))
+            store.manager.turn(1_000)
+            shots.append(store.shot())
+    done = [run(path, tmp_path / "out", table="history") for path in (*shots, shots[0], shots[2])]
+    rows = rows_of(tmp_path / "out/history")
+    events = [row["event"] for row in sorted(rows, key=lambda row: row["seq"])]
+    assert events.count("put") == events.count("settled") == 3
+    assert [bool(one.written) for one in done] == [True, True, True, False, False]
+    assert sum(part.rows for one in done for part in one.written) == len(rows)

@@ -13,7 +13,7 @@ from qmgr_tools import export
 from qmgr_tools.failure import Exit
 from tests.qmgr_tables.exported import rows_in, rows_read, tree
 from tests.qmgr_tables.fixtures import snapshot
-from tests.qmgr_tools.conftest import QMCTL, OnTerminal, Qmctl
+from tests.qmgr_tools.conftest import QMCTL, Daemon, OnTerminal, Qmctl
 
 __all__ = ["snapshot"]
 
@@ -77,6 +77,8 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
     ):
         code, err = ended(*words)
         assert (code, what in err) == (Exit.USAGE, True), err
+    for wrong in ("", "--url x:1 --path y", "--url x:1 --table messages", "--url x:1 --full"):
+        assert qmctl("export", "--to", str(tmp_path), *wrong.split()).code == Exit.USAGE
     code, err = ended(path=tmp_path / "none")
     assert code == Exit.FAILED
     assert err.startswith("error: cannot export messages to ")
@@ -149,3 +151,17 @@ def test_it_can_be_read_on_a_terminal(
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", ended.out)
     lines = [line for line in re.split("[\r\n]+", shown) if not line.startswith("added ")]
     assert [line for line in lines if len(line) > 100] == []
+
+
+@pytest.mark.process
+def test_history_comes_from_a_queue_manager_that_runs(
+    qm: Qmctl, queue: str, daemon: Daemon, tmp_path: Path
+) -> None:
+    qm("queue", "alter", queue, "--accounting", "on")
+    qm("put", queue, "x")
+    words = ("export", "--url", daemon.unix, "--to", str(tmp_path), "--queues", queue)
+    ended = qm(*words, "--cursor", "lake")
+    assert (ended.code, ended.err) == (0, "")
+    assert [row["event"] for row in rows_in(tmp_path / "history", "parquet")] == ["put"]
+    assert "lake\t" in qm("history", "show").out
+    assert qm("history", "forget", "lake").code == 0

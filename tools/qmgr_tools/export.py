@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -48,7 +48,7 @@ def tables(incomplete: str) -> list[str]:
 
 
 Paths = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--path", metavar="SNAPSHOT", show_default=False, autocompletion=completion.files,
         help="A snapshot, a directory of them or a pattern; may be repeated.",
@@ -61,11 +61,25 @@ To = Annotated[
         help="A directory, or a URL that fsspec (Parquet) or deltalake reaches.",
     ),
 ]  # fmt: skip
-TableNames = Annotated[
-    list[str],
+Url = Annotated[
+    str,
     typer.Option(
-        "--table", metavar="TABLE", autocompletion=tables,
-        help="Which table; may be repeated.",
+        "--url", metavar="ADDRESS", show_default=False,
+        help="In place of --path: history of a queue manager that runs.",
+    ),
+]  # fmt: skip
+Cursor = Annotated[
+    str,
+    typer.Option(
+        "--cursor", metavar="NAME",
+        help="With --url: the export cursor that keeps what is not exported.",
+    ),
+]  # fmt: skip
+TableNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table", metavar="TABLE", autocompletion=tables, show_default=False,
+        help="Which table; may be repeated. Without it messages.",
     ),
 ]  # fmt: skip
 Full = Annotated[
@@ -115,9 +129,11 @@ NoVerify = Annotated[
 @command(local=True)
 def export(
     call: Call,
-    snapshots: Paths,
     to: To,
-    table: TableNames = ["messages"],  # noqa: B006 # Typer shows it, and nothing changes it.
+    snapshots: Paths = None,
+    url: Url = "",
+    cursor: Cursor = "export",
+    table: TableNames = None,
     format: Annotated[FileFormat, typer.Option(help="What to write.")] = FileFormat.PARQUET,
     full: Full = False,
     queues: Queues = "",
@@ -135,7 +151,9 @@ def export(
     Run it again and it adds what is new: of messages, those that were put since, each as the first
     snapshot shows it that has it; of other tables, each further snapshot. --full writes each
     snapshot whole, as messages change and go. However it is stopped, the next run goes on from what
-    is whole. What the tables have says docs/tables.md, how they are kept docs/export.md.
+    is whole. With --url history comes from a queue manager that runs, which keeps for the cursor
+    what is not exported yet. What the tables have says docs/tables.md, how they are kept
+    docs/export.md.
 
     \b
     JSON: an object with
@@ -147,6 +165,7 @@ def export(
     Examples:
       qmctl export --path /snapshots/monday --to /lake
       qmctl export --path '/snapshots/*' --to /lake --queues ORDERS --format delta
+      qmctl export --url 127.0.0.1:7470 --to /lake --cursor lake
       qmctl export --path /snapshots/monday --to /lake-full --full --no-payload
     """
     given = {"queues": queues, "queuesPattern": queues_pattern, "states": states}
@@ -155,7 +174,14 @@ def export(
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
     given |= {"onDamaged": on_damaged.value}
-    found = [_export(snapshots, to, name, given, format.value, full=full) for name in table]
+    if bool(snapshots) == bool(url) or (url and (full or table not in (None, ["history"]))):
+        raise usage(
+            f"cannot export to {to}", "--path is needed, or --url, which has history alone",
+            "name a snapshot, or the address of a queue manager, with no --table and no --full",
+        )  # fmt: skip
+    names = table or ["history" if url else "messages"]
+    where = Where(tuple(snapshots or ()), url, cursor, to, format.value, full)
+    found = [_export(where, name, given) for name in names]
     if call.is_json:
         output.document({
             "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
@@ -185,11 +211,20 @@ def _row(one: "Exported") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _export(
-    snapshots: list[str], to: str, table: str, given: dict[str, str], format: str, *, full: bool
-) -> "Exported":
+class Where(NamedTuple):
+    """From where an export comes, and where it goes."""
+
+    snapshots: tuple[str, ...]
+    url: str
+    cursor: str
+    to: str
+    format: str
+    full: bool
+
+
+def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
     """Export one table; turn what goes wrong into a Failure."""
-    what = f"cannot export {table} to {to}"
+    what = f"cannot export {table} to {where.to}"
     try:
         from qmgr_tables import export as exports
     except ImportError as error:
@@ -198,12 +233,19 @@ def _export(
     import json
 
     from qmgr_tables.export_failure import ExportFailed, ExportRefused
+    from qmgr_tables.export_live import export_live
     from qmgr_tables.options import OptionInvalid, parse
     from qmgrd.ops.snapshots import SnapshotUnreadable
 
+    paths = json.dumps(where.snapshots or [where.url])
+    bar = partial(_bar, table)
     try:
-        options = parse({"paths": json.dumps(snapshots), "table": table, **given})
-        return exports.export(options, to, format=format, full=full, bar=partial(_bar, table))
+        options = parse({"paths": paths, "table": table, **given})
+        if where.url:
+            return export_live(
+                options, where.url, where.cursor, where.to, format=where.format, bar=bar
+            )
+        return exports.export(options, where.to, format=where.format, full=where.full, bar=bar)
     except OptionInvalid as error:
         raise usage(what, *_parted(error)) from error
     except ExportRefused as error:

@@ -1,0 +1,89 @@
+"""History exported from a queue manager that runs: its export cursor keeps what is not on disk yet.
+
+    cursor says so ─▶ rows behind it are read ─▶ file and manifest ─▶ the cursor moves on
+
+Killed anywhere, the next run begins with what is in the files: the cursor is never ahead of them.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.history import HistoryMalformed
+from qmgr_tables.export import Bar, Exported, no_bar, write
+from qmgr_tables.export_failure import ExportFailed, ExportRefused
+from qmgr_tables.export_feed import Feed
+from qmgr_tables.export_manifest import NOTHING
+from qmgr_tables.export_order import whole_positions
+from qmgr_tables.export_sink import Sink, Sizes
+from qmgr_tables.history import HISTORY
+from qmgr_tables.history_feed import Feed as Journal
+from qmgr_tables.history_feed import HistoryLost, ManagerAway, State
+from qmgr_tables.options import Options
+from qmgr_tables.stream_url import RowRange
+from qmgrd.ops.snapshots import Snapshot
+
+WAIT_MS = 5_000
+
+
+def export_live(
+    options: Options, address: str, cursor: str, to: str, *, format: str = "parquet",
+    sizes: Sizes | None = None, bar: Bar = no_bar, wait_ms: int = WAIT_MS,
+) -> Exported:  # fmt: skip
+    """Export the history that the queue manager at *address* has and *to* has not.
+
+    Args:
+        options: of table history; paths are left alone.
+        cursor: keeps what comes from now on until it is exported; made if there is none.
+        wait_ms: how long a queue manager is waited for that is away.
+
+    Raises:
+        ExportRefused: as export; or the store there was put back to a backup.
+        ExportFailed: it stopped on the way, or nobody answers.
+    """
+    with Journal(address, wait_ms) as journal:
+        try:
+            state = journal.state()
+
+            def begin(sink: Sink) -> list[Feed]:
+                return [_feed(journal, state, cursor, options, wait_ms, sink)]
+
+            plain = options._replace(verify=False, table=HISTORY.name)
+            return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
+        except (ManagerAway, HistoryLost, HistoryMalformed, RequestError) as error:
+            raise ExportFailed(f"{error}; run it again: it goes on from what is whole") from error
+
+
+def _feed(
+    journal: Journal, state: State, cursor: str, options: Options, wait_ms: int, sink: Sink
+) -> Feed:
+    """Return the rows that are there, once the cursor keeps them."""
+    after = sink.progress(state.store_id).last
+    if after > state.last:
+        raise ExportRefused(
+            f"{journal.address}: its history ends with row {state.last}, but {after} was "
+            "exported: the store was put back to a backup; export to a new directory"
+        )
+    journal.commit(cursor, max(after, state.first - 1))
+
+    def rows(after: int) -> Iterator[pa.Table]:
+        found = RowRange(
+            journal.address, state.queue_manager, state.store_id, max(after, state.first - 1),
+            state.last, wait_ms, skip_lost=False,
+        ).read(options, HISTORY.schema)  # fmt: skip
+        return whole_positions((pa.Table.from_batches([batch]) for batch in found), "seq")
+
+    def taken(position: int) -> None:
+        journal.commit(cursor, position)
+
+    now_us = time.time_ns() // 1_000
+    there = Snapshot(
+        journal.address, "", state.queue_manager, 0, 0, "", (), wall_us=now_us,
+        store_id=state.store_id,
+    )  # fmt: skip
+    return Feed(
+        state.store_id, state.store_id[:8], "", there, "seq", max(state.last, NOTHING), rows,
+        lambda after: 0, state.first, taken,
+    )  # fmt: skip
