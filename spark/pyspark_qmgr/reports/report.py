@@ -55,7 +55,7 @@ class Part(NamedTuple):
     name: str  # "" of the first: its files are those of the report
     text: str  # what a row is
     columns: tuple[Column, ...]
-    order: tuple[str, ...]  # columns by which rows are in order; -NAME: falling
+    order: tuple[str, ...]  # columns by which the page has rows in order; -NAME: falling
     # What one sees, in a sentence, from at most SHOWN_MAX rows in that order.
     title: Callable[[Sequence[Row]], str]
     plot: Plot | None = None

@@ -20,7 +20,7 @@ def tables(spark: SparkSession, **other: DataFrame) -> Mapping[str, DataFrame]:
     return made.empty(spark) | other
 
 
-def test_rows_are_written_in_order_and_the_first_are_shown(
+def test_rows_are_written_and_the_first_are_shown_in_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     messages = made.frame(spark, "messages", [
