@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Places = Annotated[
     list[str],
     typer.Argument(
-        metavar="DIR...", show_default=False, autocompletion=completion.files,
+        metavar="DIR", show_default=False, autocompletion=completion.files,
         help="Snapshots, directories of them, patterns, URLs.",
     ),
 ]  # fmt: skip
