@@ -22,7 +22,8 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format docs demo bench figures sim crash snapshots inject fuzz soak mutate lock clean
+.PHONY: help setup test check format docs demo roundtrip bench figures sim crash snapshots inject fuzz soak mutate \
+    lock clean
 
 help: ## this list (0 flights are all of them)
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 8 | sed 's/^/  make /'
@@ -72,6 +73,9 @@ docs: setup ## the site in build/site; fails on what leads nowhere
 
 demo: setup ## the main job, end to end, on real flights; FLIGHTS=n: the first n
 	@$(BIN)/python -m qmgr_tools.demo --flights $(FLIGHTS)
+
+roundtrip: setup ## flights onto a queue, and by Spark, Parquet and Delta out again; FLIGHTS=n
+	@$(BIN)/python -m tests.pyspark_qmgr.roundtrip --flights $(FLIGHTS)
 
 bench: setup ## beside its peers, then alone, 35 minutes; ROWS=, PEERS=, SECONDS=, SCALE=
 	@$(BIN)/python -m qmgr_tools.bench \

@@ -22,7 +22,7 @@ REPO = Path(__file__).parent.parent
 ELSEWHERE = {"protocol/PROTOCOL.md": "protocol.md", "CHANGELOG.md": "changelog.md"}
 LEFT_OUT = {"docs/PLAN.md"}  # for whoever goes on with the work
 CONTENTS = {
-    "Use": ["start", "concepts", "client", "SELECTORS", "spark", "tables"],
+    "Use": ["start", "concepts", "client", "SELECTORS", "spark", "tables", "export"],
     "Operate": ["operating", "configuration", "cli", "errors"],
     "Trust": ["PROMISES", "benchmarks", "ledger"],
     "Look inside": ["ARCHITECTURE", "adr/index", "protocol", "api/index", "changelog"],
@@ -63,7 +63,7 @@ def gather(source: Path) -> None:
             write(source / name, linked((REPO / path).read_text(), path, name, pages, source))
     shutil.copy(REPO / "docs/conf.py", source)
     shutil.copytree(REPO / "docs/_static", source / "_static")
-    for picture in (REPO / "docs").rglob("*.svg"):
+    for picture in (REPO / "docs").rglob("*.[sp][vn]g"):  # SVG and PNG
         copy = source / picture.relative_to(REPO / "docs")
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(picture, copy)

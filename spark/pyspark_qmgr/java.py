@@ -1,4 +1,12 @@
-"""Finds the Java that Spark would run, and says what is wrong with it before Spark does."""
+"""Finds the Java that Spark would run, and says what is wrong with it before Spark does.
+
+8 to 16           does not start: Spark's classes are of 17
+17, 21            taken
+18-20, 22-24, 26  refused: Spark 4 is neither tested with them nor says that it runs there; 24
+                  took away what the login of Hadoop stands on
+25.0.0 to 25.0.2  refused: wrong data, silently
+25.0.3 and on     taken, by Spark 4.2 and later
+"""
 
 import os
 import re
@@ -8,6 +16,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 VERSION_MIN = (17, 0, 0)
+TESTED = (17, 21, 25)  # those that Spark 4.2 and 4.3 name
 # G1 moves objects that are pinned: wrong data, silently (JDK-8377811).
 UNSAFE_MIN, UNSAFE_MAX = (25, 0, 0), (25, 0, 2)
 MODULE = "jdk.incubator.vector"  # Spark starts every Java with it; trimmed ones do not have it.
@@ -30,7 +39,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     """Return the Java that Spark takes: that of JAVA_HOME, else the first in PATH.
 
     Raises:
-        JavaUnsuitable: there is none, or it is too old, unsafe or trimmed.
+        JavaUnsuitable: there is none, or it is too old, not one of TESTED, unsafe or trimmed.
     """
     environment = os.environ if environment is None else environment
     path = _path(environment)
@@ -38,6 +47,10 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     shown = ".".join(map(str, version))
     if version < VERSION_MIN:
         raise JavaUnsuitable(f"{path} is Java {shown}, Spark needs 17 or later: {FIX}")
+    if version[0] not in TESTED:
+        raise JavaUnsuitable(
+            f"{path} is Java {shown}, Spark is made for {', '.join(map(str, TESTED))}: {FIX}"
+        )
     if UNSAFE_MIN <= version <= UNSAFE_MAX:
         raise JavaUnsuitable(
             f"{path} is Java {shown}, which can corrupt data (JDK-8377811): take 25.0.3 or {FIX}"

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_qmgr.java import find_java
 
 # The second logger is the one whose level Spark makes that of all, with two lines of announcement.
+LOG4J = "log4j2.properties"
 _LOG4J = """\
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -41,17 +42,14 @@ def local_session(
     find_java()
     # Workers run whatever `python3` comes first in PATH unless they are told.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    log4j = scratch / "log4j2.properties"
-    log4j.write_text(_LOG4J)
+    scratch = _scratch()
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
     for key, value in {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={log4j} -XX:+UseSerialGC"
+            f"-Dlog4j2.configurationFile={scratch / LOG4J} -XX:+UseSerialGC"
             + (" -XX:TieredStopAtLevel=1" if quick else "")
         ),
         "spark.ui.enabled": "false",
@@ -65,3 +63,31 @@ def local_session(
     }.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def cluster_session(app_name: str, master: str) -> SparkSession:
+    """Return a session on the cluster at *master*: quiet, in UTC.
+
+    All else is what spark-defaults.conf and the environment say (SPARK_CONF_DIR, PYSPARK_PYTHON).
+
+    Raises:
+        JavaUnsuitable: there is no Java that Spark can use, and what to do about it.
+    """
+    find_java()
+    log4j = _scratch() / LOG4J
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _scratch() -> Path:
+    """Return a new directory for what is gone with this process, with how Spark is to log."""
+    scratch = Path(tempfile.mkdtemp(prefix="qmgr-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    (scratch / LOG4J).write_text(_LOG4J)
+    return scratch

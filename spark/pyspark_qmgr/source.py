@@ -1,11 +1,13 @@
 """What Spark finds: format "qmgr"."""
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import checked, schema_of
-from qmgr_tables.options import parse
+from pyspark_qmgr.stream import HistoryStreamReader
+from qmgr_tables import stream_options
+from qmgr_tables.options import OptionInvalid, parse
 from qmgrd.ops.snapshots import find
 
 
@@ -21,6 +23,8 @@ class DefaultSource(DataSource):
         """Return the columns. Looks at options and paths too, so that `load()` tells of them."""
         from qmgr_tables.tables import TABLES
 
+        if stream_options.is_streamed(self.options):
+            return schema_of(TABLES[stream_options.parse(self.options).of.table])
         options = parse(self.options)
         if not options.skip_damaged:
             find(options.paths)
@@ -30,5 +34,17 @@ class DefaultSource(DataSource):
         """Return what reads the columns of *schema*, which may be the user's."""
         from qmgr_tables.tables import TABLES
 
+        if stream_options.is_streamed(self.options):
+            raise OptionInvalid(
+                "option url, cursor or the like: only readStream knows them; spark.read takes "
+                "snapshots: option path"
+            )
         options = parse(self.options)
         return TableReader(options, checked(TABLES[options.table], schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what streams the columns of *schema*, which may be the user's."""
+        from qmgr_tables.tables import TABLES
+
+        options = stream_options.parse(self.options)
+        return HistoryStreamReader(options, checked(TABLES[options.of.table], schema))

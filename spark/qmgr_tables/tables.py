@@ -4,6 +4,7 @@ from qmgr_tables.deadletters import DEAD_LETTERS
 from qmgr_tables.duplicates import DUPLICATES
 from qmgr_tables.events import EVENTS_TABLE
 from qmgr_tables.groups import GROUPS
+from qmgr_tables.history import HISTORY
 from qmgr_tables.links import LINKS
 from qmgr_tables.messages import MESSAGES
 from qmgr_tables.origins import ORIGINS
@@ -17,6 +18,6 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         MESSAGES, QUEUES_TABLE, GROUPS, LINKS, DUPLICATES, ORIGINS, SUBSCRIPTIONS, REPUBLISH,
-        DEAD_LETTERS, EVENTS_TABLE, SNAPSHOTS,
+        DEAD_LETTERS, EVENTS_TABLE, HISTORY, SNAPSHOTS,
     )
 }  # fmt: skip

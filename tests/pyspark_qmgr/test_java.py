@@ -55,7 +55,7 @@ def test_version_is_found_in_what_java_prints(text: str, version: tuple[int, int
     assert parse_version(text) == version
 
 
-@pytest.mark.parametrize("version", ["17", "17.0.19", "21.0.8", "25.0.3", "25.1"])
+@pytest.mark.parametrize("version", ["17", "17.0.19", "21.0.8", "21.0.8.2", "25.0.3", "25.1"])
 def test_java_that_spark_can_use_is_taken(tmp_path: Path, version: str) -> None:
     found = find_java(java(tmp_path, openjdk(version)))
     assert found.path == str(tmp_path / "java")
@@ -69,7 +69,15 @@ def test_old_java_is_refused(tmp_path: Path, version: str) -> None:
     )
 
 
-@pytest.mark.parametrize("version", ["25", "25.0.1", "25.0.2"])
+@pytest.mark.parametrize("version", ["18.0.2", "20.0.2", "22", "24.0.1", "26-ea"])
+def test_java_that_spark_is_not_made_for_is_refused(tmp_path: Path, version: str) -> None:
+    shown = ".".join(map(str, parse_version(openjdk(version))))
+    assert refusal(java(tmp_path, openjdk(version))) == (
+        f"{tmp_path}/java is Java {shown}, Spark is made for 17, 21, 25: {FIX}"
+    )
+
+
+@pytest.mark.parametrize("version", ["25", "25.0.1", "25.0.2", "25.0.2.1"])
 def test_java_that_can_corrupt_data_is_refused(tmp_path: Path, version: str) -> None:
     assert "which can corrupt data (JDK-8377811): take 25.0.3 or " in refusal(
         java(tmp_path, openjdk(version))

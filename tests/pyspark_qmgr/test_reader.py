@@ -109,9 +109,9 @@ def test_each_message_is_read_once_however_it_is_cut(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_reader_and_partitions_travel(snapshot: Path, name: str) -> None:
+def test_reader_and_partitions_travel(office: Path, name: str) -> None:
     """Both are pickled on the driver; nothing of them holds an open file."""
-    made = reader_of(snapshot, None, table=name, rowsPerPartition="900")
+    made = reader_of(office, None, table=name, rowsPerPartition="900")
     (first, *_) = made.partitions()
     pickled = CloudPickleSerializer().dumps((made, first))  # type: ignore[no-untyped-call]
     there, partition = pickle.loads(pickled)
@@ -119,7 +119,8 @@ def test_reader_and_partitions_travel(snapshot: Path, name: str) -> None:
     assert batches(there, [partition]) == batches(made, [first])
 
 
-@pytest.mark.parametrize("name", TABLES)
+# Which rows of history a snapshot has is not in its manifest.
+@pytest.mark.parametrize("name", sorted(set(TABLES) - {"history"}))
 def test_planning_opens_no_data_file(snapshot: Path, name: str) -> None:
     """What plans may have little memory, and is forked later."""
     image._open.clear()

@@ -145,7 +145,7 @@ def test_every_table_goes_through_the_jvm_and_back(
 def test_what_plans_may_have_little_memory(spark: SparkSession, office: Path) -> None:
     spark.conf.set("spark.sql.planner.pythonExecution.memory", "768m")
     try:
-        assert spark.read.format("qmgr").option("table", "queues").load(str(office)).count() == 11
+        assert spark.read.format("qmgr").option("table", "queues").load(str(office)).count() == 12
     finally:
         spark.conf.unset("spark.sql.planner.pythonExecution.memory")
 

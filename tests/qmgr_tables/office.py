@@ -24,6 +24,7 @@ def make(directory: Path, name: str = "OFFICE") -> Path:
         uids(hub.manager)
         subscriptions(hub)
         dead_letters(hub.manager)
+        history(hub.manager)
         damage(hub.manager)
         Camera(hub.manager).take(directory / name)
     finally:
@@ -89,6 +90,15 @@ def dead_letters(manager: Manager) -> None:
     manager.turn(10_000)
     app.release(*app.get("FAILS", 1))
     manager.rest()
+
+
+def history(manager: Manager) -> None:
+    """A queue that keeps what happens to its messages."""
+    app = manager.connect()
+    app.ask(m.QueueCreate, "KEPT", {"accounting": "on"})
+    app.put("KEPT", *(b"%d" % number for number in range(20)))
+    for _ in range(5):
+        app.ack(*app.get("KEPT", 3))
 
 
 def damage(manager: Manager) -> None:

@@ -15,12 +15,16 @@ from qmgrd.core import keys
 from qmgrd.store.memory import MemoryStore
 from tests.qmgr_tables.stored import RUNS, SNAPSHOT, Stored, stored
 
+# Most have no bound; else it is near the times that messages have.
+TIMES = st.none() | st.sampled_from([0, 1, 2, 2**40, 2**40 + 1, 2**63])
 OPTIONS = st.builds(
-    lambda body, most, states: Options(
-        ("/snap",), include_body=body, max_body_bytes=most, states=states
+    lambda body, most, states, since_us, until_us: Options(
+        ("/snap",), include_body=body, max_body_bytes=most, states=states, since_us=since_us,
+        until_us=until_us,
     ),
     st.booleans(), st.sampled_from([2**63 - 1, 3]),
     st.sampled_from([frozenset(), frozenset(["damaged"]), frozenset(["ready", "parked"])]),
+    TIMES, TIMES,
 )  # fmt: skip
 Held = list[tuple[Run, list[Stored]]]
 HELD: st.SearchStrategy[Held] = st.lists(
@@ -47,7 +51,9 @@ def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, lis
     batches = [*messages.batches(tx, pairs, counts, SNAPSHOT, options, schema)]
     for batch in batches:
         batch.validate(full=True)
-    expected = [row for row in by_row if row is not None and options.wants_state(row.state)]
+    expected = [
+        row for row in by_row if row is not None and options.wants_row(row.state, row.put_at)
+    ]
     return pa.Table.from_batches(batches, schema), expected
 
 

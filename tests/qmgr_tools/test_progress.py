@@ -63,3 +63,15 @@ def test_bytes_are_shown_of_how_many_under_words_that_change(
     with redirect_stderr(io.StringIO()) as silent, progress.sized("begins") as show:
         show("is written", 1, 2)
     assert silent.getvalue() == ""
+
+
+def test_step_that_runs_is_named_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as stream, progress.steps(3) as step:
+        step("depth: 1 of 2 tasks", 1)
+        step("latency [bold]", 2)
+    assert "latency [bold]" in stream.getvalue()
+    assert "2/3" in stream.getvalue()
+    with redirect_stderr(io.StringIO()) as silent, progress.steps(3) as step:
+        step("depth", 1)
+    assert silent.getvalue() == ""

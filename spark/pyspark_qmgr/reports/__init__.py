@@ -1,0 +1,10 @@
+"""What can be read from the tables of queue managers: plain functions, DataFrames in and out.
+
+    from pyspark_qmgr.reports.latency import by_queue
+    from pyspark_qmgr.reports.stays import stays
+
+    history = spark.read.format("qmgr").option("table", "history").load("/snapshots/*")
+    by_queue(stays(history)).show()
+
+`qmctl report` runs them, and so does pyspark_qmgr.submit on a cluster.
+"""

@@ -1,0 +1,104 @@
+"""Hours that are not like that hour on other days."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import rates, shown
+from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
+
+DAYS_MIN = 3  # other days, to say what is usual
+Z_MIN = 3.0
+_QUEUE = ("queue_manager", "queue")
+_SERIES = (*_QUEUE, "what", "hour_of_day")
+_WHATS = ("arrived", "served", "gone", "returned")
+COLUMNS = (
+    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue", Kind.TEXT, "one whose history is kept"),
+    Column("what", Kind.TEXT, f"what is counted, as in the report rates: {', '.join(_WHATS)}"),
+    Column("hour", Kind.TIME, "when it began, in UTC; only whole hours of the history"),
+    Column("messages", Kind.COUNT, "in that hour"),
+    Column("usual", Kind.NUMBER, "the mean of that hour on all other days"),
+    Column("deviation", Kind.NUMBER, "the standard deviation of these; at least the square root "
+           "of their mean, as counts of what comes by chance have it, and 1"),
+    Column("days", Kind.COUNT, f"other days; with fewer than {DAYS_MIN} nothing is said"),
+    Column("z", Kind.NUMBER, f"how many deviations it is off; {Z_MIN:.0f} or more is unusual"),
+    Column("is_unusual", Kind.FLAG, "whether it is so far off, to either side"),
+)  # fmt: skip
+
+
+def anomalies(hourly: DataFrame) -> DataFrame:
+    """Return how each hour of each queue differs from that hour on all other days.
+
+    Args:
+        hourly: what `rates.hourly` returns. Hours in between that it lacks count as 0. The first
+            and the last one of a queue manager are left out, as they may not be whole.
+    """
+    counts = _counts(hourly).withColumn("hour_of_day", F.pmod(F.col("_number"), F.lit(24)))
+    # Of all other days, from the sums of all: whole numbers, so exact in any order.
+    others = F.col("_sum") - F.col("messages")
+    usual = others / F.col("days")
+    squares = F.col("_squares") - F.col("messages") * F.col("messages")
+    variance = (squares - others * usual) / (F.col("days") - 1)
+    sums = counts.groupBy(*_SERIES).agg(
+        (F.count("*") - 1).alias("days"),
+        F.sum("messages").alias("_sum"),
+        F.sum(F.col("messages") * F.col("messages")).alias("_squares"),
+    )
+    return (
+        counts.join(sums.where(F.col("days") >= DAYS_MIN), [*_SERIES])
+        .withColumn("usual", usual)
+        .withColumn("deviation", F.sqrt(F.greatest(variance, usual, F.lit(1.0))))
+        .withColumn("z", (F.col("messages") - F.col("usual")) / F.col("deviation"))
+        .withColumn("is_unusual", F.abs("z") >= Z_MIN)
+        .withColumn("hour", F.timestamp_seconds(F.col("_number") * 3_600))
+        .select(*(column.name for column in COLUMNS))
+    )
+
+
+def _counts(hourly: DataFrame) -> DataFrame:
+    """Return queue_manager, queue, what, _number of the hour, messages: hours without any, too."""
+    numbered = hourly.withColumn("_number", F.floor(F.unix_seconds("hour") / 3_600).cast("bigint"))
+    bounds = numbered.groupBy("queue_manager").agg(
+        (F.min("_number") + 1).alias("_first"), (F.max("_number") - 1).alias("_last")
+    )
+    hours = bounds.where(F.col("_first") <= F.col("_last")).select(
+        "queue_manager", F.explode(F.sequence("_first", "_last")).alias("_number")
+    )
+    queues = numbered.select(*_QUEUE).distinct()
+    whats = F.array(*(F.struct(F.lit(what).alias("what"), F.coalesce(what, F.lit(0))
+                               .alias("messages")) for what in _WHATS))  # fmt: skip
+    return (
+        queues.join(hours, ["queue_manager"])
+        .join(numbered, [*_QUEUE, "_number"], "left")
+        .select(*_QUEUE, "_number", F.explode(whats).alias("_counted"))
+        .select(*_QUEUE, "_number", "_counted.what", "_counted.messages")
+    )
+
+
+def _title(rows: Sequence[Row]) -> str:
+    odd = rows[0]
+    if not odd["is_unusual"]:
+        return f"no hour is {Z_MIN:.0f} deviations or more off what is usual"
+    return (
+        f"{shown.text(odd['queue'])}: {shown.count(odd['messages'])} {odd['what']} in the hour of "
+        f"{shown.time(odd['hour'])[:16]}, where {shown.count(odd['usual'])} are usual"
+    )
+
+
+def _make(tables: Frames) -> Frames:
+    return {"": anomalies(rates.hourly(tables["history"]))}
+
+
+ANOMALIES = Report(
+    "anomalies",
+    "hours that are not as that hour is on other days (z-score)",
+    ("history",),
+    (
+        Part("", "a queue, a count and an hour", COLUMNS,
+             ("-abs(z)", "hour", *_QUEUE, "what"), _title,
+             Plot((*_QUEUE, "what"), ("z",), "deviations off the usual", x="hour", labels_max=4)),
+    ),
+    _make,
+)  # fmt: skip

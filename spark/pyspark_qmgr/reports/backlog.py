@@ -1,0 +1,122 @@
+"""What subscribers failed on, and what waits for them."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.latest import latest, taken
+from pyspark_qmgr.reports.measure import ms, ratio
+from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
+
+_SUBSCRIBER = ("queue_manager", "subscription")
+_WHO = (
+    Column("queue_manager", Kind.TEXT, "where it subscribed"),
+    Column("subscription", Kind.TEXT, "its name"),
+)
+COLUMNS = (
+    *_WHO,
+    Column("topic", Kind.TEXT, "what it subscribed to"),
+    Column("suspended", Kind.FLAG, "whether it gets nothing until it is said to be healthy again"),
+    Column("backlog", Kind.COUNT, "publications that it can get; null where they go on"),
+    Column("parked", Kind.COUNT, "publications that it failed on, to be sent once more"),
+    Column("parked_share", Kind.SHARE, "of all that waits for it"),
+    Column("parked_bytes", Kind.BYTES, "of their records"),
+    Column("republished_max", Kind.COUNT, "how often one of them was sent once more already"),
+    Column("awaited", Kind.COUNT, "those that are sent as soon as it is back"),
+    Column("oldest_at", Kind.TIME, "when the first of them was parked"),
+    Column("oldest_age_ms", Kind.MS, "how long ago that was, as of the snapshot"),
+    Column("missed", Kind.COUNT, "publications it did not get, being full or suspended"),
+)
+REASONS = (
+    *_WHO,
+    Column("code", Kind.TEXT, "why they were parked"),
+    Column("reason", Kind.TEXT, "a word of the subscriber that rejected them"),
+    Column("parked", Kind.COUNT, "publications parked so"),
+    Column("topics", Kind.COUNT, "of how many topics"),
+    Column("first_at", Kind.TIME, "when the first of them was parked"),
+    Column("last_at", Kind.TIME, "and the last"),
+)
+
+
+def by_subscriber(
+    subscriptions: DataFrame, republish: DataFrame, snapshots: DataFrame
+) -> DataFrame:
+    """Return what waits for each subscriber; the tables are of one snapshot a queue manager."""
+    parked = republish.groupBy(*_SUBSCRIBER).agg(
+        F.count("*").alias("parked"),
+        F.sum("record_bytes").alias("parked_bytes"),
+        F.max("republished").alias("republished_max"),
+        F.count_if("awaited").alias("awaited"),
+        F.min("since").alias("oldest_at"),
+    )
+    who = subscriptions.select(
+        *_SUBSCRIBER, "snapshot_id", "topic", "suspended", "backlog", "missed"
+    )
+    found = who.join(parked, [*_SUBSCRIBER], "left").join(
+        taken(snapshots), ["queue_manager", "snapshot_id"], "left"
+    )
+    nothing: dict[str, bool | float | int | str] = {"parked": 0, "parked_bytes": 0, "awaited": 0}
+    return (
+        found.fillna(nothing)
+        .withColumn("oldest_age_ms", ms("taken_at", "oldest_at"))
+        .withColumn("parked_share", ratio("parked", F.col("parked") + F.col("backlog")))
+        .select(*(column.name for column in COLUMNS))
+    )
+
+
+def by_reason(republish: DataFrame) -> DataFrame:
+    """Return why publications were parked."""
+    return republish.groupBy(*_SUBSCRIBER, "code", "reason").agg(
+        F.count("*").alias("parked"),
+        F.countDistinct("topic").alias("topics"),
+        F.min("since").alias("first_at"),
+        F.max("since").alias("last_at"),
+    )
+
+
+def _title(rows: Sequence[Row]) -> str:
+    worst = rows[0]
+    if not worst["parked"]:
+        return f"nothing is parked for any of {shown.of(len(rows), 'subscriber')}"
+    return (
+        f"{shown.text(worst['subscription'])} has failed on most: "
+        f"{shown.of(worst['parked'], 'publication')}, the oldest parked for "
+        f"{shown.duration(worst['oldest_age_ms'] or 0)}"
+    )
+
+
+def _reason_title(rows: Sequence[Row]) -> str:
+    worst = rows[0]
+    said = f", {shown.text(worst['reason'])}" if worst["reason"] else ""
+    return (
+        f"{shown.text(worst['code'] or 'no code')}{said}: why "
+        f"{shown.of(worst['parked'], 'publication')} of {shown.text(worst['subscription'])} "
+        "were parked"
+    )
+
+
+def _make(tables: Frames) -> Frames:
+    snapshots = tables["snapshots"]
+    republish = latest(tables["republish"], snapshots)
+    subscriptions = latest(tables["subscriptions"], snapshots)
+    return {
+        "": by_subscriber(subscriptions, republish, snapshots),
+        "reason": by_reason(republish),
+    }
+
+
+BACKLOG = Report(
+    "republish",
+    "what subscribers failed on and what waits for them, by subscriber and reason",
+    ("subscriptions", "republish", "snapshots"),
+    (
+        Part("", "a subscription", COLUMNS, ("-parked", "-backlog", *_SUBSCRIBER), _title,
+             Plot(_SUBSCRIBER, ("backlog", "parked"), "publications", is_log=True)),
+        Part("reason", "a subscriber, a code and a reason", REASONS,
+             ("-parked", *_SUBSCRIBER, "code", "reason"), _reason_title,
+             Plot(("subscription", "code", "reason"), ("parked",), "publications parked")),
+    ),
+    _make,
+)  # fmt: skip

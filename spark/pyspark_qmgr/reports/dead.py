@@ -1,0 +1,96 @@
+"""Dead letters: where they come from and why, since when, and what of it is new."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.latest import latest
+from pyspark_qmgr.reports.measure import hour
+from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
+
+NEW_H = 24
+_SPOT = ("dead_manager", "dead_queue", "dead_code", "dead_reason")
+COLUMNS = (
+    Column("dead_manager", Kind.TEXT, "the queue manager where it could not be consumed"),
+    Column("dead_queue", Kind.TEXT, "and the queue"),
+    Column("dead_code", Kind.TEXT, "why it is a dead letter"),
+    Column("dead_reason", Kind.TEXT, "a word of the consumer that rejected it"),
+    Column("messages", Kind.COUNT, "dead letters that are still there"),
+    Column("body_bytes", Kind.BYTES, "of their bodies"),
+    Column("lies_on", Kind.COUNT, "on how many queues they lie"),
+    Column("retried", Kind.COUNT, "those that were sent back once at least, in vain"),
+    Column("failed_max", Kind.COUNT, "how often a consumer failed on one of them at most"),
+    Column("first_at", Kind.TIME, "when the first became one"),
+    Column("last_at", Kind.TIME, "and the last"),
+    Column("is_new", Kind.FLAG, f"whether the first is of the {NEW_H} h before the snapshot"),
+)
+HOURLY = (
+    Column("hour", Kind.TIME, "when it began, in UTC"),
+    *COLUMNS[:3],
+    Column("messages", Kind.COUNT, "dead letters of that hour that are still there"),
+)
+
+
+def spots(deadletters: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return how many dead letters there are of each queue, code and reason."""
+    end = snapshots.agg(F.max("at").alias("_end"))
+    counted = deadletters.groupBy(*_SPOT).agg(
+        F.count("*").alias("messages"),
+        F.coalesce(F.sum("body_bytes"), F.lit(0)).alias("body_bytes"),
+        F.countDistinct("queue_manager", "queue").alias("lies_on"),
+        F.count_if(F.col("dead_retries") > 0).alias("retried"),
+        F.max("dead_failed").alias("failed_max"),
+        F.min("dead_at").alias("first_at"),
+        F.max("dead_at").alias("last_at"),
+    )
+    since = F.col("_end") - F.expr(f"interval {NEW_H} hours")
+    found = counted.join(F.broadcast(end)).withColumn("is_new", F.col("first_at") > since)
+    return found.select(*(column.name for column in COLUMNS))
+
+
+def hourly(deadletters: DataFrame) -> DataFrame:
+    """Return how many dead letters there are of each hour, queue and code."""
+    timed = deadletters.where(F.col("dead_at").isNotNull()).withColumn("hour", hour("dead_at"))
+    return timed.groupBy("hour", *_SPOT[:3]).agg(F.count("*").alias("messages"))
+
+
+def _title(rows: Sequence[Row]) -> str:
+    worst = rows[0]
+    new = sum(bool(row["is_new"]) for row in rows)
+    end = f"; {shown.of(new, 'kind')} of failure first seen within {NEW_H} h" if new else ""
+    return (
+        f"{shown.of(worst['messages'], 'dead letter')} of {shown.text(worst['dead_queue'])} for "
+        f"{shown.text(worst['dead_code'])}{end}"
+    )
+
+
+def _hourly_title(rows: Sequence[Row]) -> str:
+    worst = max(rows, key=lambda row: row["messages"])
+    return (
+        f"the worst hour was {shown.time(worst['hour'])[:16]}: "
+        f"{shown.of(worst['messages'], 'dead letter')} of {shown.text(worst['dead_queue'])}"
+    )
+
+
+def _make(tables: Frames) -> Frames:
+    snapshots = tables["snapshots"]
+    found = latest(tables["deadletters"], snapshots)
+    return {"": spots(found, snapshots), "hourly": hourly(found)}
+
+
+DEAD = Report(
+    "deadletters",
+    "dead letters by queue, code and reason: how many, since when, what is new",
+    ("deadletters", "snapshots"),
+    (
+        Part("", "a queue, a code and a reason", COLUMNS, ("-messages", *_SPOT), _title,
+             Plot(_SPOT[1:], ("messages",), "dead letters")),
+        Part("hourly", "an hour, a queue and a code", HOURLY, ("-messages", "hour", *_SPOT[:3]),
+             _hourly_title,
+             Plot(_SPOT[:3], ("messages",), "dead letters an hour", x="hour",
+                  labels_max=6)),
+    ),
+    _make,
+)  # fmt: skip

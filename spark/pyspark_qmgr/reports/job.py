@@ -1,0 +1,135 @@
+"""The whole job: snapshots in, a directory with Parquet and a page out. qmctl and submit run it."""
+
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from pyspark_qmgr.reports import page, shown
+from pyspark_qmgr.reports.place import Place
+from pyspark_qmgr.reports.report import Frames, Report
+from pyspark_qmgr.reports.run import Outcome, run
+from pyspark_qmgr.reports.tables import Tables, time_of
+from qmgrd.ops.snapshots import Snapshot, find, verify
+
+DOCUMENT = "report.json"
+
+
+class Made(NamedTuple):
+    """What was made, and where."""
+
+    outcomes: list[Outcome]
+    page: str
+    facts: page.Facts
+    place: Place
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Those reports that are not there."""
+        return [outcome for outcome in self.outcomes if outcome.error]
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it for scripts."""
+        return {
+            "page": self.page,
+            "reports": [_report(outcome, self.place) for outcome in self.outcomes],
+            "snapshots": [dict(row) for row in self.facts.snapshots],
+            "versions": dict(self.facts.versions),
+        }
+
+
+def _report(outcome: Outcome, place: Place) -> dict[str, Any]:
+    return {
+        "report": outcome.report.name,
+        "state": "failed" if outcome.error else "done",
+        "error": outcome.error or None,
+        "took_ms": outcome.took_ms,
+        "parts": [
+            {"part": found.part.name, "parquet": place.shown(found.file), "rows": found.rows_total,
+             "title": found.title}
+            for found in outcome.parts
+        ],
+    }  # fmt: skip
+
+
+def found(paths: Iterable[str]) -> list[Snapshot]:
+    """Return the snapshots that *paths* lead to, each held against its checksum.
+
+    Raises:
+        SnapshotUnreadable: there is none, or one is damaged.
+    """
+    snapshots = find(paths)
+    for snapshot in snapshots:
+        verify(snapshot)
+    return snapshots
+
+
+def make(
+    spark: SparkSession,
+    reports: Sequence[Report],
+    snapshots: Sequence[Snapshot],
+    to: str,
+    options: Mapping[str, str],
+    tell: Callable[[str], object] = lambda name: None,
+    tables: Frames | None = None,
+) -> Made:
+    """Run *reports* on *snapshots* and put what they come to into the directory *to*.
+
+    Args:
+        spark: on this machine or on a cluster, whose executors see the snapshots and *to*.
+        reports: which.
+        snapshots: those that `found` returned.
+        to: a path, or a URI that Spark can write to.
+        options: what was asked for, to be shown on the page.
+        tell: is called with the name of each report before it runs.
+        tables: what is read in place of the tables of the snapshots.
+
+    Raises:
+        PlaceUnusable: *to* cannot be written to.
+    """
+    place = Place(spark, to)
+    source = Tables(spark, snapshots) if tables is None else tables
+    outcomes = run(spark, reports, source, place, tell)
+    facts = page.Facts(
+        shown.time(datetime.now(UTC)) + " UTC",
+        tuple(sorted({snapshot.queue_manager for snapshot in snapshots})),
+        tuple(map(_snapshot, snapshots)),
+        options,
+        versions(spark),
+    )
+    place.write_text(page.FILE, page.page(facts, outcomes))
+    made = Made(outcomes, place.shown(page.FILE), facts, place)
+    place.write_text(DOCUMENT, json.dumps(made.document(), indent=2))
+    return made
+
+
+def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "queue_manager": snapshot.queue_manager,
+        "snapshot_id": snapshot.id,
+        "taken_at": time_of(snapshot.wall_us).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "turn": snapshot.turn,
+        "directory": snapshot.directory,
+    }
+
+
+def _version() -> str:
+    try:
+        return metadata.version("qmgrd")
+    except metadata.PackageNotFoundError:  # Its packages came by --py-files, and nothing else.
+        return "not installed"
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """Return the versions of all that has a say in the figures."""
+    jvm: Any = spark._jvm
+    return {
+        "qmgrd": _version(),
+        "spark": spark.version,
+        "python": platform.python_version(),
+        "java": str(jvm.java.lang.System.getProperty("java.version")),
+    }

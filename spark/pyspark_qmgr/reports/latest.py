@@ -1,0 +1,30 @@
+"""The last snapshot of each queue manager, where there are several."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+_SNAPSHOT = ("queue_manager", "snapshot_id")
+
+
+def taken(snapshots: DataFrame) -> DataFrame:
+    """Return queue_manager, snapshot_id, taken_at of the table of snapshots."""
+    return F.broadcast(snapshots.select(*_SNAPSHOT, F.col("at").alias("taken_at")))
+
+
+def latest(table: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return the rows of *table* that are of the last snapshot of each queue manager.
+
+    Args:
+        table: has the columns queue_manager and snapshot_id.
+        snapshots: the table.
+    """
+    last = snapshots.groupBy("queue_manager").agg(
+        F.max_by("snapshot_id", F.struct("at", "snapshot_id")).alias("snapshot_id")
+    )
+    return table.join(F.broadcast(last), list(_SNAPSHOT), "left_semi")
+
+
+def depths(messages: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return queue_manager, queue, depth: of each queue that is not empty, as of the last one."""
+    found = latest(messages, snapshots).groupBy("queue_manager", "queue")
+    return found.agg(F.count("*").alias("depth"))

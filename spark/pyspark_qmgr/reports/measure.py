@@ -1,0 +1,56 @@
+"""Durations, hours and percentiles: expressions that are the same wherever a session runs."""
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports.report import Column as Described
+from pyspark_qmgr.reports.report import Kind
+
+PERCENTS = (50, 95, 99)
+# Exact up to so many values of a group; of more the rank is right to one part in so many.
+ACCURACY = 10_000
+_HOUR_S = 3_600
+
+
+def ms(later: str | Column, earlier: str | Column) -> Column:
+    """Return how long it was from *earlier* to *later*, in ms, to the microsecond."""
+    return (F.unix_micros(later) - F.unix_micros(earlier)) / 1000
+
+
+def hour(at: str) -> Column:
+    """Return the hour in UTC that *at* lies in, whatever the time zone of the session."""
+    return F.timestamp_seconds(_whole(at, _HOUR_S) * _HOUR_S)
+
+
+def minute_number(at: str) -> Column:
+    """Return the minute that *at* lies in, counted from 1970."""
+    return _whole(at, 60)
+
+
+def _whole(at: str, seconds: int) -> Column:
+    return F.floor(F.unix_seconds(F.col(at)) / seconds)
+
+
+def ratio(part: str | Column, whole: str | Column) -> Column:
+    """Return *part* of *whole*; null where that is 0."""
+    return F.try_divide(_column(part).cast("double"), _column(whole).cast("double"))
+
+
+def _column(given: str | Column) -> Column:
+    return F.col(given) if isinstance(given, str) else given
+
+
+def percentiles(value: str, name: str) -> list[Column]:
+    """Return aggregates of *value*: name_p50_ms, name_p95_ms, name_p99_ms."""
+    return [
+        F.percentile_approx(value, percent / 100, ACCURACY).alias(f"{name}_p{percent}_ms")
+        for percent in PERCENTS
+    ]
+
+
+def described(name: str, what: str) -> Iterable[Described]:
+    """Return the columns that `percentiles` makes."""
+    for percent in PERCENTS:
+        yield Described(f"{name}_p{percent}_ms", Kind.MS, f"{what}: {percent} % took no longer")

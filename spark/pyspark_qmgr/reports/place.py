@@ -1,0 +1,91 @@
+"""Where reports go: a directory of any file system that Spark reaches, on this machine or not.
+
+Whatever is written has a name of its own until it is whole; then it is renamed, in place of what
+was there.
+"""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+_PARTIAL = ".partial-"
+
+
+class PlaceUnusable(Exception):
+    """A directory that cannot be written to: which, and why."""
+
+
+class Place:
+    """A directory, made if it is not there. What lies in it is touched only by its name."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        """Take *directory*: a path, or a URI as Spark knows them.
+
+        Raises:
+            PlaceUnusable: it is a file, or cannot be made.
+        """
+        self._jvm: Any = spark._jvm
+        assert self._jvm is not None  # None is that of Spark Connect.
+        self._spark = spark
+        try:
+            path = self._jvm.org.apache.hadoop.fs.Path(directory)
+            self._files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            self._files.setWriteChecksum(False)  # Else a file .NAME.crc lies beside each.
+            self._root = self._files.makeQualified(path)
+            if not self._files.mkdirs(self._root):
+                raise PlaceUnusable(f"{directory}: cannot be made; name another directory")
+        except Py4JJavaError as error:
+            raise PlaceUnusable(f"{directory}: {first_line(error)}; name another") from error
+
+    def uri(self, name: str) -> str:
+        """Return where *name* is, for Spark."""
+        return str(self._path(name).toString())
+
+    def shown(self, name: str) -> str:
+        """Return where *name* is, for people and other programs."""
+        return self.uri(name).removeprefix("file:")
+
+    def write_frame(self, name: str, frame: DataFrame) -> None:
+        """Write *frame* as Parquet."""
+        partial = _PARTIAL + name
+        self._spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
+        frame.write.mode("overwrite").parquet(self.uri(partial))
+        self._put(partial, name)
+
+    def read_frame(self, name: str) -> DataFrame:
+        """Return what was written under *name*."""
+        return self._spark.read.parquet(self.uri(name))
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write *text* as a file."""
+        partial = _PARTIAL + name
+        stream = self._files.create(self._path(partial), True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._put(partial, name)
+
+    def discard(self, name: str) -> None:
+        """Remove what there is under *name*, whole or not."""
+        for path in (self._path(name), self._path(_PARTIAL + name)):
+            self._files.delete(path, True)
+
+    def _put(self, partial: str, name: str) -> None:
+        """Have *partial* take the place of *name*. A crash in between leaves neither of it."""
+        self._files.delete(self._path(name), True)
+        if not self._files.rename(self._path(partial), self._path(name)):
+            raise PlaceUnusable(f"{self.uri(name)}: cannot be put there; is the directory in use?")
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what went wrong, without Java's name of its class."""
+    if isinstance(error, Py4JJavaError):
+        found = error.java_exception.getMessage() or error.java_exception.toString()
+    else:
+        found = str(error) or type(error).__name__
+    return str(found).strip().partition("\n")[0]

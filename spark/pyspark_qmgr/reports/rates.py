@@ -1,0 +1,140 @@
+"""How fast messages come to each queue and how fast they are served, and what follows from it."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.history import ENTER, GONE, SERVED
+from pyspark_qmgr.reports.latest import depths
+from pyspark_qmgr.reports.measure import hour, minute_number, ms, ratio
+from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
+
+_QUEUE = ("queue_manager", "queue")
+_COUNTS = (
+    Column("arrived", Kind.COUNT, "messages that were put on it or published"),
+    Column("served", Kind.COUNT, "messages that were settled, or taken over by a link's peer"),
+    Column("gone", Kind.COUNT, "messages that expired, became dead letters or were removed"),
+    Column("returned", Kind.COUNT, "deliveries that came back"),
+)
+COLUMNS = (
+    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue", Kind.TEXT, "one whose history is kept"),
+    Column(
+        "utilisation",
+        Kind.SHARE,
+        "arrived_per_s of served_peak_per_s: from 1 on it never catches up",
+    ),
+    Column(
+        "drain_ms",
+        Kind.MS,
+        "until it is empty at served_peak_per_s, arrivals going on; null if it never is",
+    ),
+    Column("depth", Kind.COUNT, "messages on it in its queue manager's last snapshot"),
+    Column("arrived_per_s", Kind.RATE, "from from_at to until_at; null if that is one instant"),
+    Column("served_per_s", Kind.RATE, "the same of those served"),
+    Column("served_peak_per_s", Kind.RATE, "in that minute in which most were served"),
+    *_COUNTS,
+    Column("from_at", Kind.TIME, "of the first event of it that is kept"),
+    Column("until_at", Kind.TIME, "of the last event of all its queue manager's"),
+)
+HOURLY = (
+    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue", Kind.TEXT, "one whose history is kept"),
+    Column("hour", Kind.TIME, "when it began, in UTC; hours without an event are left out"),
+    *_COUNTS,
+)
+
+
+def _counts() -> list[Expression]:
+    event = F.col("event")
+    return [
+        F.count_if(event.isin(*ENTER)).alias("arrived"),
+        F.count_if(event.isin(*SERVED)).alias("served"),
+        F.count_if(event.isin(*GONE)).alias("gone"),
+        F.count_if(event == "returned").alias("returned"),
+    ]
+
+
+def hourly(history: DataFrame) -> DataFrame:
+    """Return what came to each queue and what left it, by hour."""
+    return (
+        history.withColumn("hour", hour("at"))
+        .groupBy(*_QUEUE, "hour")
+        .agg(*_counts())
+        .select(*(column.name for column in HOURLY))
+    )
+
+
+def rates(history: DataFrame, depths: DataFrame) -> DataFrame:
+    """Return the rates of each queue.
+
+    Args:
+        history: the table.
+        depths: queue_manager, queue, depth, as of the end of it; a queue that is missing is empty.
+    """
+    minutes = history.withColumn("_minute", minute_number("at")).groupBy(*_QUEUE, "_minute")
+    counted = minutes.agg(*_counts(), F.min("at").alias("from_at"), F.max("at").alias("_until_at"))
+    names = [column.name for column in _COUNTS]
+    queues = counted.groupBy(*_QUEUE).agg(
+        *(F.sum(name).alias(name) for name in names),
+        (F.max("served") / 60).alias("served_peak_per_s"),
+        F.min("from_at").alias("from_at"), F.max("_until_at").alias("_until_at"),
+    )  # fmt: skip
+    until = queues.groupBy("queue_manager").agg(F.max("_until_at").alias("until_at"))
+    seconds = ms("until_at", "from_at") / 1000
+    spare = F.col("served_peak_per_s") - F.col("arrived_per_s")
+    return (
+        queues.join(F.broadcast(until), ["queue_manager"])
+        .join(depths.select(*_QUEUE, "depth"), [*_QUEUE], "left")
+        .withColumn("depth", F.coalesce("depth", F.lit(0)))
+        .withColumn("arrived_per_s", ratio("arrived", seconds))
+        .withColumn("served_per_s", ratio("served", seconds))
+        .withColumn("utilisation", ratio("arrived_per_s", "served_peak_per_s"))
+        .withColumn("drain_ms", F.when(F.col("depth") == 0, F.lit(0.0))
+                    .when(spare > 0, F.col("depth") * 1000 / spare))
+        .select(*(column.name for column in COLUMNS))
+    )  # fmt: skip
+
+
+def _title(rows: Sequence[Row]) -> str:
+    busy = rows[0]
+    if busy["utilisation"] is None:
+        return f"nothing was served on {shown.text(busy['queue'])}"
+    never = sum(row["drain_ms"] is None for row in rows)
+    end = f"; {shown.of(never, 'queue')} would never be empty at this pace" if never else ""
+    return (
+        f"{shown.text(busy['queue'])} of {shown.text(busy['queue_manager'])} is used most: "
+        f"{shown.share(busy['utilisation'])} of what it was seen to serve in a minute{end}"
+    )
+
+
+def _hourly_title(rows: Sequence[Row]) -> str:
+    most = max(rows, key=lambda row: row["arrived"])
+    return (
+        f"the hour of {shown.time(most['hour'])[:16]} brought "
+        f"{shown.of(most['arrived'], 'message')} to {shown.text(most['queue'])}"
+    )
+
+
+def _make(tables: Frames) -> Frames:
+    history = tables["history"]
+    found = depths(tables["messages"], tables["snapshots"])
+    return {"": rates(history, found), "hourly": hourly(history)}
+
+
+RATES = Report(
+    "rates",
+    "arrivals and service: rates, utilisation, time to drain, by the hour",
+    ("history", "messages", "snapshots"),
+    (
+        Part("", "a queue", COLUMNS, ("-utilisation", *_QUEUE), _title,
+             Plot(_QUEUE, ("arrived_per_s", "served_per_s", "served_peak_per_s"),
+                  "messages a second", is_log=True)),
+        Part("hourly", "a queue and an hour", HOURLY, ("-arrived", "hour", *_QUEUE), _hourly_title,
+             Plot(_QUEUE, ("arrived",), "messages an hour", x="hour", labels_max=6)),
+    ),
+    _make,
+)  # fmt: skip

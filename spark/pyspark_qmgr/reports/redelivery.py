@@ -1,0 +1,133 @@
+"""Which queues hand out the same messages again and again, and why they come back."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import shown
+from pyspark_qmgr.reports.measure import ratio
+from pyspark_qmgr.reports.report import Column, Frames, Kind, Part, Plot, Report, Row
+
+_QUEUE = ("queue_manager", "queue")
+_STAY = ("queue_manager", "store_id", "queue", "arrival", "message_id")
+RETURNS_MAX = 16  # of the histogram; what came back more often is counted there
+_WHERE = (
+    Column("queue_manager", Kind.TEXT, "where the queue is"),
+    Column("queue", Kind.TEXT, "from which messages were delivered"),
+)
+COLUMNS = (
+    *_WHERE,
+    Column("deliveries", Kind.COUNT, "to consumers"),
+    Column("returned", Kind.COUNT, "those that came back"),
+    Column("returned_share", Kind.SHARE, "of the deliveries; null if none is known"),
+    Column("messages", Kind.COUNT, "messages that were delivered or came back"),
+    Column("messages_returned", Kind.COUNT, "messages that came back at least once"),
+    Column("returns_max", Kind.COUNT, "how often one message came back at most"),
+)
+CODES = (
+    *_WHERE,
+    Column("code", Kind.TEXT, "why they came back; null where nothing was said"),
+    Column("peer", Kind.TEXT, "the client that had them"),
+    Column("returned", Kind.COUNT, "deliveries that came back so"),
+    Column("messages", Kind.COUNT, "of how many messages"),
+    Column("first_at", Kind.TIME, "when it was seen first"),
+    Column("last_at", Kind.TIME, "and last"),
+)
+HISTOGRAM = (
+    *_WHERE,
+    Column("returns", Kind.COUNT, f"how often a message came back; {RETURNS_MAX} is that or more"),
+    Column("messages", Kind.COUNT, "messages that came back so often"),
+)
+
+
+def by_message(history: DataFrame) -> DataFrame:
+    """Return deliveries and returns of each message that was delivered or came back."""
+    event = F.col("event")
+    found = history.where(event.isin("delivered", "returned")).groupBy(*_STAY)
+    return found.agg(
+        F.count_if(event == "delivered").alias("deliveries"),
+        F.count_if(event == "returned").alias("returns"),
+    )
+
+
+def by_queue(messages: DataFrame) -> DataFrame:
+    """Return what came back to each queue, of what `by_message` returns."""
+    counted = messages.groupBy(*_QUEUE).agg(
+        F.sum("deliveries").alias("deliveries"),
+        F.sum("returns").alias("returned"),
+        F.count("*").alias("messages"),
+        F.count_if(F.col("returns") > 0).alias("messages_returned"),
+        F.max("returns").alias("returns_max"),
+    )
+    shares = counted.withColumn("returned_share", ratio("returned", "deliveries"))
+    return shares.select(*(column.name for column in COLUMNS))
+
+
+def by_code(history: DataFrame) -> DataFrame:
+    """Return why messages came back, and from whom."""
+    found = history.where(F.col("event") == "returned").groupBy(*_QUEUE, "code", "peer")
+    return found.agg(
+        F.count("*").alias("returned"),
+        F.countDistinct("store_id", "arrival").alias("messages"),
+        F.min("at").alias("first_at"),
+        F.max("at").alias("last_at"),
+    ).select(*(column.name for column in CODES))
+
+
+def histogram(messages: DataFrame) -> DataFrame:
+    """Return how many messages came back how often, of what `by_message` returns."""
+    often = messages.withColumn("returns", F.least("returns", F.lit(RETURNS_MAX)))
+    return often.groupBy(*_QUEUE, "returns").agg(F.count("*").alias("messages"))
+
+
+def _title(rows: Sequence[Row]) -> str:
+    worst = rows[0]
+    if not worst["returned"]:
+        return "nothing that was delivered came back"
+    share = worst["returned_share"]
+    part = "" if share is None else f", {shown.share(share)} of its deliveries"
+    return (
+        f"{shown.of(worst['returned'], 'delivery')} came back to {shown.text(worst['queue'])} of "
+        f"{shown.text(worst['queue_manager'])}{part}; "
+        f"one message {shown.of(worst['returns_max'], 'time')}"
+    )
+
+
+def _code_title(rows: Sequence[Row]) -> str:
+    worst = rows[0]
+    return (
+        f"most came back to {shown.text(worst['queue'])} for "
+        f"{shown.text(worst['code'] or 'no stated reason')}: "
+        f"{shown.of(worst['returned'], 'delivery')} of {shown.of(worst['messages'], 'message')}"
+    )
+
+
+def _histogram_title(rows: Sequence[Row]) -> str:
+    once = sum(row["messages"] for row in rows if row["returns"] == 0)
+    return (
+        f"{shown.share(once / sum(row['messages'] for row in rows))} of the messages of these "
+        "queues never came back"
+    )
+
+
+def _make(tables: Frames) -> Frames:
+    history = tables["history"]
+    messages = by_message(history)
+    return {"": by_queue(messages), "code": by_code(history), "histogram": histogram(messages)}
+
+
+REDELIVERY = Report(
+    "redelivery",
+    "what comes back after a delivery: by queue, code and client, how often",
+    ("history",),
+    (
+        Part("", "a queue", COLUMNS, ("-returned", *_QUEUE), _title,
+             Plot(_QUEUE, ("deliveries", "returned"), "deliveries", is_log=True)),
+        Part("code", "a reason and a client", CODES, ("-returned", *_QUEUE, "code", "peer"),
+             _code_title, Plot(("queue", "code"), ("returned",), "deliveries that came back")),
+        Part("histogram", "a queue and a number of returns", HISTOGRAM, (*_QUEUE, "returns"),
+             _histogram_title),
+    ),
+    _make,
+)  # fmt: skip

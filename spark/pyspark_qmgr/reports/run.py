@@ -1,0 +1,136 @@
+"""Runs reports: each part to Parquet, and what one sees of all of them to one page."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyspark_qmgr.reports import figure, shown
+from pyspark_qmgr.reports.place import Place, first_line
+from pyspark_qmgr.reports.report import SHOWN_MAX, Frames, Kind, Part, Plot, Report, Row
+from pyspark_qmgr.reports.tables import time_of
+
+POINTS_MAX = 2_000  # of a line in a plot: the last ones
+ERROR_MAX = 500  # characters of what went wrong
+
+
+class Found(NamedTuple):
+    """What a part came to."""
+
+    part: Part
+    file: str
+    rows_total: int
+    rows: list[Row]  # the first of them
+    title: str
+    plot: str  # SVG, or nothing
+
+
+class Outcome(NamedTuple):
+    """How a report ended: with parts, or with an error."""
+
+    report: Report
+    parts: tuple[Found, ...]
+    error: str
+    took_ms: int
+
+
+def run(
+    spark: SparkSession,
+    reports: Iterable[Report],
+    tables: Frames,
+    place: Place,
+    tell: Callable[[str], object] = lambda name: None,
+) -> list[Outcome]:
+    """Run *reports* one after another; what goes wrong with one keeps no other from being made.
+
+    Args:
+        spark: the session.
+        reports: which.
+        tables: what they read.
+        place: where the rows go.
+        tell: is called with the name of each report before it runs.
+    """
+    outcomes = []
+    for report in reports:
+        tell(report.name)
+        outcomes.append(_run_one(spark, report, tables, place))
+    return outcomes
+
+
+def _run_one(spark: SparkSession, report: Report, tables: Frames, place: Place) -> Outcome:
+    start = time.monotonic()
+    parts: list[Found] = []
+    error = ""
+    try:
+        frames = report.make(tables)
+        for part in report.parts:
+            place.write_frame(report.file_of(part), ordered(frames[part.name], part))
+            parts.append(_found(report, part, place))
+    except Exception as raised:  # Whatever it is, the other reports are to be made.
+        error = why(raised)
+        for part in report.parts:
+            place.discard(report.file_of(part))
+        parts = []
+    return Outcome(report, tuple(parts), error, round((time.monotonic() - start) * 1000))
+
+
+def why(error: BaseException) -> str:
+    """Return what went wrong in one line: of what failed in Python on an executor, that."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith(("qmgrd.", "qmgr_tables.", "pyspark_qmgr."))]
+    text = named[-1].partition(": ")[2] if named else first_line(error)
+    return shown.plain(text or type(error).__name__)[:ERROR_MAX]
+
+
+def ordered(frame: DataFrame, part: Part) -> DataFrame:
+    """Return *frame* in the order of *part*."""
+    by = [
+        F.expr(term[1:]).desc_nulls_last() if term.startswith("-") else F.expr(term).asc()
+        for term in part.order
+    ]
+    return frame.orderBy(*by)
+
+
+def _found(report: Report, part: Part, place: Place) -> Found:
+    name = report.file_of(part)
+    frame = place.read_frame(name)
+    total = frame.count()
+    rows = fetched(ordered(frame, part), part, SHOWN_MAX)
+    title = part.title(rows) if rows else ""
+    plot = ""
+    if rows and part.plot is not None:
+        points = _points(frame, part, part.plot, rows)
+        plot = figure.svg(part, points, f"{report.name}-{part.name}")
+    return Found(part, name, total, rows, title, plot)
+
+
+def fetched(frame: DataFrame, part: Part, rows_max: int) -> list[Row]:
+    """Return the first rows of *frame* on the driver, times in UTC."""
+    times = {column.name for column in part.columns if column.kind is Kind.TIME}
+    # Python would have times in the zone of its own machine, without saying so.
+    wanted = [
+        F.unix_micros(c.name).alias(c.name) if c.name in times else F.col(c.name)
+        for c in part.columns
+    ]
+    rows: list[dict[str, Any]] = [
+        r.asDict() for r in frame.limit(rows_max).select(*wanted).collect()
+    ]
+    for row in rows:
+        row.update({name: time_of(row[name]) for name in times if row[name] is not None})
+    return list(rows)
+
+
+def _points(frame: DataFrame, part: Part, plot: Plot, rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows that are drawn."""
+    if plot.in_order:
+        return fetched(frame.orderBy(*plot.label), part, plot.labels_max)
+    if not plot.x:
+        return rows[: plot.labels_max]
+    size = F.max(F.abs(F.col(plot.values[0]))).alias("_size")
+    labels = list(plot.label)
+    most = frame.groupBy(*labels).agg(size).orderBy(F.desc("_size"), *labels)
+    lines = frame.join(F.broadcast(most.limit(plot.labels_max)), labels, "left_semi")
+    newest = lines.orderBy(F.desc(plot.x), *labels)
+    return fetched(newest, part, POINTS_MAX * plot.labels_max)

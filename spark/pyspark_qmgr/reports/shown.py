@@ -1,0 +1,103 @@
+"""Figures as people read them: 1.5 s, 12 KiB, 99.3 %."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark_qmgr.reports.report import Kind
+
+_DURATIONS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+TEXT_MAX = 80  # characters of a name that somebody else gave
+
+
+def _digits(value: float) -> str:
+    """Return *value* with three digits, or all of a whole part that is longer."""
+    if value == 0:
+        return "0"
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{min(places, 6)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _scaled(value: float, units: Sequence[tuple[int, str]], least: str) -> str:
+    for size, unit in units:
+        if abs(value) >= size:
+            return f"{_digits(value / size)} {unit}"
+    return f"{_digits(value)} {least}"
+
+
+def duration(ms: float) -> str:
+    """Return a duration: three digits of what is below a minute, else its two largest units."""
+    if abs(ms) < 1_000:
+        return f"{_digits(ms)} ms"
+    if abs(ms) < 59_950:
+        return f"{_digits(ms / 1_000)} s"
+    seconds = round(abs(ms) / 1_000)
+    sign = "-" if ms < 0 else ""
+    largest = next(n for n, (size, _) in enumerate(_DURATIONS) if seconds >= size)
+    told = []
+    for size, unit in _DURATIONS[largest : largest + 2]:
+        number, seconds = divmod(seconds, size)
+        told += [f"{number} {unit}"] if number else []
+    return sign + " ".join(told)
+
+
+def size(size_bytes: float) -> str:
+    """Return a size."""
+    return _scaled(size_bytes, _SIZES, "B")
+
+
+def count(number: float) -> str:
+    """Return a whole number."""
+    return f"{number:,.0f}"
+
+
+def share(part: float) -> str:
+    """Return a part of one in per cent."""
+    return f"{_digits(part * 100)} %"
+
+
+def rate(per_s: float) -> str:
+    """Return a rate."""
+    return f"{_digits(per_s)}/s"
+
+
+def time(at: datetime) -> str:
+    """Return a time in UTC, to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def text(value: object) -> str:
+    """Return a name on one line, no longer than TEXT_MAX: it may be anything."""
+    line = plain(str(value))
+    return line if len(line) <= TEXT_MAX else f"{line[: TEXT_MAX - 1]}…"
+
+
+def plain(line: str) -> str:
+    """Return *line* with a sign in place of what cannot be printed, ends of lines among it."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
+
+
+def flag(value: object) -> str:
+    """Return a truth as a word."""
+    return "yes" if value else "no"
+
+
+_CELLS: Mapping[Kind, Callable[[Any], str]] = {
+    Kind.TEXT: text, Kind.COUNT: count, Kind.BYTES: size, Kind.MS: duration, Kind.RATE: rate,
+    Kind.SHARE: share, Kind.NUMBER: _digits, Kind.TIME: time, Kind.FLAG: flag,
+}  # fmt: skip
+
+
+def cell(kind: Kind, value: Any) -> str:
+    """Return what stands in a table for *value*; nothing for null."""
+    return "" if value is None else _CELLS[kind](value)
+
+
+def of(number: int, word: str) -> str:
+    """Return a number and what it counts: 1 queue, 2 queues."""
+    if number != 1:
+        word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count(number)} {word}"

@@ -1,0 +1,124 @@
+"""Streams history: Spark asks up to where there is some, what to read of it, and says what it has.
+
+    initialOffset ─▶ latestOffset ─▶ partitions ─▶ read, on executors ─▶ commit ─┐
+                          ▲                                                      │
+                          └──────────────────────────────────────────────────────┘
+
+Spark's checkpoint is the truth. A batch that was planned is read again after a crash, from the
+same offsets, and the cursor of the stream keeps what it needs: it moves only by commit, which Spark
+calls once a batch is written, and which may come twice, late or never.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from qmgr_tables.stream_options import StreamOptions
+    from qmgr_tables.stream_source import Offsets, Source
+
+
+class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streams the history of queue managers in Arrow batches."""
+
+    def __init__(self, options: "StreamOptions", schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._made: Source | None = None
+        self._target: Offsets | None = None  # of a query that reads what is available now
+        self._latest: Offsets = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HistoryStreamReader, (self._options, self._schema)  # Connections do not travel.
+
+    @property
+    def _source(self) -> "Source":
+        if self._made is None:
+            from qmgr_tables.stream_path import Snapshots
+            from qmgr_tables.stream_url import Journals
+
+            self._made = (Journals if self._options.urls else Snapshots)(self._options)
+        return self._made
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return what a stream without a checkpoint begins behind."""
+        return _sorted(self._source.begin())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return what the options say; of two limits Spark knows one, the other holds as well."""
+        if self._options.rows_max is not None:
+            return ReadMaxRows(self._options.rows_max)
+        if self._options.bytes_max is not None:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """Return up to where the batch behind *start* reads."""
+        from qmgr_tables.stream_limit import admitted
+
+        ends = self._latest = self._source.ends(start, wait=self._target is not None)
+        if self._target is not None:
+            ends = {
+                store_id: max(min(end, self._target[store_id]), start.get(store_id, 0))
+                for store_id, end in ends.items()
+                if store_id in self._target
+            }
+        return _sorted(admitted(start, ends, self._source.sizes, *self._limits(limit)))
+
+    def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
+        """Return the most events and bytes of a batch."""
+        if isinstance(limit, ReadAllAvailable):
+            return None, None
+        rows_max, bytes_max = self._options.rows_max, self._options.bytes_max
+        if isinstance(limit, ReadMaxRows):
+            rows_max = limit.max_rows
+        elif isinstance(limit, ReadMaxBytes):
+            bytes_max = limit.max_bytes
+        return rows_max, bytes_max
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take note of what there is now: the query ends once it has that."""
+        self._target = self._source.lasts()
+
+    def reportLatestOffset(self) -> dict[str, int] | None:
+        """Return up to where there was history when that was last asked, for progress reports."""
+        return _sorted(self._latest) if self._latest else None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """Return what each task reads; the same for the same offsets."""
+        parts = self._source.parts(start, end, self._options.of)
+        return [InputPartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Yield the events of *partition* in batches of the very schema that Spark wants."""
+        if partition.value is None:  # Spark's stand-in for an empty list of partitions.
+            return
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        yield from partition.value.read(self._options.of, schema)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Have queue managers keep no more what the stream has for good."""
+        self._source.commit(end)
+
+    def stop(self) -> None:
+        """End the connections."""
+        if self._made is not None:
+            self._made.close()
+
+
+def _sorted(offsets: "Offsets") -> dict[str, int]:
+    """Return *offsets* as Spark compares them: as text."""
+    return {store_id: offsets[store_id] for store_id in sorted(offsets)}

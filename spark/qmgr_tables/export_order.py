@@ -1,0 +1,79 @@
+"""Rows in the order of their positions, cut into row groups that a restart cuts the same."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ROW_BYTES = 200  # about what a row takes beside its body
+
+
+def in_order(
+    parts: Sequence[Iterator[pa.RecordBatch]], column: str, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Yield the rows of all *parts* by rising *column*; each of them rises in itself.
+
+    It holds one batch of each part, however long they are.
+    """
+    heads = [(head, part) for part in parts if (head := _next(part)) is not None]
+    while heads:
+        # What a part has yet to tell lies behind its head.
+        bound = min(_last(head, column) for head, _ in heads)
+        taken, left = [], []
+        for head, part in heads:
+            count = int(np.searchsorted(_positions(head, column), bound, "right"))
+            if count:
+                taken.append(head.slice(0, count))
+            rest = head.slice(count) if count < head.num_rows else _next(part)
+            if rest is not None:
+                left.append((rest, part))
+        heads = left
+        table = pa.Table.from_batches(taken, schema)
+        yield table if len(taken) == 1 else table.sort_by(column)
+
+
+def row_groups(tables: Iterator[pa.Table], bytes_max: int, rows_max: int) -> Iterator[pa.Table]:
+    """Yield the same rows in tables of about *bytes_max* and at most *rows_max*.
+
+    Where one ends depends on the rows since the one before alone.
+    """
+    held: list[pa.Table] = []
+    size = rows = 0
+    for table in tables:
+        while table.num_rows:
+            sizes = np.cumsum(row_bytes(table))
+            count = int(np.searchsorted(sizes, bytes_max - size)) + 1
+            count = min(count, rows_max - rows, table.num_rows)
+            held.append(table.slice(0, count))
+            size, rows = size + int(sizes[count - 1]), rows + count
+            table = table.slice(count)
+            if size >= bytes_max or rows >= rows_max:
+                yield pa.concat_tables(held)
+                held, size, rows = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def row_bytes(table: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """Return about how long each row is: its bodies, and ROW_BYTES."""
+    sizes = np.full(table.num_rows, ROW_BYTES, np.int64)
+    for at, field in enumerate(table.schema):
+        if pa.types.is_binary(field.type):
+            lengths = pc.fill_null(pc.binary_length(table.column(at)), 0)
+            sizes += lengths.to_numpy().astype(np.int64)
+    return sizes
+
+
+def _next(part: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in part if batch.num_rows), None)
+
+
+def _last(batch: pa.RecordBatch, column: str) -> int:
+    last: int = batch.column(column)[batch.num_rows - 1].as_py()
+    return last
+
+
+def _positions(batch: pa.RecordBatch, column: str) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    positions: np.ndarray[tuple[int], np.dtype[np.int64]] = batch.column(column).to_numpy()
+    return positions

@@ -1,0 +1,271 @@
+"""Rows of history as Arrow batches: what a snapshot, a stream and an export all read with.
+
+A row of history tells of many messages in few bytes, and is expanded column by column: what all
+messages of a section share is repeated, what rises by one is counted, and only what differs from
+message to message is looked at one by one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from qmgr_protocol import history
+from qmgr_protocol.errors import name_of
+from qmgr_protocol.history import HistoryMalformed, Section
+from qmgr_tables.row import TIME_END_US
+from qmgr_tables.table import TIME, Column
+
+BATCH_ROWS = 32_768  # some 6 MiB of Arrow; up to a row of history more
+
+COLUMNS = (
+    Column(
+        "event",
+        pa.string(),
+        "put, available (a delay ended), delivered, returned (came back after a delivery), settled "
+        "(consumed), expired, dead-lettered, transferred (a link's peer has it), published, "
+        "republished, parked, moved, removed (purge, overflow, drop), lost (by a restart, as it "
+        "was not persistent), damaged",
+    ),
+    Column("at", TIME, "when, by the wall clock"),
+    Column("queue", pa.string(), "where; of a subscription and of a link the name of its queue"),
+    Column("arrival", pa.int64(), "its place there within its priority"),
+    Column("priority", pa.int32(), "0 to 9, 9 first"),
+    Column("message_id", pa.string(), "ORIGIN.TIMESTAMP, its identity; null where it is damaged"),
+    Column("origin", pa.string(), "who created it"),
+    Column("created_at", TIME, "when, by the creator's clock: the timestamp in message_id"),
+    Column("put_at", TIME, "when it was put on this queue, where that is known"),
+    Column("record_bytes", pa.int64(), "the size of its record"),
+    Column("delivered", pa.int32(), "how often it had come back by then, where that is known"),
+    Column("failed", pa.int32(), "how often of these it was released or its lease ended"),
+    Column("peer", pa.string(), "the client that had it, the queue manager that has it"),
+    Column("target", pa.string(), "where it went: a queue; of a publication its topic"),
+    Column("code", pa.string(), "why, as in MESSAGE_EXPIRED; null where there is no reason"),
+    Column("seq", pa.int64(), "the number of the row of history, rising by one in each store"),
+    Column("turn", pa.int64(), "the turn of the queue manager that wrote it"),
+    Column("queue_manager", pa.string(), "whose history it is"),
+    Column("store_id", pa.string(), "of which store: with seq and number it is this event alone"),
+    Column("snapshot_id", pa.string(), "the snapshot it was read from; null in a stream"),
+    Column("queue_id", pa.int64(), "which queue of that name: with arrival it is one stay there"),
+    Column("number", pa.int32(), "its number within the row of history, from 1 on"),
+)
+SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
+
+
+class Whose(NamedTuple):
+    """Which store's history it is, and from where."""
+
+    queue_manager: str
+    store_id: str
+    snapshot_id: str | None = None
+
+
+class _Part(NamedTuple):
+    """A section that is to be shown, and where it stands."""
+
+    seq: int
+    turn: int
+    before: int  # messages of that row in the sections before it
+    section: Section
+
+
+Wants = Callable[[Section], bool]
+_Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
+
+
+def batches(
+    rows: Iterable[tuple[int, bytes]], whose: Whose, schema: pa.Schema = SCHEMA,
+    wants: Wants | None = None,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yield the events that stored *rows* tell of, in their order, about BATCH_ROWS at a time.
+
+    Args:
+        rows: number and bytes of each, as they are stored.
+        schema: some of COLUMNS, in any order.
+        wants: says of which sections; without it of all.
+
+    Raises:
+        HistoryMalformed: a row that cannot be read.
+    """
+    held: list[_Part] = []
+    count = 0
+    for seq, data in rows:
+        for part in _parts(seq, data):
+            if wants is None or wants(part.section):
+                held.append(part)
+                count += part.section.messages
+        if count >= BATCH_ROWS:
+            yield _batch(held, whose, schema)
+            held, count = [], 0
+    if held:
+        yield _batch(held, whose, schema)
+
+
+def events_in(data: bytes) -> int:
+    """Return of how many events a stored row tells.
+
+    Raises:
+        HistoryMalformed: it cannot be read.
+    """
+    return sum(section.messages for section in history.decode(data).sections)
+
+
+def _parts(seq: int, data: bytes) -> Iterator[_Part]:
+    try:
+        row = history.decode(data)
+    except HistoryMalformed as error:
+        raise HistoryMalformed(f"row {seq} of history: {error}") from error
+    before = 0
+    for section in row.sections:
+        yield _Part(seq, row.turn, before, section)
+        before += section.messages
+
+
+def _batch(parts: list[_Part], whose: Whose, schema: pa.Schema) -> pa.RecordBatch:
+    expansion = _Expansion(parts, whose)
+    try:
+        arrays = [
+            _MAKERS[field.name](expansion).cast(field.type) for field in schema
+        ]  # Safely: what does not fit is an error.
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        first, last = parts[0].seq, parts[-1].seq
+        raise HistoryMalformed(f"rows {first} to {last} of history: {error}") from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _Expansion:
+    """Sections, and how each column of the table comes from them."""
+
+    def __init__(self, parts: list[_Part], whose: Whose) -> None:
+        self.parts = parts
+        self.sections = [part.section for part in parts]
+        self.whose = whose
+        self.counts = np.array([section.messages for section in self.sections], np.int64)
+        self.rows = int(self.counts.sum())
+
+    def constant(self, value: str | None) -> pa.Array:
+        """Return *value* for all."""
+        return pa.repeat(pa.scalar(value, pa.string()), self.rows)
+
+    def texts(self, values: Sequence[str | None]) -> pa.Array:
+        """Return the text of each section for each of its messages."""
+        known: dict[str | None, int] = {}
+        codes = [known.setdefault(value, len(known)) for value in values]
+        return _looked_up(known, np.repeat(np.array(codes, np.int32), self.counts))
+
+    def shared(self, values: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the number of each section for each of its messages."""
+        return np.repeat(np.array(values, np.int64), self.counts)
+
+    def numbers(self, name: str) -> pa.Array:
+        """Return a column of numbers, one for each message."""
+        numbers, mask = self.spread([getattr(section, name) for section in self.sections])
+        return pa.array(numbers, mask=mask)
+
+    def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
+        """Return what *columns* say of each message, and where they say nothing."""
+        found = np.zeros(self.rows, kind)
+        mask = None
+        start = 0
+        for column, section in zip(columns, self.sections, strict=True):
+            stop = start + section.messages
+            if type(column) is int:
+                found[start:stop] = column
+            elif column is not None and len(column) == 1:
+                found[start:stop] = np.arange(column[0], column[0] + section.messages, dtype=kind)
+            elif column is not None and None not in column:
+                found[start:stop] = column
+            else:
+                mask = np.zeros(self.rows, np.bool_) if mask is None else mask
+                if column is None:
+                    mask[start:stop] = True
+                else:
+                    mask[start:stop] = [value is None for value in column]
+                    found[start:stop] = [value or 0 for value in column]
+            start = stop
+        return found, mask
+
+    def origins(self) -> pa.Array:
+        """Return who created each message."""
+        known: dict[str | None, int] = {}
+        codes: list[Any] = []
+        for section in self.sections:
+            origins = section.origins
+            if type(origins) is list:
+                codes.append([known.setdefault(origin, len(known)) for origin in origins])
+            else:
+                codes.append(known.setdefault(origins, len(known)))
+        return _looked_up(known, self.spread(codes, np.int32)[0])
+
+    def timestamps(self) -> pa.Array:
+        """Return the timestamps of UIDs."""
+        numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
+        return pa.array(numbers, mask=mask)
+
+    def message_ids(self) -> pa.Array:
+        """Return the UIDs as text; null of those that rotted."""
+        text = self.timestamps().cast(pa.string())
+        return pc.binary_join_element_wise(self.origins(), text, ".")
+
+    def created(self) -> pa.Array:
+        """Return the timestamps of UIDs as times, where they are such."""
+        numbers, mask = self.spread([section.timestamps for section in self.sections], np.uint64)
+        is_none = pc.is_null(self.origins()).to_numpy(zero_copy_only=False)
+        is_none |= numbers >= TIME_END_US
+        if mask is not None:
+            is_none |= mask
+        numbers[is_none] = 0
+        return pa.array(numbers.astype(np.int64), mask=is_none).cast(TIME)
+
+    def put(self) -> pa.Array:
+        """Return when each message was put on its queue."""
+        ages, mask = self.spread([section.ages_us for section in self.sections])
+        return pa.array(self.shared([part.at_us for part in self.sections]) - ages, mask=mask).cast(
+            TIME
+        )
+
+    def within_row(self) -> pa.Array:
+        """Return the number of each event within its row of history."""
+        return pa.array(self.spread([[part.before + 1] for part in self.parts])[0])
+
+
+def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Array:
+    return pa.array(list(known), pa.string()).take(pa.array(codes))
+
+
+def _name(name: str) -> Callable[[_Expansion], pa.Array]:
+    """Return what makes a column of texts of sections; an empty one is null."""
+    return lambda of: of.texts([getattr(section, name) or None for section in of.sections])
+
+
+def _number(name: str) -> Callable[[_Expansion], pa.Array]:
+    return lambda of: of.numbers(name)
+
+
+_MAKERS: dict[str, Callable[[_Expansion], pa.Array]] = {
+    "event": lambda of: of.texts([history.EVENTS[section.kind] for section in of.sections]),
+    "at": lambda of: pa.array(of.shared([section.at_us for section in of.sections])).cast(TIME),
+    "queue": _name("queue"),
+    "arrival": _number("arrivals"),
+    "priority": _number("priorities"),
+    "message_id": _Expansion.message_ids,
+    "origin": _Expansion.origins,
+    "created_at": _Expansion.created,
+    "put_at": _Expansion.put,
+    "record_bytes": _number("sizes"),
+    "delivered": _number("delivered"),
+    "failed": _number("failed"),
+    "peer": _name("peer"),
+    "target": _name("target"),
+    "code": lambda of: of.texts([name_of(x.code) if x.code else None for x in of.sections]),
+    "seq": lambda of: pa.array(of.shared([part.seq for part in of.parts])),
+    "turn": lambda of: pa.array(of.shared([part.turn for part in of.parts])),
+    "queue_manager": lambda of: of.constant(of.whose.queue_manager),
+    "store_id": lambda of: of.constant(of.whose.store_id),
+    "snapshot_id": lambda of: of.constant(of.whose.snapshot_id),
+    "queue_id": lambda of: pa.array(of.shared([section.queue_id for section in of.sections])),
+    "number": _Expansion.within_row,
+}

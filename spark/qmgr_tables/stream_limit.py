@@ -1,0 +1,52 @@
+"""How much of what there is becomes one batch of a stream."""
+
+from collections.abc import Callable, Iterator
+
+from qmgr_tables.stream_source import Offsets
+
+# Yields number, events and bytes of the rows of a store behind one number up to another.
+Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
+_NO_LIMIT = 2**63 - 1
+
+
+def admitted(
+    start: Offsets, ends: Offsets, sizes: Sizes, rows_max: int | None, bytes_max: int | None
+) -> Offsets:
+    """Return up to where a batch reads that begins behind *start*.
+
+    Stores share alike in what is allowed; what one does not use the next may. A row of history is
+    not cut, and where there is something to read, one is read, however long it is.
+    """
+    if rows_max is None and bytes_max is None:
+        return start | ends
+    waiting = sorted(
+        (store_id for store_id in ends if start.get(store_id, ends[store_id]) < ends[store_id]),
+        key=lambda store_id: ends[store_id] - start[store_id],
+    )  # The longest backlog has what all others left.
+    found = start | {store_id: ends[store_id] for store_id in ends if store_id not in waiting}
+    rows_left = _NO_LIMIT if rows_max is None else rows_max
+    bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
+    for place, store_id in enumerate(waiting):
+        share = len(waiting) - place
+        is_last = share == 1 and all(found[other] == start[other] for other in waiting[:-1])
+        position, rows, size = _taken(
+            sizes(store_id, start[store_id], ends[store_id]), start[store_id],
+            rows_left // share, bytes_left // share, is_one_due=is_last,
+        )  # fmt: skip
+        found[store_id] = position
+        rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)
+    return found
+
+
+def _taken(
+    sizes: Iterator[tuple[int, int, int]], after: int, rows_max: int, bytes_max: int, *,
+    is_one_due: bool,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return the last row that is within both limits, and what all of them come to."""
+    position, rows, size = after, 0, 0
+    for seq, events, length in sizes:
+        is_over = rows + events > rows_max or size + length > bytes_max
+        if is_over and not (is_one_due and position == after):
+            break
+        position, rows, size = seq, rows + events, size + length
+    return position, rows, size

@@ -1,0 +1,170 @@
+"""The options of `spark.readStream.format("qmgr")`, checked.
+
+url               where queue managers listen, with commas between them: host:port, /path/of/socket
+path              instead of url: a directory into which snapshots are taken, or a pattern
+table             history
+cursor            required with url: the name of the export cursor that is kept in each of these
+                  queue managers. A stream has one of its own: no two may share it
+startingOffsets   earliest; latest leaves out what is there already. Only of a stream without a
+                  checkpoint, and only where its cursor is new: else that says from where on
+maxRowsPerTrigger, maxBytesPerTrigger
+                  no limit; about so many events, or bytes of history, become one batch
+failOnDataLoss    true; false goes on behind what is lost, with a warning
+waitMs            120000: how long a queue manager is waited for that is away; then the query fails
+
+Beside these queues, queuesPattern, rowsPerPartition, minPartitions and verify, as in options.py.
+"""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from qmgr_client.address import parse as parse_address
+from qmgr_client.errors import AddressInvalid
+from qmgr_protocol.name import is_name
+from qmgr_tables import options as batch
+from qmgr_tables.options import OptionInvalid, Options
+
+ONLY = (
+    "url", "cursor", "startingOffsets", "maxRowsPerTrigger", "maxBytesPerTrigger",
+    "failOnDataLoss", "waitMs",
+)  # fmt: skip
+TABLES = ("history",)
+WAIT_MS = 120_000
+WAIT_MAX_MS = 86_400_000
+_LIMIT_MAX = 2**63 - 1
+_NOT_OF_STREAMS = ("includePayload", "maxBodyBytes", "states", "onDamaged")
+_STARTS = {"earliest": False, "latest": True}
+
+
+class StreamOptions(NamedTuple):
+    """What a stream is asked for."""
+
+    urls: tuple[str, ...]  # none: snapshots
+    cursor: str
+    from_latest: bool
+    rows_max: int | None  # in a batch
+    bytes_max: int | None
+    skip_lost: bool
+    wait_ms: int
+    of: Options  # what is asked of tables as well
+
+
+def is_streamed(given: Mapping[str, str]) -> bool:
+    """Return whether *given*, whose keys are spelled in any case, has an option of streams only."""
+    return not {name.lower() for name in ONLY}.isdisjoint(key.lower() for key in given)
+
+
+def parse(given: Mapping[str, str]) -> StreamOptions:
+    """Return *given*, whose keys are spelled in any case, as options.
+
+    Raises:
+        OptionInvalid: which option, what is wrong with it, what to write.
+    """
+    own, shared = _split(given)
+    urls = _urls(own.get("url", ""))
+    if urls and ("path" in shared or "paths" in shared):
+        raise OptionInvalid("options url and path: a stream reads one of them; leave one out")
+    if not urls and "path" not in shared and "paths" not in shared:
+        raise OptionInvalid(
+            'option url is missing; say where queue managers listen: .option("url", '
+            '"127.0.0.1:7470"), or name a directory of snapshots: option path'
+        )
+    of = batch.parse({"path": "url", "table": "history", **shared})
+    if of.table not in TABLES:
+        raise OptionInvalid(
+            f"option table: {of.table} is not streamed, only {', '.join(TABLES)}; "
+            "read it with spark.read"
+        )
+    return StreamOptions(
+        urls=urls,
+        cursor=_cursor(own.get("cursor", ""), is_needed=bool(urls)),
+        from_latest=_start(own.get("startingOffsets", "earliest")),
+        rows_max=_number(own, "maxRowsPerTrigger", 1, _LIMIT_MAX),
+        bytes_max=_number(own, "maxBytesPerTrigger", 1, _LIMIT_MAX),
+        skip_lost=not _flag("failOnDataLoss", own.get("failOnDataLoss", "true")),
+        wait_ms=_wait(own),
+        of=of._replace(paths=()) if urls else of,
+    )
+
+
+def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what only streams know, and the rest, each spelled as it is documented."""
+    names = [name for name in batch.NAMES if name not in _NOT_OF_STREAMS]
+    known = {name.lower(): name for name in (*ONLY, *names)}
+    own: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    for key, value in given.items():
+        name = known.get(key.lower())
+        if name is None:
+            near = get_close_matches(key.lower(), known, 1)
+            listed = ", ".join(sorted(known.values()))
+            hint = f"did you mean {known[near[0]]}?" if near else f"known are {listed}"
+            raise OptionInvalid(f"option {key[:80]!r} is not known of streams; {hint}")
+        (own if name in ONLY else shared)[name] = value
+    return own, shared
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        url = f"unix:{part}" if part.startswith("/") else part
+        try:
+            found.append(str(parse_address(url)))
+        except AddressInvalid as error:
+            raise OptionInvalid(f"option url: {error.why}; {error.hint}") from None
+    for url in found:
+        if found.count(url) > 1:
+            raise OptionInvalid(f"option url: {url} is in it twice; name it once")
+    return tuple(found)
+
+
+def _cursor(text: str, *, is_needed: bool) -> str:
+    name = text.strip()
+    if name and not is_needed:
+        raise OptionInvalid("option cursor: snapshots keep none; leave it out, or read a url")
+    if is_needed and not name:
+        raise OptionInvalid(
+            "option cursor is missing; name one for this stream alone, so that its queue managers "
+            'keep what it has not had yet: .option("cursor", "lake")'
+        )
+    if name and not is_name(name):
+        raise OptionInvalid(
+            f"option cursor: {name[:80]!r} is no name; write 1 to 64 of A-Z a-z 0-9 . _ -"
+        )
+    return name
+
+
+def _start(text: str) -> bool:
+    found = _STARTS.get(text.strip().lower())
+    if found is None:
+        raise OptionInvalid(
+            f"option startingOffsets: {text[:80]!r} is not earliest or latest; write one of them"
+        )
+    return found
+
+
+def _flag(name: str, text: str) -> bool:
+    flag = {"true": True, "false": False}.get(text.strip().lower())
+    if flag is None:
+        raise OptionInvalid(f"option {name}: {text[:80]!r} is not true or false; write one of them")
+    return flag
+
+
+def _wait(own: Mapping[str, str]) -> int:
+    found = _number(own, "waitMs", 0, WAIT_MAX_MS)
+    return WAIT_MS if found is None else found
+
+
+def _number(values: Mapping[str, str], name: str, low: int, high: int) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    digits = text.strip()
+    if re.fullmatch("[0-9]{1,19}", digits) and low <= int(digits) <= high:
+        return int(digits)
+    raise OptionInvalid(
+        f"option {name}: {text[:80]!r} is not an integer from {low} to {high}; correct it, or "
+        "leave it out"
+    )

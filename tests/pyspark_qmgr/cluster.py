@@ -1,0 +1,177 @@
+"""A standalone Spark cluster on this machine, for tests: a master and workers as processes.
+
+    with Cluster(tmp_path) as cluster:
+        done = cluster.submit(program, "depth", "--path", path, "--to", to)
+
+No port is fixed, and whatever it started is gone when the block ends, also what an executor has
+started: all of it is in the sessions of the processes that are started here.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import pyspark
+
+START_MAX_S = 120.0
+SUBMIT_MAX_S = 300.0
+POLL_S = 0.05
+SPARK_HOME = Path(pyspark.__file__).parent
+EXECUTOR = "CoarseGrainedExecutorBackend"
+_MASTER_UP = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:[0-9]+)")
+_WORKER_UP = re.compile(r"Successfully registered with master")
+
+
+class ClusterFailed(AssertionError):
+    """A part of the cluster that did not start: the end of what it said."""
+
+
+class Cluster:
+    """A master and *workers*, each of one core. Invariant: within the block all of them run."""
+
+    def __init__(
+        self, directory: Path, workers: int = 2, memory: str = "1g", *, has_packages: bool = True
+    ) -> None:
+        """Have one whose logs and work are below *directory*.
+
+        Where not *has_packages*, ours are to be sent along: --py-files.
+        """
+        self._directory = directory
+        self._workers = workers
+        self._memory = memory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""  # spark://HOST:PORT
+        self.environment = os.environ | {
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_CONF_DIR": str(directory / "conf"),
+            "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)) if has_packages else "",
+        }
+
+    def __enter__(self) -> "Cluster":
+        """Start it; return once all workers are there."""
+        (self._directory / "conf").mkdir(parents=True, exist_ok=True)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """Stop it."""
+        self.stop()
+
+    def _start(self) -> None:
+        log = self._spawn("master.Master", "--host", "127.0.0.1", "--port", "0",
+                          "--webui-port", "0")  # fmt: skip
+        self.master = self._wait(log, _MASTER_UP)[1]
+        logs = [
+            self._spawn(
+                "worker.Worker", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
+                "--cores", "1", "--memory", self._memory,
+                "--work-dir", str(self._directory / f"work-{number}"), self.master,
+            )
+            for number in range(self._workers)
+        ]  # fmt: skip
+        for log in logs:
+            self._wait(log, _WORKER_UP)
+
+    def _spawn(self, name: str, *arguments: str) -> Path:
+        """Start a daemon of Spark; return where it logs."""
+        path = self._directory / f"{len(self._processes)}.log"
+        words = [str(SPARK_HOME / "bin/spark-class"), f"org.apache.spark.deploy.{name}"]
+        with path.open("wb") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [*words, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    env=self.environment, start_new_session=True, cwd=self._directory,
+                )
+            )  # fmt: skip
+        return path
+
+    def _wait(self, log: Path, line: re.Pattern[str]) -> re.Match[str]:
+        end_s = time.monotonic() + START_MAX_S
+        process = self._processes[int(log.stem)]
+        while time.monotonic() < end_s:
+            ended = process.poll() is not None
+            if found := line.search(log.read_text(errors="replace")):
+                return found
+            if ended:
+                break
+            time.sleep(POLL_S)
+        raise ClusterFailed(f"{process.args!r}: {log.read_text(errors='replace')[-2_000:]}")
+
+    def submit(
+        self, program: Path, *arguments: str, options: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Run *program* by spark-submit with *options* of that; return how it ended."""
+        process = subprocess.Popen(
+            [str(SPARK_HOME / "bin/spark-submit"), "--master", self.master, *options,
+             "--conf", "spark.ui.enabled=false", str(program), *arguments],
+            env=self.environment | (environment or {}), stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=SUBMIT_MAX_S)
+        finally:
+            _end_session(process)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def executors(self) -> list[int]:
+        """Return the processes of the executors that run now."""
+        sessions = {process.pid for process in self._processes}
+        return [pid for pid in _of_sessions(sessions) if EXECUTOR in _words(pid)]
+
+    def kill(self, executor: int) -> None:
+        """End that executor at once; its worker starts another one."""
+        assert executor in self.executors()
+        os.kill(executor, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End all of it, and wait until it is gone."""
+        for process in reversed(self._processes):
+            _end_session(process)
+        self._processes.clear()
+
+
+def _end_session(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
+    """End *process*, which leads a session, and all that it started."""
+    while pids := list(_of_sessions({process.pid})):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.poll()  # so that it is no zombie
+        time.sleep(POLL_S)
+    process.wait()
+
+
+def _of_sessions(sessions: set[int]) -> Iterator[int]:
+    """Yield the processes of *sessions* that are alive."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, *_, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(session) in sessions and state != "Z":
+                    yield int(entry.name)
+
+
+def _words(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""

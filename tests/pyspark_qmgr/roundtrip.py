@@ -1,0 +1,269 @@
+"""``make roundtrip``: the flights of a year through a queue, and out again by every way there is.
+
+They are put on a queue of a real daemon, of which a snapshot is taken. It is read by Spark and
+exported without Java, to Parquet (read back by pyarrow, and by Spark) and to Delta (read back by
+deltalake). Each way must have as many rows, the same aggregates as the CSV file itself, and of a
+sample the same value in every column; of that, headers and bodies must be those of the file.
+"""
+
+import argparse
+import asyncio
+import csv
+import io
+import json
+import random
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pyspark_qmgr.session import local_session
+from qmgr_client.aio import connect
+from qmgr_tables.export import export
+from qmgr_tables.messages import MESSAGES
+from qmgr_tables.options import parse
+from qmgr_tools.demo import flights as data
+from qmgr_tools.demo.cluster import Node
+
+QUEUE = "FLIGHTS"
+PIECE = 5_000  # flights under way
+Sum = tuple[int, int, int, int]  # flights, those with a known delay, its minutes, miles
+Sums = dict[tuple[str, str], Sum]  # by carrier and airport
+
+
+class Way(NamedTuple):
+    """What one way of reading has: it is compared with all others."""
+
+    name: str
+    rows: int
+    sums: Sums
+    sample: pa.Table  # every column of messages, by arrival
+    seconds: float
+
+
+class Report:
+    """What was done, and how long it took."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    @contextmanager
+    def step(self, what: str, rows: int) -> Iterator[None]:
+        """Tell how many of *rows* a second the block did."""
+        began = time.monotonic()
+        yield
+        passed_s = time.monotonic() - began
+        self.say(f"{what:<44} {passed_s:8.2f} s {rows / passed_s:12,.0f} rows/s")
+
+
+def csv_rows(limit: int) -> list[dict[str, str]]:
+    """Return the rows of the file itself, as text."""
+    with zipfile.ZipFile(data._archive()) as archive, archive.open("flights.csv") as file:
+        rows = csv.DictReader(io.TextIOWrapper(file, "utf-8"))
+        return [row for _, row in zip(range(limit or 10**9), rows, strict=False)]
+
+
+def sums_of(rows: Iterable[tuple[str, str, int | None, int]]) -> Sums:
+    """Return the aggregates of carrier, airport, delay and distance."""
+    found: Sums = {}
+    for carrier, airport, delay, miles in rows:
+        count, known, minutes, total = found.get((carrier, airport), (0, 0, 0, 0))
+        is_known = delay is not None
+        found[carrier, airport] = (
+            count + 1, known + is_known, minutes + (delay or 0), total + miles,
+        )  # fmt: skip
+    return found
+
+
+def value_of(text: str) -> int | str | None:
+    """Return what a cell of the file says."""
+    if text in ("", "NA"):
+        return None
+    try:
+        return int(float(text))
+    except ValueError:
+        return text
+
+
+async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Report) -> None:
+    """Put *flights* on a queue, by ten priorities, and take a snapshot of it."""
+    async with connect(node.address, wait_ms=30_000) as manager:
+        await manager.queue_create(QUEUE)
+        with report.step("put on a queue", len(flights)):
+            for first in range(0, len(flights), PIECE):
+                futures = [
+                    await manager.submit(
+                        QUEUE, flight.body, priority=flight.row % 10,
+                        correlation_id=flight.tail_number.encode(),
+                        content_type="application/json",
+                        headers={"carrier": flight.carrier, "destination": flight.destination,
+                                 "row": flight.row},
+                    )
+                    for flight in flights[first : first + PIECE]
+                ]  # fmt: skip
+                await asyncio.gather(*futures)
+        with report.step("snapshot", len(flights)):
+            await manager.snapshot(str(snapshot))
+
+
+def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> Way:
+    """Return what *found* has, of any reader that gives Arrow."""
+    found = found.select(MESSAGES.schema.names).cast(MESSAGES.schema)
+    bodies = map(json.loads, found.column("body").to_pylist())
+    headers = (dict(pairs) for pairs in found.column("headers").to_pylist())
+    sums = sums_of(
+        (header["carrier"], body["origin"], body["dep_delay"], body["distance"])
+        for header, body in zip(headers, bodies, strict=True)
+    )
+    sample = found.filter(pc.is_in(found.column("arrival"), pa.array(arrivals, pa.int64())))
+    return Way(name, found.num_rows, sums, _sorted(sample), time.monotonic() - began)
+
+
+def of_spark(name: str, found: DataFrame, arrivals: list[int], began: float) -> Way:
+    """Return what Spark has, which aggregates itself."""
+    body = f.decode(found["body"], "UTF-8")
+    number = {
+        key: f.get_json_object(body, f"$.{key}").cast("int") for key in ("dep_delay", "distance")
+    }
+    rows = (
+        found.select(
+            found["headers"]["carrier"].alias("carrier"),
+            f.get_json_object(body, "$.origin").alias("airport"),
+            number["dep_delay"].alias("delay"), number["distance"].alias("miles"),
+        )
+        .groupBy("carrier", "airport")
+        .agg(f.count("*"), f.count("delay"), f.sum("delay"), f.sum("miles"))
+        .collect()
+    )  # fmt: skip
+    sums = {(row[0], row[1]): (row[2], row[3], row[4] or 0, row[5]) for row in rows}
+    wanted = found.sparkSession.createDataFrame([(at,) for at in arrivals], "arrival long")
+    sample = found.join(f.broadcast(wanted), "arrival").select(*MESSAGES.schema.names).toArrow()
+    return Way(name, found.count(), sums, _sorted(sample), time.monotonic() - began)
+
+
+def _sorted(sample: pa.Table) -> pa.Table:
+    return sample.cast(MESSAGES.schema).sort_by("arrival").combine_chunks()
+
+
+def differences(way: Way, other: Way) -> list[str]:
+    """Return in what two ways differ."""
+    found = [f"{way.rows} rows, not {other.rows}"] if way.rows != other.rows else []
+    found += ["other aggregates"] if way.sums != other.sums else []
+    found += [
+        f"column {name}"
+        for name in MESSAGES.schema.names
+        if not _same(way.sample.column(name), other.sample.column(name))
+    ]
+    return [f"{way.name} and {other.name}: {what}" for what in found]
+
+
+def _same(column: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    if pa.types.is_map(column.type):  # Which pair comes first says nothing.
+        return [dict(x) for x in column.to_pylist()] == [dict(x) for x in other.to_pylist()]
+    return bool(column.equals(other))
+
+
+def from_file(sample: pa.Table, rows: list[dict[str, str]]) -> list[str]:
+    """Return in what a sample differs from the file, each column of each row."""
+    found = []
+    for message in sample.to_pylist():
+        headers = dict(message["headers"])
+        row = rows[int(headers["row"])]
+        wanted = {key: value_of(text) for key, text in row.items() if key}
+        if json.loads(message["body"]) != wanted:
+            found.append(f"body of row {headers['row']}")
+        if (headers["carrier"], headers["destination"]) != (row["carrier"], row["dest"]):
+            found.append(f"headers of row {headers['row']}")
+        if (message["correlation_id"] or "") != row["tailnum"]:
+            found.append(f"correlation id of row {headers['row']}")
+        if message["priority"] != int(headers["row"]) % 10:
+            found.append(f"priority of row {headers['row']}")
+    return found
+
+
+def ways(
+    spark: SparkSession, directory: Path, arrivals: list[int], total: int, report: Report
+) -> Iterator[Way]:
+    """Read the snapshot in *directory*, and what is exported of it, by every way."""
+    snapshot = str(directory / "snapshot")
+    options = parse({"path": snapshot, "queues": QUEUE})
+    for format in ("parquet", "delta"):
+        with report.step(f"export to {format}", total):
+            done = export(options, str(directory / format), format=format)
+        size = sum(part.bytes for part in done.written)
+        report.say(f"{'':<44} {size / 2**20:8.1f} MiB {done.written[0].files:10,} files")
+    began = time.monotonic()
+    table = spark.read.format("qmgr").option("path", snapshot).option("queues", QUEUE).load()
+    yield of_spark("Spark, the snapshot", table, arrivals, began)
+    began = time.monotonic()
+    parquet = spark.read.parquet(str(directory / "parquet/messages"))
+    yield of_spark("Spark, Parquet", parquet, arrivals, began)
+    began = time.monotonic()
+    held = ds.dataset(directory / "parquet/messages", partitioning="hive").to_table()
+    yield of_arrow("pyarrow, Parquet", held, arrivals, began)
+    began = time.monotonic()
+    lake = QueryBuilder().register("lake", DeltaTable(directory / "delta/messages"))
+    held = pa.table(lake.execute("SELECT * FROM lake"))
+    yield of_arrow("deltalake, Delta", held, arrivals, began)
+
+
+def round_trip(
+    spark: SparkSession, directory: Path, limit: int, sample: int, say: Callable[[str], None]
+) -> list[str]:
+    """Send flights on their way; return all differences that are found."""
+    report = Report(say)
+    rows = csv_rows(limit)
+    sums = sums_of(
+        (row["carrier"], row["origin"], data._value("dep_delay", row["dep_delay"]),
+         int(row["distance"]))  # type: ignore[misc]
+        for row in rows
+    )  # fmt: skip
+    node = Node("EWR", directory)
+    node.start()
+    try:
+        asyncio.run(put(node, data.read(limit), directory / "snapshot", report))
+    finally:
+        node.stop()
+    size = (directory / "snapshot/data.mdb").stat().st_size
+    say(f"{'':<44} {size / 2**20:8.1f} MiB")
+    chosen = random.Random(2013).sample(range(1, len(rows) + 1), min(sample, len(rows)))
+    found = list(ways(spark, directory, sorted(chosen), len(rows), report))
+    wrong = [what for way in found for what in differences(way, found[0])]
+    wrong += [f"{found[0].name}: {what}" for what in from_file(found[0].sample, rows)]
+    for way in found:
+        say(f"{way.name:<44} {way.seconds:8.2f} s {way.rows:12,} rows, {way.sample.num_rows:,} "
+            f"of them in all {len(way.sample.column_names)} columns")  # fmt: skip
+        if way.rows != len(rows) or way.sums != sums or way.sample.num_rows != len(chosen):
+            wrong.append(f"{way.name}: not what the file has")
+    return wrong
+
+
+def main() -> int:
+    """Make the round trip; return 0 only if nothing differs."""
+    parser = argparse.ArgumentParser(prog="make roundtrip", description=__doc__.partition("\n")[0])
+    parser.add_argument("--flights", type=int, default=0, help="how many flights, 0 = all")
+    parser.add_argument("--sample", type=int, default=10_000, help="rows compared by column")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="qmgr-roundtrip-") as directory:
+        spark = local_session("round trip")
+        wrong = round_trip(spark, Path(directory), options.flights, options.sample, print)
+        spark.stop()
+    for what in wrong[:20]:
+        print(f"wrong: {what}")
+    print(f"{len(wrong)} differences" if wrong else "nothing differs")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

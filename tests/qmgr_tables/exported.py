@@ -1,0 +1,107 @@
+"""What was exported, read back; and stores of which several snapshots are taken."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable, QueryBuilder
+
+from qmgr_protocol import messages as m
+from qmgr_tables.export import Exported, export
+from qmgr_tables.export_sink import Sizes
+from qmgr_tables.options import parse
+from qmgr_tables.tables import TABLES
+from qmgrd.ops.snapshots import find
+from tests.qmgrd.core.harness import Client, Manager
+from tests.qmgrd.ops.shot import Camera, managed
+
+SMALL = Sizes(file_bytes=20_000, group_bytes=30_000, group_rows=100)
+
+
+def run(path: Path | str, to: Path | str, *, full: bool = False, format: str = "parquet",
+        sizes: Sizes | None = None, **options: str) -> Exported:  # fmt: skip
+    """Export snapshots, as options are spelled for Spark."""
+    given = {"path": str(path), **options}
+    return export(parse(given), str(to), format=format, full=full, sizes=sizes)
+
+
+def rows_read(path: Path | str, **options: str) -> list[dict[str, Any]]:
+    """The rows of a table as they are read from snapshots, in order of queue and arrival."""
+    parsed = parse({"path": str(path), **options})
+    table = TABLES[parsed.table]
+    shares = table.plan(find(parsed.paths), parsed)
+    found = [
+        row
+        for share in shares
+        for batch in table.read(share, parsed, table.schema)
+        for row in batch.to_pylist()
+    ]
+    return in_order(found)
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    """The rows of exported Parquet, in the same order."""
+    found = ds.dataset(table, partitioning="hive").to_table().to_pylist()
+    return in_order([{k: v for k, v in row.items() if k not in ("q", "day")} for row in found])
+
+
+def rows_in(table: Path, format: str) -> list[dict[str, Any]]:
+    """The rows of an exported table; those of Delta as deltalake itself reads them."""
+    if format == "parquet":
+        return rows_of(table)
+    # Not by to_pyarrow_table: the process may abort at its end then.
+    lake = QueryBuilder().register("lake", DeltaTable(table))
+    found = pa.table(lake.execute("SELECT * FROM lake"))
+    schema = TABLES[table.name].schema
+    return in_order(found.select(schema.names).cast(schema).to_pylist())
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in an order that they say themselves."""
+    return sorted(rows, key=lambda row: (row["snapshot_id"], row["queue"], row["arrival"]))
+
+
+def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """All files below *directory*: what is in each, and when it was written."""
+    return {
+        path.relative_to(directory).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """All files below *directory*, whenever they were written."""
+    return {name: data for name, (data, _) in tree(directory).items()}
+
+
+class Life:
+    """A store that goes on between its snapshots."""
+
+    def __init__(self, manager: Manager, directory: Path) -> None:
+        self.manager = manager
+        self.app: Client = manager.connect()
+        self._directory = directory
+        self._camera = Camera(manager)
+        self._count = 0
+
+    def shot(self) -> Path:
+        """Take a snapshot; they are numbered."""
+        self._count += 1
+        path = self._directory / f"{self._count}"
+        self._camera.take(path)
+        return path
+
+
+@contextmanager
+def life(directory: Path, *queues: str, name: str = "QM1") -> Iterator[Life]:
+    """A store with *queues*; snapshots go below *directory*."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with managed(directory / "store", name) as manager:
+        found = Life(manager, directory)
+        for queue in queues:
+            found.app.ask(m.QueueCreate, queue)
+        yield found
