@@ -26,7 +26,7 @@ from qmgrd.core.kv import Transaction
 from qmgrd.ops.verify import verify
 from qmgrd.store.image import open_image
 
-NICENESS = 19
+NICENESS = 5
 FAMILY = tuple(f"FAMILY.{number}" for number in range(4))  # queues
 LINKED = "AWAY"  # is put to by a link, and by nobody else
 SHOWN_MAX = 5

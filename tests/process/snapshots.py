@@ -7,7 +7,8 @@
 
 Periods with a snapshot of both each second take turns with periods without any, in one run: what a
 snapshot costs is the ratio of the two. Each is verified afterwards, see snapshot_check.py. Prints
-one summary line; exits 1 if anything is wrong with any snapshot, or none was taken.
+one summary line, in which two figures with a slash are those with and without snapshots; exits 1
+if anything is wrong with any snapshot, or none was taken.
 """
 
 import argparse
@@ -108,6 +109,7 @@ class SnapshotLoad:
         self.latencies: list[tuple[float, float]] = []
         self.wrong: dict[str, list[str]] = {}
         self.consumed = 0
+        self.grown = {True: 0, False: 0}  # bytes of EDGE's store, in periods with and without
         self._snapshots = directory / "snapshots"
         self._seed = seed
         self._rate_bytes = rate_bytes
@@ -169,13 +171,17 @@ class SnapshotLoad:
             connect(self.hub.address, name="run", wait_ms=WAIT_MS) as hub,
         ):
             for number in range(2 * max(1, round(seconds / period_s))):
-                began = time.monotonic()
+                began, size = time.monotonic(), self._store_bytes()
                 # A B B A A B B A: what drifts, as depth does, is in both alike.
                 if is_on := number % 4 in (0, 3):
                     await self._take(edge, hub, began + period_s)
                 else:
                     await asyncio.sleep(period_s)
                 self.periods.append((is_on, began, time.monotonic()))
+                self.grown[is_on] += self._store_bytes() - size
+
+    def _store_bytes(self) -> int:
+        return (self.edge.data_dir / "store" / "data.mdb").stat().st_size
 
     async def _take(self, edge: QueueManager, hub: QueueManager, until: float) -> None:
         due = time.monotonic()
@@ -263,6 +269,7 @@ def report(load: SnapshotLoad, seed: int) -> int:
         f"snapshots: seed={seed} taken={len(load.taken)} verified={len(load.wrong)} "
         f"faulty={len(load.faults)} mib={sum(sizes) / 2**20:.0f} "
         f"took_ms={1000 * median(load.took_s):.0f} took_max_ms={1000 * max(load.took_s):.0f} "
+        f"grown_mib={load.grown[True] >> 20}/{load.grown[False] >> 20} "
         f"consumed={load.consumed} puts_timed={len(load.latencies)} "
         f"p50_ms={p50[True]:.2f}/{p50[False]:.2f} p99_ms={p99[True]:.2f}/{p99[False]:.2f} "
         f"p99_ratio={p99[True] / p99[False]:.2f} p99_ratio_of_pairs={load.ratio_of_pairs():.2f} "

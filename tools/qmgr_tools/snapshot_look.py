@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 Places = Annotated[
     list[str],
     typer.Argument(
-        metavar="DIR...", show_default=False, autocompletion=completion.files,
+        metavar="DIR", show_default=False, autocompletion=completion.files,
         help="Snapshots, directories of them, patterns, URLs.",
     ),
 ]  # fmt: skip
 BAR_BYTES_MIN = 64 << 20
+
+
+def to_the_second(time_us: int) -> str:
+    """Return a time in microseconds as RFC 3339, as short as tells snapshots apart."""
+    return f"{humane.rfc3339(time_us).partition('.')[0]}Z"
+
+
 ROWS = (
     output.whole("directory", "SNAPSHOT"),
     output.text("queue_manager", "MANAGER"),
-    output.Column("created_us", "CREATED", humane.rfc3339),
+    output.Column("created_us", "CREATED", to_the_second),
     output.count("turn"),
     output.count("messages"),
     output.size("data_bytes", "size"),

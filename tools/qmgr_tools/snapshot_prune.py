@@ -17,7 +17,7 @@ KEEP_MAX = 1_000_000
 GONE = (
     output.whole("directory", "SNAPSHOT"),
     output.text("queue_manager", "MANAGER"),
-    output.Column("created_us", "CREATED", humane.rfc3339),
+    output.Column("created_us", "CREATED", snapshot_look.to_the_second),
     output.size("data_bytes", "size"),
     output.text("what"),
 )
