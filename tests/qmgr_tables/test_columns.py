@@ -51,7 +51,7 @@ def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, lis
     return pa.Table.from_batches(batches, schema), expected
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(HELD, OPTIONS)
 def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
     table, by_row = both(held, options, MESSAGES.schema)
@@ -59,3 +59,13 @@ def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
     for column in COLUMNS:
         expected = pa.array(columns.get(column.name, ()), column.type)
         assert table[column.name].combine_chunks().equals(expected), column.name
+
+
+@given(HELD, st.permutations(MESSAGES.schema.names), st.integers(0, 34))
+def test_columns_that_are_not_asked_for_change_no_other(
+    held: Held, names: list[str], count: int
+) -> None:
+    schema = pa.schema([MESSAGES.schema.field(name) for name in names[:count]])
+    table, _ = both(held, Options(("/snap",)), MESSAGES.schema)
+    some, _ = both(held, Options(("/snap",)), schema)
+    assert some.equals(table.select(schema.names))
