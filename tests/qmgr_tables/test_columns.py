@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_tables import messages
 from qmgr_tables import row as rows
+from qmgr_tables.chunk import Pair
 from qmgr_tables.messages import COLUMNS, MESSAGES
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run
@@ -31,7 +32,7 @@ HELD: st.SearchStrategy[Held] = st.lists(
 def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
     """What the columns say, and what the rows say."""
     store = MemoryStore()
-    pairs: list[tuple[bytes, bytes]] = []
+    pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run, those in held:
         for one in those:

@@ -65,7 +65,7 @@ def test_columns_are_several_times_as_fast_as_rows(tmp_path: Path) -> None:
         Camera(manager).take(tmp_path / "snap")
     reader = reader_of(tmp_path / "snap", queues="Q")
     options = parse({"path": str(tmp_path / "snap")})
-    (share,) = (part.value for part in reader.partitions())
+    ((share,),) = (part.value for part in reader.partitions())
 
     def by_row() -> None:
         with image(share.snapshot).transaction() as tx:
