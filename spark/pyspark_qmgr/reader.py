@@ -1,7 +1,9 @@
 """Reads a table: what to read is planned on the driver, the snapshots are opened by the tasks."""
 
+import gc
 import logging
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -52,6 +54,7 @@ class TableReader(DataSourceReader):
 
         from qmgr_tables.tables import TABLES
 
+        _spare_collector()
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for share in partition.value:
             try:
@@ -60,3 +63,12 @@ class TableReader(DataSourceReader):
                 if not self._options.skip_damaged:
                     raise
                 log.warning("qmgr: rest of a snapshot left out (onDamaged=skip): %s", error)
+
+
+@cache
+def _spare_collector() -> None:
+    """Keep all that is loaded by now from collections of garbage, once in a process.
+
+    A worker collects after each task, and looks through all modules for 35 ms.
+    """
+    gc.freeze()

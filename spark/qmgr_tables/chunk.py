@@ -185,7 +185,7 @@ def plain(pairs: Sequence[Pair]) -> tuple[Chunk, Array]:
 
 
 def _every_third(count: int, first: int) -> pa.Array:
-    return pa.array(np.arange(first, 3 * count, 3).astype(np.int32))
+    return pa.array(np.arange(first, 3 * count, 3, dtype=np.int32))
 
 
 def _target(data: bytes) -> str | None:

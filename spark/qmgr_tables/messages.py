@@ -142,7 +142,7 @@ def _chunks(
     pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run in runs:
-        scan = tx.scan(*_bounds(run))
+        scan = tx.scan(*bounds(run))
         while found := [*islice(scan, BATCH_ROWS - len(pairs))]:
             pairs += found
             counts.append((run, len(found)))
@@ -153,7 +153,8 @@ def _chunks(
         yield pairs, counts
 
 
-def _bounds(run: Run) -> tuple[bytes, bytes]:
+def bounds(run: Run) -> tuple[bytes, bytes]:
+    """Return the first key of *run*, and the first behind it."""
     return (
         keys.message(run.queue_id, run.lane, run.priority, run.first),
         keys.message(run.queue_id, run.lane, run.priority, run.stop),

@@ -10,7 +10,7 @@ since, until      from when on, and before when: 2024-05-01, 2024-05-01T12:30:00
                   1970; which column that is says the table. A row without a time is left out then
 includePayload    true; false leaves bodies out (their sizes are always there)
 maxBodyBytes      no limit; longer bodies are left out
-rowsPerPartition  100000: about so many rows become one partition
+rowsPerPartition  250000: about so many rows become one partition
 minPartitions     1: at least so many partitions, if there are rows enough
 verify            true: compares each data file with its checksum first, which takes a second or
                   two per GB; false trusts the disk
@@ -45,7 +45,7 @@ NAMES = (
     "rowsPerPartition", "minPartitions", "states", "verify", "since", "until", "onDamaged",
     "stagingDirectory", "stagingMaxBytes",
 )  # fmt: skip
-ROWS_PER_PARTITION = 100_000
+ROWS_PER_PARTITION = 250_000
 PARTITIONS_MAX = 100_000
 READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
     "ready", "delayed", "transmission", "damaged", "parked", "publication",

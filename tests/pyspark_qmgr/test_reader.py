@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from pyspark_qmgr import reader
 from pyspark_qmgr.schema import schema_of
 from qmgr_tables import image
 from qmgr_tables.tables import TABLES
@@ -192,3 +193,19 @@ def test_damaged_page_is_an_error_with_its_file(snapshot: Path, tmp_path: Path) 
         rows(copy, verify="false")
     assert str(refused.value).startswith(f"{copy}/data.mdb: damaged: ")
     assert str(refused.value).endswith("; copy or take the snapshot anew")
+
+
+def test_what_is_loaded_is_spared_by_collections_of_garbage(snapshot: Path) -> None:
+    """A worker collects after each task."""
+    child = os.fork()
+    if child == 0:
+        try:
+            gc.unfreeze()
+            reader._spare_collector.cache_clear()
+            batches(reader_of(snapshot))
+            frozen = gc.get_freeze_count()
+            batches(reader_of(snapshot))
+            os._exit(0 if frozen > 10_000 and gc.get_freeze_count() <= frozen else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

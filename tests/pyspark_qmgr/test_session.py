@@ -29,6 +29,10 @@ def test_session_is_small_quiet_and_open_to_nobody(
     assert spark.conf.get(key) == value
 
 
+def test_quick_session_compiles_little(spark: SparkSession) -> None:
+    assert "-XX:TieredStopAtLevel=1" in str(spark.conf.get("spark.driver.extraJavaOptions"))
+
+
 def test_workers_run_this_python(spark: SparkSession) -> None:
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from qmgr_tables import messages
 from qmgr_tables import row as rows
+from qmgr_tables.chunk import Pair
 from qmgr_tables.messages import COLUMNS, MESSAGES
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run
@@ -35,7 +36,7 @@ HELD: st.SearchStrategy[Held] = st.lists(
 def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, list[rows.Row]]:
     """What the columns say, and what the rows say."""
     store = MemoryStore()
-    pairs: list[tuple[bytes, bytes]] = []
+    pairs: list[Pair] = []
     counts: list[tuple[Run, int]] = []
     for run, those in held:
         for one in those:
@@ -57,7 +58,7 @@ def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, lis
     return pa.Table.from_batches(batches, schema), expected
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(HELD, OPTIONS)
 def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
     table, by_row = both(held, options, MESSAGES.schema)
@@ -65,3 +66,13 @@ def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
     for column in COLUMNS:
         expected = pa.array(columns.get(column.name, ()), column.type)
         assert table[column.name].combine_chunks().equals(expected), column.name
+
+
+@given(HELD, st.permutations(MESSAGES.schema.names), st.integers(1, 34))
+def test_columns_that_are_not_asked_for_change_no_other(
+    held: Held, names: list[str], count: int
+) -> None:
+    schema = pa.schema([MESSAGES.schema.field(name) for name in names[:count]])
+    table, _ = both(held, Options(("/snap",)), MESSAGES.schema)
+    some, _ = both(held, Options(("/snap",)), schema)
+    assert some.equals(table.select(schema.names))

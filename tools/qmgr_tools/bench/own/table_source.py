@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,12 +11,12 @@ import pyarrow.parquet as pq
 
 from qmgr_protocol import messages as m
 from qmgr_tables.options import parse
+from qmgr_tables.planning import plan
 from qmgr_tables.tables import TABLES
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.own.traffic import fill
 from qmgr_tools.bench.postgres import USER, PostgresServer
 from qmgr_tools.bench.setting import Setting
-from qmgrd.ops.snapshots import find
 
 QUEUE = "Q"
 GROUP_ROWS = 100_000  # of a row group
@@ -51,7 +52,7 @@ def copies(snapshot: Path, count: int) -> str:
 def batches(path: str, **options: str) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a snapshot, without Spark."""
     asked = parse({"path": path, "queues": QUEUE, **options})
-    for share in MESSAGES.plan(find(asked.paths), asked):
+    for share in chain.from_iterable(plan(MESSAGES, asked)):
         yield from MESSAGES.read(share, asked, MESSAGES.schema)
 
 

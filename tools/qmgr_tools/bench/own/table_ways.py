@@ -17,7 +17,7 @@ from qmgr_tools.bench.own.table_spark import Reading, Session, Table
 from qmgr_tools.bench.setting import Setting
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
-from qmgrd.ops.snapshots import find
+from qmgrd.ops.snapshots import read
 
 DECODER, LEAN_DECODER = "decoder", "decoder, no payload"
 SPARK, LEAN_SPARK = "spark, 1 core", "spark, 1 core, no payload"
@@ -79,12 +79,12 @@ def way_over_jdbc(setting: Setting, one: Session, path: Path, rows: int) -> Iter
         one.ask("copy", snapshot_table(path), in_database)
         check_same(one, snapshot_table(path), in_database)
 
-        def read() -> Reading:
+        def read_all() -> Reading:
             before_s = server.cpu_s()
             reading = one.read(rows, in_database)
             return replace(reading, cpu_s=reading.cpu_s + server.cpu_s() - before_s)
 
-        yield {"spark, 1 core, PostgreSQL": read}
+        yield {"spark, 1 core, PostgreSQL": read_all}
 
 
 def check_same(session: Session, these: Table, those: Table) -> None:
@@ -107,7 +107,7 @@ def measured(found: Iterable[Any]) -> Reading:
 
 def loop(path: str, most: int) -> Reading:
     """Return what it took to decode *most* records, one after the other."""
-    (snapshot,) = find([path])
+    snapshot = read(path)
     (queue,) = (one for one in snapshot.queues if one.name == QUEUE)
     lane = keys.lane(queue.id, keys.LANE_READY)
     start_s, start_cpu_s, rows = time.monotonic(), time.process_time(), 0
