@@ -71,7 +71,7 @@ class Query:
             log.flush()
             self._process = subprocess.Popen(
                 [*self._command, *more], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
+                start_new_session=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             )  # fmt: skip
 
     @property
@@ -143,9 +143,9 @@ class Campaign:
 
     def cycle(self) -> None:
         """Wait for a random moment, kill something, and start it again."""
-        if self._rng.random() < 0.7:  # Else while what was killed before still starts.
+        if self._rng.random() < 0.5:  # Else while what was killed before still starts.
             self._query.goes_on(self._query.batches)
-        time.sleep(self._rng.uniform(0, 2))
+        time.sleep(self._rng.uniform(0, 1.5))
         is_local = self._master.startswith("local")
         weights = [0 if is_local and what == "executor" else WEIGHTS[what] for what in VICTIMS]
         victim = self._rng.choices(VICTIMS, weights)[0]
@@ -213,7 +213,7 @@ async def run(
         witness.stop()
         node.stop()
     dump = pq.read_table(directory / DUMP)
-    stored = stored_in(node.data_dir / "data.mdb", _queue_ids(dump))
+    stored = stored_in(node.data_dir / "store" / "data.mdb", _queue_ids(dump))
     print(
         f"{sum(campaign.killed.values())} kills {campaign.killed}, {query.starts} starts of the "
         f"query, {query.failures} after failures; {len(witness.rows)} rows of history, "

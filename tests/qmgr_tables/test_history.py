@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tables.history import Span, cut, extent, spans
+from qmgr_tables.history import HISTORY, Span, cut, extent, spans
 from qmgrd.core import keys
 from qmgrd.ops.snapshots import SnapshotUnreadable, find
 from tests.qmgr_tables.snapshots import flip_last_byte, reader_of, rows
@@ -166,3 +166,29 @@ def test_spans_travel(tmp_path: Path) -> None:
     (span,) = spans(find([str(path)]))
     assert isinstance(span, Span)
     assert span.snapshot.queues == ()
+
+
+def test_queue_that_is_gone_has_a_history_all_the_same(tmp_path: Path) -> None:
+    with managed(tmp_path / "qm") as manager:
+        keep_accounts(manager)
+        happen(manager, 1)
+        manager.connect().ask(m.QueueDelete, "OTHER", True)
+        manager.rest()
+        path = picture(manager, tmp_path, 1)
+    found = rows(path, table="history", queues="OTHER")
+    assert "put" in {row["event"] for row in found}
+    assert {row["queue"] for row in found} == {"OTHER"}
+
+
+def test_partitions_are_about_as_long_as_is_asked(tmp_path: Path) -> None:
+    with managed(tmp_path / "qm") as manager:
+        keep_accounts(manager)
+        happen(manager, 30)
+        path = picture(manager, tmp_path, 1)
+    found = reader_of(path, table="history", rowsPerPartition="200").partitions()
+    assert max(len(partition.value) for partition in found) == 1
+    assert len(found) > 16
+
+
+def test_filter_on_snapshots_takes_none_away_beneath_the_newest() -> None:
+    assert "snapshot_id" not in HISTORY.pushed
