@@ -91,6 +91,9 @@ sim: setup ## SEEDS=n simulated networks, from seed START=n on
 crash: setup ## the real daemon killed and checked, CYCLES=n times; LINK=1: links, on a bad network
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
 
+stream: setup ## a stream of history, its executors and its daemon killed, CYCLES=n times
+	@$(BIN)/python -m tests.pyspark_qmgr.stream_kill --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))
+
 snapshots: setup ## one each second under full load for SECONDS=n, each verified; what it costs
 	@$(BIN)/python -m tests.process.snapshots $(if $(SECONDS),--seconds $(SECONDS))
 

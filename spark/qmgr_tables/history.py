@@ -14,7 +14,7 @@ from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.history_batch import COLUMNS, Whose, batches
 from qmgr_tables.image import image
 from qmgr_tables.options import PARTITIONS_MAX, Options
-from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
+from qmgr_tables.table import QUEUES, TIMES, Table
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
@@ -41,6 +41,11 @@ class Span(NamedTuple):
     store_id: str
     first: int
     stop: int
+
+    @property
+    def events(self) -> int:
+        """About how many events these rows tell of."""
+        return (self.stop - self.first) * EVENTS_PER_ROW
 
 
 def extent(snapshot: Snapshot) -> Extent:
@@ -171,5 +176,5 @@ def _rows(tx: LmdbTransaction, span: Span) -> Iterator[tuple[int, bytes]]:
 
 HISTORY = Table(
     "history", 1, "one row an event in the life of a message", COLUMNS, plan, read, "at",
-    (*QUEUES, *TIMES), {**OF_QUEUE, "at": "us"},
+    (*QUEUES, *TIMES), {"queue_manager": "managers", "queue": "queues", "at": "us"}, is_past=True,
 )  # fmt: skip

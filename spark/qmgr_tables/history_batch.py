@@ -145,6 +145,9 @@ class _Expansion:
         self.whose = whose
         self.counts = np.array([section.messages for section in self.sections], np.int64)
         self.rows = int(self.counts.sum())
+        ends = np.cumsum(self.counts)
+        self.starts = (ends - self.counts).tolist()
+        self.offsets = np.arange(self.rows) - np.repeat(ends - self.counts, self.counts)
 
     def constant(self, value: str | None) -> pa.Array:
         """Return *value* for all."""
@@ -166,26 +169,27 @@ class _Expansion:
         return pa.array(numbers, mask=mask)
 
     def spread(self, columns: Sequence[Any], kind: Any = np.int64) -> _Numbers:
-        """Return what *columns* say of each message, and where they say nothing."""
-        found = np.zeros(self.rows, kind)
+        """Return what *columns* say of each message, and where they say nothing.
+
+        What is one value or one run in each section is done for all sections at once.
+        """
+        firsts = [_first(column) for column in columns]
+        found = np.repeat(np.array(firsts, kind), self.counts)
+        is_run = [type(column) is list and len(column) == 1 for column in columns]
+        if any(is_run):
+            found += np.repeat(np.array(is_run, kind), self.counts) * self.offsets.astype(kind)
         mask = None
-        start = 0
-        for column, section in zip(columns, self.sections, strict=True):
-            stop = start + section.messages
-            if type(column) is int:
-                found[start:stop] = column
-            elif column is not None and len(column) == 1:
-                found[start:stop] = np.arange(column[0], column[0] + section.messages, dtype=kind)
-            elif column is not None and None not in column:
-                found[start:stop] = column
-            else:
+        if None in columns:
+            mask = np.repeat(np.array([column is None for column in columns]), self.counts)
+        for column, start in zip(columns, self.starts, strict=True):
+            if type(column) is not list or len(column) == 1:
+                continue
+            stop = start + len(column)
+            if None in column:
                 mask = np.zeros(self.rows, np.bool_) if mask is None else mask
-                if column is None:
-                    mask[start:stop] = True
-                else:
-                    mask[start:stop] = [value is None for value in column]
-                    found[start:stop] = [value or 0 for value in column]
-            start = stop
+                mask[start:stop] = [value is None for value in column]
+                column = [0 if value is None else value for value in column]
+            found[start:stop] = column
         return found, mask
 
     def origins(self) -> pa.Array:
@@ -229,7 +233,14 @@ class _Expansion:
 
     def within_row(self) -> pa.Array:
         """Return the number of each event within its row of history."""
-        return pa.array(self.spread([[part.before + 1] for part in self.parts])[0])
+        return pa.array(self.shared([part.before + 1 for part in self.parts]) + self.offsets)
+
+
+def _first(column: Any) -> Any:
+    """Return what a column begins with, of those that are not looked at one by one."""
+    if type(column) is list:
+        return column[0] if len(column) == 1 else 0
+    return 0 if column is None else column
 
 
 def _looked_up(known: dict[str | None, int], codes: npt.NDArray[Any]) -> pa.Array:

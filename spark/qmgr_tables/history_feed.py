@@ -166,6 +166,7 @@ class Feed:
         until_s = time.monotonic() + wait_ms / 1_000
         while True:
             left_ms = max(int((until_s - time.monotonic()) * 1_000), 0)
+            was_connected = self._client is not None
             try:
                 return ask(self._connected(left_ms))
             except ConnectFailed as error:
@@ -174,9 +175,11 @@ class Feed:
                 if not _is_passing(error):
                     raise
                 self.close()
+                if was_connected:  # It may be there again, as another process.
+                    continue
                 if time.monotonic() >= until_s:
                     raise ManagerAway(
-                        f"{self.address}: {error}; it was asked for {wait_ms} ms"
+                        f"{self.address}: {error}; it was waited for {wait_ms} ms"
                     ) from error
             time.sleep(min(RETRY_MS, left_ms) / 1_000)
 

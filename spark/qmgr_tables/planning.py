@@ -111,10 +111,11 @@ def plan(table: Table, options: Options) -> list[list[Any]]:
         OptionInvalid: a queue that was asked for by name is in no snapshot.
     """
     found = find(options)
-    check_queues(found.snapshots, options)
+    if not table.is_past:
+        check_queues(found.snapshots, options)
     wanted = [snapshot for snapshot in found.snapshots if _is_wanted(snapshot, options)]
     known = {queue.name for snapshot in wanted for queue in snapshot.queues}
-    if options.queues and QUEUES[0] in table.takes:
+    if options.queues and QUEUES[0] in table.takes and not table.is_past:
         options = options._replace(queues=options.queues & known)
         if not options.queues:
             return []  # They are in snapshots that the query does not ask for.
@@ -158,6 +159,12 @@ def _within(share: Any, options: Options) -> Iterator[Any]:
         yield share._replace(runs=runs)
 
 
+def _about(share: Any) -> int:
+    """Return about how many rows of the table *share* has; 0 where they are few."""
+    rows: int = sum(run.stop - run.first for run in getattr(share, "runs", ()))
+    return rows or int(getattr(share, "events", 0))
+
+
 def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
     """Yield *shares* in lists that are about as long to read as one partition is to be."""
     all_of_them = list(shares)
@@ -165,7 +172,7 @@ def bundles(shares: Iterable[Any], options: Options) -> Iterator[list[Any]]:
     held: list[Any] = []
     rows = 0
     for share in all_of_them:
-        more = sum(run.stop - run.first for run in getattr(share, "runs", ()))
+        more = _about(share)
         if held and (len(held) >= many or rows + more > options.rows_per_partition):
             yield held
             held, rows = [], 0

@@ -44,6 +44,7 @@ class Table(NamedTuple):
     time: str = ""  # the column that since and until are held against
     takes: tuple[str, ...] = ()  # of QUEUES, STATES and TIMES
     pushed: Mapping[str, str] = OF_SNAPSHOT  # columns of which less is read where they are asked
+    is_past: bool = False  # It tells of queues that are gone as well.
 
     @property
     def schema(self) -> pa.Schema:

@@ -6,6 +6,7 @@ import pytest
 
 from docs.tables_page import page
 from qmgr_tables.options import NAMES
+from qmgr_tables.stream_options import ONLY
 from qmgr_tables.tables import TABLES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -33,7 +34,7 @@ def test_what_it_takes_is_said() -> None:
 
 def test_page_of_spark_has_each_option_once() -> None:
     text = (DOCS / "spark.md").read_text()
-    for name in set(NAMES) - {"paths"}:  # as which a list of paths comes
+    for name in {*NAMES, *ONLY} - {"paths"}:  # as which a list of paths comes
         rows = [line for line in text.splitlines() if line.startswith("| `") and f"`{name}`" in
                 line.split(" | ")[0]]  # fmt: skip
         assert len(rows) == 1, name

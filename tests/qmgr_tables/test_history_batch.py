@@ -103,7 +103,7 @@ def happening(arrival: int) -> Happening:
 
 
 def test_timestamps_that_are_no_times_are_told_in_the_uid_alone() -> None:
-    odd = [
+    odd: list[Happening] = [
         (1, 4, uid(b"ELSE", 2**64 - 1), 1, 0, 0, None),
         (2, 4, uid(b"ELSE", TIME_END_US), 1, 0, 0, None),
         (3, 4, uid(b"", 0), None, None, None, None),
@@ -135,11 +135,12 @@ def test_batches_have_the_very_schema_and_are_capped(monkeypatch: pytest.MonkeyP
     assert list(batches([(1, data)], WHOSE, wants=lambda _: False)) == []
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\xc1", pack([2, 1, 1]), pack([1, 7, 0, [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]])]
-)  # fmt: skip
+EMPTY = [0, AT_US, "Q", 1, "", "", 0, 0, *[1] * 8]  # a section of no messages
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", pack([2, 1, 1]), pack([1, 7, 0, EMPTY])])
 def test_what_is_no_row_is_named(data: bytes) -> None:
-    with pytest.raises(HistoryMalformed, match="^row 9 of history: "):
+    with pytest.raises(HistoryMalformed, match=r"^row 9 of history: "):
         rows([(9, data)])
 
 

@@ -1,0 +1,55 @@
+"""Processes below one, by what /proc tells of them."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+POLL_S = 0.05
+
+
+def below(parent: int) -> list[int]:
+    """Return all processes that *parent* started, and those that these did, that are alive."""
+    children: dict[int, list[int]] = {}
+    for pid, (_, of, _) in _table():
+        children.setdefault(of, []).append(pid)
+    found: list[int] = []
+    waiting = [parent]
+    while waiting:
+        more = children.get(waiting.pop(), [])
+        found += more
+        waiting += more
+    return found
+
+
+def words(pid: int) -> str:
+    """Return the command line of a process; nothing of one that is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
+
+
+def end_session(process: "subprocess.Popen[bytes]") -> None:
+    """End *process*, which leads a session, and all that is in it, with -9."""
+    while pids := [pid for pid, (_, _, session) in _table() if session == process.pid]:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.poll()  # so that it is no zombie
+        time.sleep(POLL_S)
+    process.wait()
+
+
+def _table() -> Iterator[tuple[int, tuple[str, int, int]]]:
+    """Yield each process that is alive: its id; state, parent and session."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, parent, _, session, *_ = (
+                    (entry / "stat").read_text().rpartition(")")[2].split()
+                )
+                if state != "Z":
+                    yield int(entry.name), (state, int(parent), int(session))

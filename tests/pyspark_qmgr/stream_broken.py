@@ -1,0 +1,107 @@
+"""Streams that are wrong in a way each, to show that the campaign finds it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from pyspark_qmgr.source import DefaultSource
+from pyspark_qmgr.stream import HistoryStreamReader
+from qmgr_tables.history_feed import Feed
+
+
+class _Reader(HistoryStreamReader):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._options, self._schema)
+
+
+class CommitsEarly(_Reader):
+    """Lets go of a batch once it is planned, not once it is written."""
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        self._options = self._options._replace(skip_lost=True)
+        end = super().latestOffset(start, limit)
+        self._source.commit(end)
+        return end
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+        return _changed(super().partitions(start, end), skip_lost=True)
+
+
+class SkipsFirst(_Reader):
+    """Begins each batch a row of history too late."""
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+        later = {store_id: after + 1 for store_id, after in start.items()}
+        return super().partitions(later, end)
+
+
+class ReadsOn(_Reader):
+    """Reads up to what there is once it reads, not up to what was planned."""
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        if partition.value is not None:
+            part = partition.value
+            with Feed(part.address, part.wait_ms) as feed:
+                part = part._replace(until=max(part.until, feed.state().last))
+            partition.value = part
+        return super().read(partition)
+
+
+class ForgetsStart(_Reader):
+    """Goes on where the cursor is after a restart, not where the checkpoint is."""
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+        if not getattr(self, "_is_on", False):
+            self._is_on = True
+            for _, state in self._source._states(wait=True):  # type: ignore[attr-defined]
+                start = {**start, state.store_id: state.cursors[self._options.cursor]}
+        return super().partitions(start, end)
+
+
+def _changed(partitions: list[Any], **fields: Any) -> list[Any]:
+    for partition in partitions:
+        partition.value = partition.value._replace(**fields)
+    return partitions
+
+
+BROKEN: dict[str, type[HistoryStreamReader]] = {
+    "commits-early": CommitsEarly,
+    "skips-first": SkipsFirst,
+    "reads-on": ReadsOn,
+    "forgets-start": ForgetsStart,
+}
+
+
+class _Source(DefaultSource):
+    reader_class: type[HistoryStreamReader]
+
+    def streamReader(self, schema: Any) -> Any:
+        return self.reader_class(*super().streamReader(schema).__reduce__()[1])
+
+
+class CommitsEarlySource(_Source):
+    reader_class = CommitsEarly
+
+
+class SkipsFirstSource(_Source):
+    reader_class = SkipsFirst
+
+
+class ReadsOnSource(_Source):
+    reader_class = ReadsOn
+
+
+class ForgetsStartSource(_Source):
+    reader_class = ForgetsStart
+
+
+def register(spark: SparkSession, broken: str) -> str:
+    """Have *spark* know the stream that is broken so; return its format."""
+    sources = (CommitsEarlySource, SkipsFirstSource, ReadsOnSource, ForgetsStartSource)
+    (source,) = (one for one in sources if one.reader_class is BROKEN[broken])
+    name = f"qmgr_{broken.replace('-', '_')}"
+    named = type(source.__name__, (source,), {"name": classmethod(lambda cls: name)})
+    spark.dataSource.register(named)
+    return name

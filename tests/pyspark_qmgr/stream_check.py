@@ -1,0 +1,88 @@
+"""Holds what a stream wrote against the history that a witness read, and against the store."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from qmgrd.core import keys
+from qmgrd.store.image import open_image
+from tests.qmgrd.core.past import Told, replay, tell
+
+SHOWN_MAX = 5
+
+
+def faults(
+    dump: pa.Table, store_id: str, rows: list[tuple[int, bytes]], stored: set[tuple[int, int]]
+) -> list[str]:
+    """Return what is wrong with *dump*: nothing where it is the history, each event once.
+
+    Args:
+        rows: the history, as a witness read it.
+        stored: queue id and arrival of each message that is there at the end.
+    """
+    told = [one for seq, data in rows for one in tell(seq, data)]
+    expected = _numbered(told)
+    columns = [dump.column(name).to_pylist() for name in ("store_id", "seq", "number")]
+    found = Counter(zip(*columns, strict=True))
+    wanted = {(store_id, one.seq, number) for one, number in expected}
+    wrong = [
+        *_shown("not in the output", wanted - found.keys()),
+        *_shown("in the output, and never happened", found.keys() - wanted),
+        *_shown("more than once", {event for event, count in found.items() if count > 1}),
+    ]
+    if not wrong:
+        wrong += _differences(dump, expected)
+    try:
+        left = replay(told)
+    except AssertionError as error:
+        return [*wrong, f"the history itself: {error}"]
+    wrong += _shown("in the store, and not by the history", stored - left)
+    wrong += _shown("by the history, and not in the store", left - stored)
+    return wrong
+
+
+def stored_in(data_file: Path, queue_ids: set[int]) -> set[tuple[int, int]]:
+    """Return queue id and arrival of each message of these queues; the daemon is stopped."""
+    found: set[tuple[int, int]] = set()
+    image = open_image(data_file)
+    with image.transaction() as tx:
+        for queue_id in queue_ids:
+            prefix = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+            for key, _ in tx.scan(prefix, keys.after(prefix)):
+                found.add((queue_id, keys.place(key)[1]))
+    image.close()
+    return found
+
+
+def _numbered(told: list[Told]) -> list[tuple[Told, int]]:
+    found = []
+    seq = number = 0
+    for one in told:
+        seq, number = one.seq, number + 1 if one.seq == seq else 1
+        found.append((one, number))
+    return found
+
+
+def _differences(dump: pa.Table, expected: list[tuple[Told, int]]) -> list[str]:
+    """Return events of the output that say something else than what happened."""
+    order = [("seq", "ascending"), ("number", "ascending")]
+    names = ["event", "queue", "arrival", "priority", "message_id", "record_bytes", "peer",
+             "target", "queue_id"]  # fmt: skip
+    rows = zip(*(dump.sort_by(order).column(name).to_pylist() for name in names), strict=True)
+    differ = []
+    for row, (one, _) in zip(rows, expected, strict=True):
+        told: tuple[Any, ...] = (
+            one.event, one.queue, one.arrival, one.priority, one.message_id, one.size,
+            one.peer or None, one.target or None, one.queue_id,
+        )  # fmt: skip
+        if row != told:
+            differ.append(f"{row}, and not {told}")
+    return _shown("told otherwise than it happened", set(differ))
+
+
+def _shown(what: str, found: set[Any]) -> list[str]:
+    if not found:
+        return []
+    return [f"{len(found)} events {what}: {', '.join(map(str, sorted(found)[:SHOWN_MAX]))}"]

@@ -1,0 +1,109 @@
+"""What a daemon is busy with while its history is streamed, and a witness of that history."""
+
+import asyncio
+import random
+import threading
+from contextlib import suppress
+
+from qmgr_client.aio import QueueManager, connect
+from qmgr_client.outgoing import Outgoing
+from qmgr_protocol.errors import RequestError
+from qmgr_tables.history_feed import Feed, HistoryLost, ManagerAway
+
+WAIT_MS = 60_000
+QUEUES = ("ONE", "TWO")
+BATCH_MAX = 20
+PAUSE_MAX_S = 0.05
+WITNESS = "witness"
+
+
+async def define(address: str) -> None:
+    """Have the queues there, and keep accounts of them."""
+    async with connect(address, name="load", wait_ms=WAIT_MS) as manager:
+        for queue in QUEUES:
+            await manager.queue_create(queue, {"accounting": "on", "backout_threshold": 3})
+
+
+async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> None:
+    """Put messages in small batches; some expire, some are urgent, some wait."""
+    async with connect(address, name="producer", wait_ms=WAIT_MS) as manager:
+        while not stopping.is_set():
+            batch = [
+                Outgoing(
+                    bytes(rng.randrange(300)), priority=rng.choice([4, 4, 4, 9]),
+                    expiry_ms=rng.choice([0, 0, 0, 300]),
+                    delay_ms=rng.choice([0, 0, 0, 0, 200]),
+                )
+                for _ in range(rng.randint(1, BATCH_MAX))
+            ]  # fmt: skip
+            with suppress(RequestError):
+                await manager.put_many(rng.choice(QUEUES), batch)
+            await asyncio.sleep(rng.uniform(0, PAUSE_MAX_S))
+
+
+async def consume(address: str, rng: random.Random, stopping: asyncio.Event, queue: str) -> None:
+    """Get messages and settle them one way or another."""
+    async with connect(address, name="consumer", wait_ms=WAIT_MS) as manager:
+        while not stopping.is_set():
+            with suppress(RequestError):
+                await _settle(manager, rng, queue)
+            await asyncio.sleep(rng.uniform(0, PAUSE_MAX_S))
+
+
+async def _settle(manager: QueueManager, rng: random.Random, queue: str) -> None:
+    taken = await manager.get_many(queue, BATCH_MAX, wait_ms=200)
+    for message in taken[:1]:
+        if rng.random() < 0.2:
+            await manager.release(message)
+        elif rng.random() < 0.1:
+            await manager.reject(message)
+        else:
+            await manager.ack(message)
+    await manager.ack_many(taken[1:])
+
+
+class Witness:
+    """Reads all of a history by itself, and lets go of it at once.
+
+    Invariant: ``rows`` has each row behind ``after`` 0, once, up to ``last``.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.rows: list[tuple[int, bytes]] = []
+        self.store_id = ""
+        self.wrong: list[str] = []
+        self._address = address
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @property
+    def last(self) -> int:
+        """The last row that was read."""
+        return self.rows[-1][0] if self.rows else 0
+
+    def start(self) -> None:
+        """Begin to read."""
+        with Feed(self._address, WAIT_MS) as feed:
+            self.store_id = feed.state().store_id
+            feed.commit(WITNESS, 0)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read what there is now, and end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Feed(self._address, WAIT_MS) as feed:
+            while True:
+                is_last = self._stopping.is_set()
+                with suppress(ManagerAway):
+                    try:
+                        self.rows += feed.rows(self.store_id, self.last, feed.state().last)
+                        feed.commit(WITNESS, self.last)
+                    except (HistoryLost, RequestError) as error:
+                        self.wrong.append(f"the witness: {error}")
+                        return
+                    if is_last:
+                        return
+                self._stopping.wait(0.2)

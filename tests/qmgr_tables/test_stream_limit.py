@@ -1,0 +1,68 @@
+"""How much becomes one batch."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_tables.stream_limit import admitted
+from qmgr_tables.stream_source import Offsets
+
+EVENTS, BYTES = 10, 100  # of each row
+
+
+def sizes(_: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+    for seq in range(after + 1, until + 1):
+        yield seq, EVENTS, BYTES
+
+
+def take(start: Offsets, ends: Offsets, rows: int | None, size: int | None = None) -> Offsets:
+    return admitted(start, ends, sizes, rows, size)
+
+
+def test_without_a_limit_all_is_taken_unseen() -> None:
+    assert admitted({"a": 1}, {"a": 9, "b": 3}, None, None, None) == {"a": 9, "b": 3}  # type: ignore[arg-type]
+
+
+def test_rows_and_bytes_are_held_to() -> None:
+    assert take({"a": 0}, {"a": 9}, 39) == {"a": 3}
+    assert take({"a": 0}, {"a": 9}, 40) == {"a": 4}
+    assert take({"a": 0}, {"a": 9}, None, 250) == {"a": 2}
+    assert take({"a": 0}, {"a": 9}, 50, 250) == {"a": 2}
+    assert take({"a": 0}, {"a": 9}, 50, 10_000) == {"a": 5}
+
+
+def test_one_row_is_taken_however_long_it_is() -> None:
+    assert take({"a": 0}, {"a": 9}, 1) == {"a": 1}
+    assert take({"a": 0, "b": 0}, {"a": 9, "b": 3}, 1) == {"a": 1, "b": 0}
+    assert take({"a": 9}, {"a": 9}, 1) == {"a": 9}
+
+
+def test_stores_share_and_what_one_leaves_another_has() -> None:
+    assert take({"a": 0, "b": 0}, {"a": 50, "b": 60}, 100) == {"a": 5, "b": 5}
+    assert take({"a": 0, "b": 0}, {"a": 2, "b": 60}, 100) == {"a": 2, "b": 8}
+
+
+def test_store_that_is_new_or_away_or_was_put_back_is_no_reason_to_read() -> None:
+    assert take({"a": 5}, {"a": 5, "b": 7}, 10) == {"a": 5, "b": 7}
+    assert take({"a": 5, "c": 1}, {"a": 5}, 10) == {"a": 5, "c": 1}
+    assert take({"a": 5}, {"a": 3}, 10) == {"a": 3}
+
+
+stores = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 30))
+
+
+@given(stores, stores, st.integers(1, 400), st.integers(1, 4_000))
+def test_batches_come_to_the_end_and_keep_to_the_limits(
+    start: Offsets, ends: Offsets, rows: int, size: int
+) -> None:
+    behind = {store_id: max(end, start.get(store_id, 0)) for store_id, end in ends.items()}
+    while True:
+        found = take(start, behind, rows, size)
+        read = sum(found[one] - start[one] for one in start)
+        assert all(start[one] <= found[one] for one in start)
+        assert read <= 1 or (read * EVENTS <= rows and read * BYTES <= size)
+        if found == start:
+            break
+        start = found
+    assert start == start | behind
