@@ -80,10 +80,11 @@ class Session:
         Raises:
             LoadFailed: it could not.
         """
-        before_s, worker_s = self._cpu_s()
+        java_s, worker_s = self._cpu_s()
         wall_s: float = self.ask("read", table)
-        after_s, worker_after_s = self._cpu_s()
-        return Reading(rows, wall_s, after_s - before_s, worker_after_s - worker_s)
+        java_after_s, worker_after_s = self._cpu_s()
+        workers_s = max(worker_after_s - worker_s, 0.0)  # One that has ended takes its time along.
+        return Reading(rows, wall_s, java_after_s - java_s + workers_s, workers_s)
 
     def ask(self, what: str, table: Table, to: Table | None = None) -> Any:
         """Have it do *what* is in DOING, and return its answer.
@@ -103,9 +104,10 @@ class Session:
         return json.loads(line)
 
     def _cpu_s(self) -> tuple[float, float]:
-        """Return the processor time of Java and the workers, and of the workers alone."""
+        """Return the processor time of Java, and that of the workers."""
         used = used_s(self._process.pid)
-        return sum(used.values()), sum(used.values()) - used.get("java", 0.0)
+        java_s = used.pop("java", 0.0)
+        return java_s, sum(used.values())
 
 
 def read(frame: Any, to: Any) -> float:
