@@ -131,7 +131,7 @@ def test_small_shares_are_put_together_and_large_ones_are_not() -> None:
     many = list(bundles([share(10)] * 200, options()))
     assert (len(many), len(many[0])) == (16, 13)
     assert sum(map(len, many)) == 200
-    large = [share(90_000)] * 40
+    large = [share(200_000)] * 40
     assert [len(bundle) for bundle in bundles(large, options())] == [1] * 40
     assert len(list(bundles([share(10)] * 200, options(min_partitions=100)))) == 100
     assert list(bundles([], options())) == []

@@ -54,7 +54,7 @@ def called(words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
     seen: list[tuple[str, ...]] = []
     with monkeypatch.context() as patch:
         for path in LEAVES:
-            patch.setattr(find(*path), "callback", lambda path=path, **_: seen.append(path))
+            patch.setattr(find(*path), "callback", lambda own=path, **_: seen.append(own))
         ROOT(args=words, standalone_mode=False)
     return seen
 
