@@ -20,6 +20,7 @@ from qmgr_tools.bench.load import LoadFailed
 from qmgr_tools.bench.server import used_s
 
 STOP_MAX_S = 60.0
+ERROR_MAX = 1_000
 Table = tuple[str, dict[str, str]]  # a format that Spark reads, and its options
 SUMMED = ("string", "binary")  # by length
 NOT_SUMMED = ("headers", "persistent")
@@ -152,8 +153,12 @@ def main(cores: str, jar: str = "") -> None:
     session = local_session("bench", int(cores), settings=settings)
     for line in sys.stdin:
         what, (format_, options), to = json.loads(line)
-        frame = session.read.format(format_).options(**options).load()
-        print(json.dumps(DOING[what](frame, to)), file=said, flush=True)
+        try:
+            frame = session.read.format(format_).options(**options).load()
+            answer = DOING[what](frame, to)
+        except Exception as error:  # Py4J has many, each with pages of Java in it.
+            sys.exit(" ".join(str(error).split())[:ERROR_MAX])
+        print(json.dumps(answer), file=said, flush=True)
     session.stop()
 
 
