@@ -49,11 +49,13 @@ class Span(NamedTuple):
 
 
 def extent(snapshot: Snapshot) -> Extent:
-    """Return which rows of history *snapshot* has.
+    """Return which rows of history *snapshot* has; opens it where its manifest does not say.
 
     Raises:
         SnapshotUnreadable: it is gone or damaged.
     """
+    if snapshot.history is not None:
+        return Extent(snapshot.store_id, *snapshot.history)
     try:
         with image(snapshot).transaction() as tx:
             store_id, _, _ = keys.STORE_ROW.unpack_from(rows.get(tx, keys.STORE))

@@ -101,7 +101,7 @@ class Snapshots:
         until_s = time.monotonic() + self._options.wait_ms / 1_000
         while True:
             try:
-                snapshots = find(self._options.of.paths)
+                snapshots = find(self._options.of.paths, self._options.of.staging)
                 seen = tuple(snapshot.id for snapshot in snapshots)
                 if seen != self._seen:
                     self._spans = spans(snapshots)

@@ -16,7 +16,8 @@ from qmgr_tables.options import Options
 from qmgr_tables.stream_options import StreamOptions
 from qmgr_tables.stream_source import Offsets, Part
 
-REST_S = 1.0  # until a queue manager that is away is asked again
+REST_S = 1.0  # until a queue manager that is away is asked again, at least
+REST_DIALS = 10  # times as long as it was tried for
 ANEW = "begin anew with a new checkpoint and cursor, or go on behind it: failOnDataLoss=false"
 log = logging.getLogger(__name__)
 
@@ -139,11 +140,12 @@ class Journals:
             try:
                 state = feed.state(None if wait else 0)
             except ManagerAway as error:
-                now_s = time.monotonic()
+                spent_s, now_s = time.monotonic() - now_s, time.monotonic()
                 if wait or (now_s - since_s) * 1_000 >= self._options.wait_ms:
                     raise
                 log.warning("qmgr: %s; the stream goes on without it for now", error)
-                self._away[url] = since_s, now_s + REST_S
+                # A dial that hangs is not to hold up the others time and again.
+                self._away[url] = since_s, now_s + max(REST_S, REST_DIALS * spent_s)
                 continue
             self._away.pop(url, None)
             self._at[state.store_id] = url, state

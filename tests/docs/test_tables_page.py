@@ -32,8 +32,8 @@ def test_what_it_takes_is_said() -> None:
     assert "`since` and `until` are held against `at`." in page()
 
 
-def test_page_of_spark_has_each_option_once() -> None:
-    text = (DOCS / "spark.md").read_text()
+def test_pages_have_each_option_once() -> None:
+    text = (DOCS / "spark.md").read_text() + (DOCS / "history.md").read_text()
     for name in {*NAMES, *ONLY} - {"paths"}:  # as which a list of paths comes
         rows = [line for line in text.splitlines() if line.startswith("| `") and f"`{name}`" in
                 line.split(" | ")[0]]  # fmt: skip

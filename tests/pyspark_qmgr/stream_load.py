@@ -14,7 +14,7 @@ WAIT_MS = 60_000
 QUEUES = ("ONE", "TWO")
 BATCH_MAX = 20
 PAUSE_MAX_S = 0.05
-WITNESS = "witness"
+WITNESS, STREAM = "witness", "lake"  # export cursors
 
 
 async def define(address: str) -> None:
@@ -99,8 +99,10 @@ class Witness:
                 is_last = self._stopping.is_set()
                 with suppress(ManagerAway):
                     try:
-                        self.rows += feed.rows(self.store_id, self.last, feed.state().last)
-                        feed.commit(WITNESS, self.last)
+                        state = feed.state()
+                        self.rows += feed.rows(self.store_id, self.last, state.last)
+                        if STREAM in state.cursors:  # Else it would begin behind what goes now.
+                            feed.commit(WITNESS, self.last)
                     except (HistoryLost, RequestError) as error:
                         self.wrong.append(f"the witness: {error}")
                         return

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from pyspark_qmgr.session import _LOG4J
 from tests.pyspark_qmgr.stream_broken import BROKEN, register
+from tests.pyspark_qmgr.stream_load import STREAM
 
-CURSOR = "lake"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss2m"
 DUMP = "dump.parquet"
 
@@ -66,7 +66,7 @@ def main() -> int:
     history = (
         spark.readStream.format(name)
         .option("url", options.url)
-        .option("cursor", CURSOR)
+        .option("cursor", STREAM)
         .option("maxRowsPerTrigger", "20000")
         .option("rowsPerPartition", "10000")
         .option("waitMs", "300000")

@@ -137,14 +137,17 @@ def test_missing_row_is_an_error(tmp_path: Path) -> None:
         rows(path, table="history")
 
 
-def test_snapshot_that_went_away_is_named(tmp_path: Path) -> None:
+def test_manifest_says_what_history_there_is_and_else_the_data_does(tmp_path: Path) -> None:
     with managed(tmp_path / "qm") as manager:
         keep_accounts(manager)
+        happen(manager, 3)
         path = picture(manager, tmp_path, 1)
     (found,) = find([str(path)])
+    assert found.history is not None
+    assert extent(found._replace(history=None)) == extent(found)
     shutil.rmtree(path)
     with pytest.raises(SnapshotUnreadable, match="No such file"):
-        extent(found)
+        extent(found._replace(history=None))
 
 
 @pytest.mark.parametrize(

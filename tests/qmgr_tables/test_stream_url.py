@@ -117,6 +117,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_url, "REST_S", 0.0)
+    monkeypatch.setattr(stream_url, "REST_DIALS", 0)
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()

@@ -70,12 +70,20 @@ def facts_in(tx: Transaction) -> dict[str, Any]:
         "lmdb_format": LMDB_FORMAT,
         "messages": sum(queue["depth"] + queue["delayed"] for queue in queues),
         "bytes": sum(queue["bytes"] for queue in queues),
+        "history": _history(tx),
         "queues": queues,
         "links": [_link(tx, key[1:].decode(), unpack(row))
                   for key, row in rows.scan(tx, keys.SPACE_LINK)],
         "inboxes": [_inbox(key[1:], unpack(row))
                     for key, row in rows.scan(tx, keys.SPACE_LINK_INBOX)],
     }  # fmt: skip
+
+
+def _history(tx: Transaction) -> dict[str, int]:
+    """Return which rows of history there are: first up to next, exclusive."""
+    state = rows.find(tx, keys.HISTORY)
+    first, next_, _, _ = (1, 1, 0, 0) if state is None else keys.HISTORY_ROW.unpack(state)
+    return {"first": first, "next": next_}
 
 
 def _link(tx: Transaction, name: str, row: dict[str, Any]) -> dict[str, Any]:

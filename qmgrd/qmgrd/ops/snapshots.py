@@ -80,6 +80,7 @@ class Snapshot(NamedTuple):
     messages: int = 0
     format: int = 1
     staging: Staging = DEFAULT_STAGING
+    history: tuple[int, int] | None = None  # its rows, from and up to; None is not told
 
 
 def find(paths: Iterable[str], staging: Staging = DEFAULT_STAGING) -> list[Snapshot]:
@@ -219,12 +220,14 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
         )
         for row in manifest["queues"]
     )  # fmt: skip
+    history = manifest.get("history")
     return Snapshot(
         directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
         int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
         int(manifest["clock_ms"]), int(manifest["wall_us"]),
         str(manifest["store_id"]), int(manifest["boot"]), int(manifest["messages"]),
         int(manifest["format"]),
+        history=None if history is None else (int(history["first"]), int(history["next"])),
     )  # fmt: skip
 
 

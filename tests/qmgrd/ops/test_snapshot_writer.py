@@ -97,6 +97,7 @@ def test_manifest_says_whose_it_is_and_which_turn(manager: Manager, tmp_path: Pa
         "lmdb_format": 1,
         "messages": 0,
         "bytes": 0,
+        "history": {"first": 1, "next": 1},
         "links": [],
         "inboxes": [],
         "data_bytes": size,
