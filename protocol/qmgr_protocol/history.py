@@ -34,10 +34,11 @@ ROW_MAX_BYTES = 3_900
 MESSAGES_MAX = 512  # in a section
 _HEAD_BYTES = 32  # more than what stands before the sections of a row
 _TIMESTAMP_BYTES = 8
+_HEAD_TYPES = [int, int, str, int, str, str, int, int]  # of a section
 
 # Of a message: arrival, priority, encoded UID, size of its record, how often it came back, how
 # often of these as failed, microseconds since it was put on its queue. None is not known.
-Happening = tuple[int, int, bytes, int | None, int | None, int | None, int | None]
+Happening = tuple[int, int | None, bytes, int | None, int | None, int | None, int | None]
 
 
 class HistoryMalformed(ValueError):
@@ -184,17 +185,25 @@ def decode(row: bytes) -> Row:
         version, turn, clock_ms, *sections = unpack(row)
         if version != VERSION:
             raise HistoryMalformed(f"version {version}, only {VERSION} is known")
+        if (type(turn), type(clock_ms)) != (int, int):
+            raise HistoryMalformed(f"turn {turn!r:.40} at {clock_ms!r:.40}")
         return Row(turn, clock_ms, [_checked(Section(*section)) for section in sections])
     except (FrameMalformed, TypeError, ValueError) as error:
         raise HistoryMalformed(f"no row of history: {error}") from error
 
 
 def _checked(section: Section) -> Section:
-    if not 0 <= section.kind < len(EVENTS) or section.messages < 1:
+    if [type(field) for field in section[:8]] != _HEAD_TYPES:
+        raise HistoryMalformed(f"a section that begins with {section[:8]!r:.200}")
+    if not (0 <= section.kind < len(EVENTS) and 1 <= section.messages <= MESSAGES_MAX):
         raise HistoryMalformed(f"a section of kind {section.kind} with {section.messages} messages")
     for name, column in zip(COLUMNS, section[8:], strict=True):
-        if type(column) is list and len(column) not in (1, section.messages):
+        if type(column) is not list:
+            continue
+        if len(column) not in (1, section.messages):
             raise HistoryMalformed(f"{len(column)} {name}, for {section.messages} messages")
+        if len(column) == 1 and type(column[0]) is not int:
+            raise HistoryMalformed(f"{name} that rise from {column[0]!r:.40}")
     return section
 
 

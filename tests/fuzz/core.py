@@ -20,12 +20,13 @@ from qmgrd.ops.verify_queue import check_messages
 from tests.fuzz.frames import PRODUCERS, STORE_IDS, Maker
 from tests.fuzz.peers import FRAME_MAX_BYTES, FarEnd, FarStore, Hostile
 from tests.qmgrd.core.audit import audit
-from tests.qmgrd.core.harness import Manager
+from tests.qmgrd.core.machine.seat import Watched
 
 FRAMES_A_ROUND = 240
 HOSTILE_PEERS = 4
 QUIET_ID = 2_000_000_000  # of the queue that nobody else may guess
 TIMERS_MAX = 20_000
+CLIENTS = ("app", "app", "\U0001f4a5" * 200, "\x00\u202e\n" * 60, "")
 LIMITS = {
     "frame_max_bytes": FRAME_MAX_BYTES, "message_max_bytes": 64 * 1024, "put_window_messages": 64,
     "put_window_bytes": 512 * 1024, "request_window": 32, "turn_requests": 64, "queues_max": 20,
@@ -34,7 +35,7 @@ LIMITS = {
 CONSUMERS_AND_GETS_MAX = LIMITS["consumers_per_connection_max"] + LIMITS["request_window"]
 
 
-class Watched(Manager):
+class Besieged(Watched):
     """A manager of which every turn is looked at."""
 
     look: Callable[[Outcome], None] = staticmethod(lambda outcome: None)
@@ -51,10 +52,15 @@ class Siege:
     def __init__(self, seed: int) -> None:
         self.rng = Random(f"core {seed}")
         self.maker = Maker(self.rng)
-        self.manager = Watched(
-            limits=LIMITS, link={"redial_min_ms": 1, "redial_max_ms": 10},
-            queue_defaults={"depth_max": 200, "leases_max": 100},
+        history = self.rng.choice(({}, {"bytes_max": 64 << 10}, {"age_max_ms": 60_000}))
+        self.manager = Besieged(
+            limits=LIMITS, link={"redial_min_ms": 1, "redial_max_ms": 10}, accounting=history,
+            queue_defaults={
+                "depth_max": 200, "leases_max": 100, "accounting": self.rng.choice(("on", "off")),
+            },
         )  # fmt: skip
+        assert self.manager.replay is not None
+        self.manager.replay.may_alter = True
         self.far_stores: dict[str, FarStore] = {}
         self.peers: list[Hostile] = []
         self.last_number = 1_000_000
@@ -140,7 +146,7 @@ class Siege:
             peer.say(m.Hello(m.MAGIC, 1, 1, "queue-manager", name, [], store_id))
             peer.say(m.LinkOpen(1, store_id + rng.randrange(2).to_bytes(8, "big"), 1, 1))
         else:
-            peer.say(m.Hello(m.MAGIC, 1, 1, "client", "app"))
+            peer.say(m.Hello(m.MAGIC, 1, 1, "client", rng.choice(CLIENTS)))
             own = number.to_bytes(16, "big")
             peer.say(m.ProducerOpen(1, rng.choice((own, own, PRODUCERS[0]))))
         self.manager.turn()

@@ -45,6 +45,9 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "retries_max": (0, 1, 3),
     "job": (1, 2, 3, 99),
     "topic": TOPICS,
+    "cursor": ("A", "B", "", "bad name", "x" * 64, "x" * 1_024),
+    "position": (0, 0, 1, 2, 5, 50, 2**62),
+    "until": (0, 0, 3),
     "subscription": SUBSCRIPTIONS,
     "subscriptions": ([], [], ["C:s1"], ["C:s2", ""]),
     "drop": (False, False, True),
@@ -126,6 +129,8 @@ class Maker:
             return rng.choice(_USUAL[name])
         if name in ("queue", "link", "pattern"):
             return self.name()
+        if kind is m.HistoryRead and name == "after":
+            return rng.choice((0, 0, 1, 5, 2**62))
         if name == "after":
             place: Any = [rng.randrange(12), rng.choice(EDGES)]
             return rng.choice((None, place)) if kind is m.Browse else self.name()
@@ -259,7 +264,8 @@ class Maker:
         rng = self.rng
         known = ("depth_max", "bytes_max", "lease_ms", "put_inhibit", "get_inhibit", "depth_mx",
                  "alias_of", "retry_factor", "overflow", "backout_queue", "stopped", "",
-                 "redelivery_limit", "republish", "unused_expiry_ms", "x" * 200)  # fmt: skip
+                 "redelivery_limit", "republish", "unused_expiry_ms", "accounting",
+                 "x" * 200)  # fmt: skip
         values = (
             *EDGES[:11],
             "5",
@@ -268,6 +274,8 @@ class Maker:
             "refuse",
             "suspend",
             "schedule",
+            "on",
+            "off",
             None,
             True,
             False,

@@ -5,6 +5,7 @@
     units   on EDGE: pairs of messages from queue to queue, see unit_load.py
     groups  on EDGE: put over several units, got by pinned consumers, or read over several units, by
             applications that are killed as well and resume, see group_load.py
+    history of LOCAL and AWAY: exported meanwhile, held to what was answered, see history_load.py
     topics  on EDGE: published, parked by one subscriber and republished to it, see topic_load.py
 
 Each cycle kills one daemon or both with -9 at a random moment, in a start sometimes, and starts it
@@ -23,11 +24,13 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from qmgr_client.aio import connect
 from qmgr_tools.demo.cluster import Node
 from qmgrd.ops.verify import verify
 from tests.process.group_load import GroupLoad
+from tests.process.history_load import HistoryLoad
 from tests.process.kill import kill_some
 from tests.process.link_faults import drawn
 from tests.process.link_load import LinkLoad, report
@@ -39,7 +42,7 @@ from tests.process.unit_load import UnitLoad
 
 async def campaign(
     directory: Path, cycles: int, seed: int
-) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad]:
+) -> tuple[list[Load], UnitLedger, GroupLoad, TopicLoad, list[HistoryLoad]]:
     """Run the load through *cycles* of kills; return what it saw."""
     rng = random.Random(seed)
     hub, edge = Node("HUB", directory), Node("EDGE", directory)
@@ -55,26 +58,15 @@ async def campaign(
         units = UnitLoad(edge.address, rng.random().__hash__())
         groups = GroupLoad(edge.address, rng.random().__hash__())
         topics = TopicLoad(edge.address, rng.random().__hash__())
+        exports = [HistoryLoad(node, rng.random().__hash__()) for node in (edge, hub)]
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(units.run())
-            tasks.create_task(groups.run())
-            tasks.create_task(topics.run())
-            for load in loads:
-                tasks.create_task(load.run())
-            for cycle in range(cycles):
-                for node in nodes:
-                    async with connect(node.address, name="crash", wait_ms=WAIT_MS):
-                        pass  # It is up.
-                await asyncio.sleep(rng.uniform(0.0, 0.6))
-                await kill_some(rng, nodes)
-                if cycle % 10 == 9:
-                    _show(cycle + 1, cycles, loads)
-            units.stopping.set()
-            groups.stopping.set()
-            topics.stopping.set()
-            for load in loads:
-                load.stopping.set()
-        return loads, units.ledger, groups, topics
+            for export in exports:
+                tasks.create_task(export.run())
+            await asyncio.sleep(0)
+            await _live(rng, nodes, cycles, loads, units, groups, topics)
+            for export in exports:
+                export.stopping.set()
+        return loads, units.ledger, groups, topics, exports
     finally:
         for node in nodes:
             code = node.stop()
@@ -82,11 +74,37 @@ async def campaign(
                 print(f"{node.name} stopped with {code}:\n{node.log_tail()}", file=sys.stderr)
 
 
+async def _live(
+    rng: random.Random, nodes: list[Node], cycles: int, loads: list[Load], units: UnitLoad,
+    groups: GroupLoad, topics: TopicLoad,
+) -> None:  # fmt: skip
+    """Kill daemons under load, and have everything drain."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(units.run())
+        tasks.create_task(groups.run())
+        tasks.create_task(topics.run())
+        for load in loads:
+            tasks.create_task(load.run())
+        for cycle in range(cycles):
+            for node in nodes:
+                async with connect(node.address, name="crash", wait_ms=WAIT_MS):
+                    pass  # It is up.
+            await asyncio.sleep(rng.uniform(0.0, 0.6))
+            await kill_some(rng, nodes)
+            if cycle % 10 == 9:
+                _show(cycle + 1, cycles, loads)
+        units.stopping.set()
+        groups.stopping.set()
+        topics.stopping.set()
+        for load in loads:
+            load.stopping.set()
+
+
 async def _define(hub: Node, edge: Node) -> None:
     async with connect(hub.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.queue_create("AWAY")
+        await manager.queue_create("AWAY", {"accounting": "on"})
     async with connect(edge.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.queue_create("LOCAL")
+        await manager.queue_create("LOCAL", {"accounting": "on"})
         await manager.link_create("HUB", [hub.tcp])
         await manager.queue_create("AWAY@HUB")
 
@@ -130,7 +148,7 @@ def linked(directory: Path, cycles: int, seed: int) -> int:
 def unlinked(directory: Path, cycles: int, seed: int) -> int:
     """Run the campaign of one link and much else; return 0 if the ledgers balance."""
     began = time.monotonic()
-    loads, units, groups, topics = asyncio.run(campaign(directory, cycles, seed))
+    loads, units, groups, topics, exports = asyncio.run(campaign(directory, cycles, seed))
     ledgers = [load.ledger for load in loads]
     lost = len(topics.lost) + sum(len(ledger.lost) for ledger in ledgers)
     doubled = len(topics.doubled) + sum(len(ledger.doubled) for ledger in ledgers)
@@ -138,12 +156,13 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
     found = [one for name in ("HUB", "EDGE") for one in verify(directory / name).findings.kept]
     for one in found:
         print(one, file=sys.stderr)
+    told: dict[str, Any] = {
+        "units": units.faults(), "groups": groups.faults(), "topics": topics.faults(),
+    } | {x.name: x.faults(load) for x, load in zip(exports, loads, strict=True)}  # fmt: skip
     faults = {
         what: {kind: some for kind, some in found_there.items() if some}
-        for what, found_there in (
-            ("units", units.faults()), ("groups", groups.faults()), ("topics", topics.faults()),
-        )
-    }  # fmt: skip
+        for what, found_there in told.items()
+    }
     for what, kinds in faults.items():
         for kind, some in kinds.items():
             print(f"{what}: {kind}: {list(some)[:20]}", file=sys.stderr)
@@ -163,6 +182,8 @@ def unlinked(directory: Path, cycles: int, seed: int) -> int:
         f"published={len(topics.acknowledged)} delivered={topics.delivered} "
         f"parked={len(topics.parked)} republished={len(topics.republished)} "
         f"topic_faults={count['topics']} "
+        f"history_rows={sum(len(x.rows) for x in exports)} "
+        f"history_faults={sum(count[x.name] for x in exports)} "
         f"seconds={time.monotonic() - began:.0f}"
     )
     return 1 if lost or doubled or unexpected or found or any(count.values()) else 0

@@ -45,7 +45,9 @@ class Load:
         self.ledger = Ledger()
         self.stopping = asyncio.Event()
         self._source, self._target = source, target
-        self._put_to, self._get_from = put_to, get_from
+        self._put_to, self.get_from = put_to, get_from
+        self.put_uids: set[str] = set()  # acknowledged
+        self.settled_uids: set[str] = set()  # acknowledged, too
         self._random = random.Random(seed)
         self._next = 0
         self._sizes, self._run_max = sizes, run_max
@@ -76,6 +78,7 @@ class Load:
             room.release()
             if future.exception() is None:
                 self.ledger.note_put(number)
+                self.put_uids.add(str(future.result().uid))
             else:
                 self.ledger.refused += 1
 
@@ -106,7 +109,7 @@ class Load:
 
     async def _consume(self) -> None:
         async with self._connect(self._target) as manager:
-            async for message in manager.consume(self._get_from, prefetch=100, lease_ms=10_000):
+            async for message in manager.consume(self.get_from, prefetch=100, lease_ms=10_000):
                 digits = message.body.rstrip(b".")
                 number, size = int(digits), len(message.body) - len(digits)
                 flagged = message.redelivered != "no"
@@ -116,7 +119,11 @@ class Load:
                     await self._quietly(manager.release(message))
                 else:
                     future = await manager.ack_soon(message)
-                    future.add_done_callback(lambda done: done.exception())
+                    future.add_done_callback(partial(self._settled, str(message.uid)))
+
+    def _settled(self, uid: str, done: "asyncio.Future[None]") -> None:
+        if done.exception() is None:
+            self.settled_uids.add(uid)
 
     async def _quietly(self, settling: Awaitable[None]) -> None:
         try:

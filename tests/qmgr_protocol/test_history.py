@@ -82,3 +82,37 @@ def test_one_message_is_no_run() -> None:
 def test_what_is_no_row_is_refused(row: bytes, why: str) -> None:
     with pytest.raises(HistoryMalformed, match=why):
         history.decode(row)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.integers(0, 20) | ANYTHING
+
+
+@given(st.lists(FIELDS, min_size=16, max_size=16), ANYTHING, ANYTHING)
+def test_what_is_bent_is_refused_or_can_be_read(
+    fields: list[object], turn: object, clock_ms: object
+) -> None:
+    row = bytes(pack([history.VERSION, turn, clock_ms, fields]))
+    try:
+        found = history.decode(row)
+    except HistoryMalformed:
+        return
+    for section in found.sections:
+        told(section)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{2: 5}, {0: 99}, {7: 0}, {7: 2**60}, {8: ["x"]}, {9: [1, 2, 3]}, {0: "0"}, {1: None}],
+)
+def test_section_that_is_wrong_is_refused(change: dict[int, object]) -> None:
+    fields: list[object] = [0, 1, "Q", 1, "", "", 0, 2, [1], 4, "NYC", [5], 10, 0, 0, 0]
+    assert history.decode(bytes(pack([1, 1, 1, fields]))).sections
+    for at, value in change.items():
+        fields[at] = value
+    with pytest.raises(HistoryMalformed):
+        history.decode(bytes(pack([1, 1, 1, fields])))

@@ -12,7 +12,11 @@ from itertools import accumulate
 from random import Random
 from typing import Protocol
 
+from qmgr_config.model import Config
+from qmgrd.core.turn import Turns
+from tests.sim import accounts
 from tests.sim.client import Asker
+from tests.sim.exporter import Exporter
 from tests.sim.faults import DISK_BYTES
 from tests.sim.lab import Lab
 from tests.sim.ledger import require
@@ -48,12 +52,19 @@ class Chance(Lab):
     def __init__(self, seed: int) -> None:
         super().__init__(Random(seed))
         self.seed = seed
+        self.chances = Random(f"accounts/{seed}")  # of their own: other seeds live as before
         self.silent_crashes = 0.2
+        self.exporters: list[Exporter] = []
+        self.alters = False  # whether operators turn accounts on and off
         self.hits: Counter[str] = Counter()
         self.steps = 0
         self.steps_max = 0
         self.faults: dict[str, float] = {}  # what may break, and how often
         self.askers: dict[str, Asker] = {}  # an operator of each queue manager
+
+    def add(self, config: Config, turns_type: type[Turns] = Turns) -> Node:
+        """Return a new queue manager, running, that keeps accounts by chance."""
+        return super().add(accounts.kept(config, self.chances), turns_type)
 
     @property
     def clients(self) -> Sequence[Actor]:
@@ -73,11 +84,11 @@ class Chance(Lab):
     def is_quiet(self) -> bool:
         """Return whether nothing is left to do."""
         asked = any(asker.todo for asker in self.askers.values())
-        return not asked and all(client.done for client in self.clients)
+        return not asked and all(client.done for client in [*self.clients, *self.exporters])
 
     def unrest(self) -> str:
         """Return what is left to do."""
-        busy = [client.name for client in self.clients if not client.done]
+        busy = [client.name for client in [*self.clients, *self.exporters] if not client.done]
         asked = [name for name, asker in self.askers.items() if asker.todo]
         links = [
             f"{node.name}->{link.name} {link.state.value} {link.outbox} {link.error}"
@@ -104,16 +115,19 @@ class Chance(Lab):
 
     def run(self) -> None:
         """Live through all steps, heal, come to rest, and check; and again after a last crash."""
+        accounts.populate(self)
         for _ in range(self.steps_max):
             self.step()
         self.heal()
         self.rest()
         self.check()
+        accounts.look(self, is_at_rest=True)
         for node in self.nodes.values():
             node.die()
             node.start()
         self.rest()
         self.check()
+        accounts.look(self, is_at_rest=True)
 
     def step(self) -> None:
         """Have one thing happen."""
@@ -123,8 +137,10 @@ class Chance(Lab):
             self.hits[kind] += 1
         elif not self.deliver():
             self.turn()
+        accounts.act(self)
         if self.steps % LOOK_EVERY == 0:
             self.look()
+            accounts.look(self)
 
     def deliver(self) -> bool:
         """Hand over the next bytes of some connection."""
@@ -166,7 +182,7 @@ class Chance(Lab):
         self.now_ms = self.watch.world_ms = now_ms
         for node in self.nodes.values():
             node.beat()
-        for client in self.clients:
+        for client in [*self.clients, *self.exporters]:
             client.poll()
         for asker in self.askers.values():
             asker.poll()
@@ -226,6 +242,8 @@ class Chance(Lab):
         moved = False
         for client in self.clients:
             client.act()
+        for exporter in self.exporters:
+            exporter.act(is_chaos=False)
         for asker in self.askers.values():
             asker.dial()
         while self.dials:

@@ -140,6 +140,7 @@ class Net(Chance):
         if node.up:
             node.die()
         self.account.put_back(node, self.saved[node.name])
+        node.replay.put_back(node.store.rows)
 
     def look_after(self) -> None:
         """Start links that are stopped, accept peers where a store was put back, let all in."""

@@ -17,7 +17,8 @@ from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.kv import Now
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.turn import TurnFailed, Turns
-from tests.sim.store import Crash, WatchedStore
+from tests.qmgrd.core.replay import Replay
+from tests.sim.store import Change, Crash, WatchedStore
 from tests.sim.wire import Wire
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Node:
         self.lab = lab
         self.config = config
         self.name = config.queue_manager.name
-        self.store = WatchedStore(lambda changes: lab.watch.durable(self, changes))
+        self.store = WatchedStore(self._durable)
+        self.replay = Replay(self.name, config)
         self.store_id = hashlib.sha256(self.name.encode()).digest()[:16]
         self.turns_type = turns_type
         self.starts = 0
@@ -113,6 +115,14 @@ class Node:
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
 
+    def _durable(self, changes: list[Change]) -> None:
+        self.lab.watch.durable(self, changes)
+        self.replay.durable(changes, self.store.rows)
+
+    def _stopped(self, *, clean: bool) -> None:
+        self.lab.watch.stopped(self, clean=clean)
+        self.replay.stopped(clean=clean)
+
     def start(self, crash: str = "") -> None:
         """Boot from the store, or crash before or after the boot is durable."""
         self.store.crash = crash
@@ -124,7 +134,7 @@ class Node:
             self.turns = self.turns_type(self.config, self.store, self._set_clock, chance)
         except Crash:
             self.store.abort()
-            self.lab.watch.stopped(self, clean=False)
+            self._stopped(clean=False)
             return
         self.up = True
         self._kick = True  # As the daemon: one turn at once, whatever waits.
@@ -237,7 +247,7 @@ class Node:
             self._kept_out[guilty.peer.peer_name] = self.lab.now_ms + KEEP_OUT_MS
         for port in list(self.ports.values()):
             port.say_goodbye(m.Goaway(ErrorCode.INTERNAL_ERROR, "starts anew", 100))
-        self.lab.watch.stopped(self, clean=False)
+        self._stopped(clean=False)
         self.start()
 
     def die(self) -> None:
@@ -271,5 +281,5 @@ class Node:
         self.ports.clear()
         self._kept_out.clear()
         self.lab.dials = [dial for dial in self.lab.dials if dial[0] is not self]
-        self.lab.watch.stopped(self, clean=clean)
+        self._stopped(clean=clean)
         self.up = False

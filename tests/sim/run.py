@@ -112,6 +112,7 @@ FEATURES = (
     "published", "parked", "republished", "consumed again", "dropped", "retained given", "carried",
     "subscription suspended",
     "hops", "circles", "stores put back", "lost with a store", "doubled by a store",
+    "events", "exported",
 )  # fmt: skip
 
 

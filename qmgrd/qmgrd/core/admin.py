@@ -6,7 +6,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
-from qmgrd.core import browse, group_browse, keys, system
+from qmgrd.core import browse, drop, group_browse, keys, system
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.catalogue import Catalogue
@@ -101,7 +101,7 @@ class Admin:
 
     def _remove_rows(self, queue: Queue) -> None:
         total = queue.counters.depth + queue.counters.delayed
-        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total)
+        self._jobs.start("drop", total=total, **drop.facts_of(queue))
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""

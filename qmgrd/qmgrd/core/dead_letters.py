@@ -93,6 +93,10 @@ class DeadLetters:
         self, queue: Queue, key: bytes, entry: entries.Entry, name: str, cause: Cause
     ) -> None:
         queue.counters.dead += 1
+        entry = entry._replace(
+            delivered=entries.raised(entry.delivered, cause.delivered),
+            failed=entries.raised(entry.failed, cause.failed),
+        )
         queue.happened(history.DEAD_LETTERED, key, entry, target=name, code=int(cause.code))
         self._context.event("message dead-lettered", queue=queue.name, to=name, why=cause.why)
 

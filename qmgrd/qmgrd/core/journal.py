@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qmgr_protocol import history
+from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.history import Happening, HistoryMalformed, Open
 from qmgr_protocol.messages import DELIVERY
@@ -92,12 +93,17 @@ class Journal:
         """Read where it stands.
 
         Raises:
-            RowDamaged: a row that says so.
+            RowDamaged: a row that says so, or rows lie where the next ones would replace them.
         """
         self.now = now
         state = rows.find(tx, keys.HISTORY)
         if state is not None:
             self.first, self.next, self.bytes, self.dropped = keys.HISTORY_ROW.unpack(state)
+        stop = keys.after(keys.SPACE_HISTORY)
+        for key, _ in tx.scan(keys.history(self.next), stop):
+            seq = int.from_bytes(key[1:], "big")
+            why = f"row {seq} of history is there, yet the next is to be {self.next}"
+            raise rows.RowDamaged("where the journal stands", why)
         for key, row in rows.scan(tx, keys.SPACE_CURSOR):
             self.cursors[key[1:].decode()] = Cursor(**unpack(row))
 
@@ -239,13 +245,20 @@ class Journal:
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
         """Yield the rows behind *after* up to *until*, at least one, then within *bytes_max*.
 
+        They end before one that is damaged.
+
         Raises:
-            RowDamaged: one of them.
+            RowDamaged: the first of them.
         """
         size = 0
         stop = min(until + 1, self.next)
         for key, value in tx.scan(keys.history(after + 1), keys.history(stop)):
-            data = rows.unseal(key, value)
+            try:
+                data = rows.unseal(key, value)
+            except rows.RowDamaged:
+                if size:
+                    return
+                raise
             if size and size + len(data) > bytes_max:
                 return
             size += len(data)
@@ -259,10 +272,12 @@ class Journal:
 class Account:
     """Takes note of what happens to the messages of one queue."""
 
-    __slots__ = ("_journal", "_queue", "_queue_id")
+    __slots__ = ("_is_sent", "_journal", "_queue", "_queue_id")
 
     def __init__(self, journal: Journal, queue: str, queue_id: int) -> None:
         self._journal = journal
+        # On a link, and of what is published: kept in one order, whatever the priority.
+        self._is_sent = queue.startswith("@") or queue_id == keys.PUBLICATIONS_ID
         self._queue = queue
         self._queue_id = queue_id
 
@@ -276,9 +291,13 @@ class Account:
             stored: their keys and values, in which the record stands behind *front_bytes*.
         """
         count, top, at = len(stored), keys.PRIORITY_TOP, keys.RANK_AT
+        priorities: tuple[int | None, ...] = tuple([top - key[at] for key, _ in stored])
+        if self._is_sent:
+            head = slice(front_bytes, front_bytes + records.HEAD_BYTES)
+            priorities = tuple([_priority_of(value[head]) for _, value in stored])
         columns = (
             tuple(range(arrival, arrival + count)),
-            tuple([top - key[at] for key, _ in stored]),
+            priorities,
             origin.decode(),
             tuple(range(timestamp, timestamp + count)),
             tuple([len(value) - front_bytes for _, value in stored]),
@@ -297,7 +316,8 @@ class Account:
             some = items[start : start + history.MESSAGES_MAX]
             facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
             delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
-            ages = tuple([now_us - put_us for put_us in facts[3::_FACTS]])
+            # What rotted may say any time.
+            ages = tuple([max(now_us - put_us, 0) for put_us in facts[3::_FACTS]])
             leased = map(leases.__getitem__, facts[::_FACTS])
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
@@ -321,8 +341,11 @@ class Account:
         code: int = 0,
     ) -> None:  # fmt: skip
         """Note what happens to one message, whose entry lies or lay under *key*."""
-        priority, arrival = keys.place(key)
+        known, arrival = keys.place(key)
         is_read = entry.flags != entries.UNREADABLE
+        priority: int | None = known
+        if self._is_sent:
+            priority = _priority_of(entry.rest) if is_read and not entry.in_rows else None
         self._journal.open(self._head(kind, peer, target, code)).append((
             arrival, priority, entries.uid_trailer(entry) if is_read else bytes(8),
             entries.record_bytes(entry) if is_read else None,
@@ -335,6 +358,11 @@ class Account:
 def _heads(count: int) -> struct.Struct:
     """Return what reads _FACTS of the heads of *count* items of a delivery."""
     return struct.Struct(">" + _HEAD * count)
+
+
+def _priority_of(record: bytes) -> int | None:
+    """Return the priority that a *record* brings; None where it is left to a queue."""
+    return None if record[7] & records.FLAG_PRIORITY_OF_QUEUE else record[6]
 
 
 def facts_of(journal: Journal) -> dict[str, Any]:

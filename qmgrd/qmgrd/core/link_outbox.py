@@ -209,9 +209,11 @@ class LinkOutbox(Outbox):
         found = list(tx.scan(self._key(first_id), self._key(last_id + 1)))
         for key, value in found:
             entry = lane.remove(queue, tx, key, value)
-            queue.happened(
-                history.TRANSFERRED, key, entry, peer=queue.name[1:], target=entry.target
-            )
             # What is gone with a restart was counted then, though the peer may hold it.
-            queue.counters.acked += not queue.is_lost(entry, keys.place(key)[1])
+            is_lost = queue.is_lost(entry, keys.place(key)[1])
+            queue.counters.acked += not is_lost
+            kind = history.LOST if is_lost else history.TRANSFERRED
+            if 0 < entry.expires_ms <= self._context.now.ms:
+                kind = history.EXPIRED  # Perhaps it was passed over; and nobody has it any more.
+            queue.happened(kind, key, entry, peer=queue.name[1:], target=entry.target)
         self._context.rows += 3 * len(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import attributes, keys, route
+from qmgrd.core import attributes, drop, keys, route
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, Timer
 from qmgrd.core.delivery import Delivery
@@ -184,7 +184,7 @@ class Subscriptions:
         self._delivery.queue_deleted(queue)
         counters = queue.counters
         total = counters.depth + counters.delayed + counters.parked
-        self._jobs.start("drop", queue=queue.name, queue_id=queue.id, total=total, holds=True)
+        self._jobs.start("drop", total=total, holds=True, **drop.facts_of(queue))
         return total
 
     def close(self, session: Session) -> None:

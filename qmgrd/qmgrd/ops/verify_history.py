@@ -45,17 +45,18 @@ def check_history(found: Findings, tx: Transaction) -> None:
     elif there != size:
         what = f"history takes {there} bytes, the journal says {size}"
         found.add("history", keys.HISTORY, what)
-    _check_cursors(found, tx, next_)
+    _check_cursors(found, tx, first, next_)
 
 
-def _check_cursors(found: Findings, tx: Transaction, next_: int) -> None:
+def _check_cursors(found: Findings, tx: Transaction, first: int, next_: int) -> None:
     for key, value in tx.scan(keys.SPACE_CURSOR, keys.after(keys.SPACE_CURSOR)):
         found.looked_at(1)
         name = key[1:].decode(errors="replace")
         try:
             position = unpack(rows.unseal(key, value))["position"]
-            if not 0 <= position < next_:
-                found.add("history", key, f"export cursor {name} is at {position} of {next_ - 1}")
+            if not first - 1 <= position < next_:
+                where = f"{position}, history has rows {first} to {next_ - 1}"
+                found.add("history", key, f"export cursor {name} is at {where}")
         except rows.RowDamaged as error:
             found.add("seal", key, error.text.partition(";")[0])
         except _NONSENSE as error:

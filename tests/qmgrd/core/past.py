@@ -20,7 +20,7 @@ class Told(NamedTuple):
     event: str
     queue: str
     arrival: int
-    priority: int
+    priority: int | None
     message_id: str
     size: int | None
     delivered: int | None

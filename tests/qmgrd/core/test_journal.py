@@ -3,10 +3,17 @@
 import json
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qmgr_protocol import history
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import entry as entries
 from qmgrd.core import journal, keys
+from qmgrd.core import row as rows
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.past import brief, history_of, replay, rows_stored, stored
 
@@ -238,3 +245,161 @@ def test_long_turns_are_cut_into_rows_that_fit() -> None:
     assert max(map(len, values)) <= 4_000
     assert len(values) > 5
     assert [one.message_id for one in history_of(manager)] == [f"{a}.{b}" for a, b in uids]
+
+
+def test_what_a_deleted_queue_had_is_told_as_removed() -> None:
+    manager, app = opened()
+    for number in range(3):
+        app.put("Q", b"x" * (1 + 5_000 * number))
+    queue_id = manager.queue("Q").id
+    app.ask(m.QueueDelete, "Q", True)
+    manager.crash()
+    manager.rest()
+    told = [one for one in history_of(manager) if one.queue_id == queue_id]
+    assert [(one.event, one.arrival, one.code) for one in told[3:]] == [
+        ("removed", number, ErrorCode.QUEUE_DELETED) for number in (1, 2, 3)
+    ]  # fmt: skip
+    assert [one.size for one in told[3:]] == [one.size for one in told[:3]]
+
+
+def test_what_an_ended_subscription_had_is_told_as_removed() -> None:
+    manager, app = opened(queue_defaults={"accounting": "on"})
+    app.ask(m.Subscribe, "a", ":s")
+    app.put("/a", b"x")
+    manager.rest()
+    app.ask(m.Unsubscribe, ":s")
+    manager.rest()
+    assert brief(manager, ":s") == [("put", 1), ("removed", 1)]
+    assert brief(manager, "SYSTEM.PUBLICATIONS") == [("published", 1), ("settled", 1)]
+
+
+def test_dead_letter_is_told_with_its_last_failure() -> None:
+    manager, app = opened()
+    app.ask(m.QueueAlter, "Q", {"backout_threshold": 1})
+    app.put("Q", b"a")
+    app.release(*app.get("Q"))
+    last = [one for one in history_of(manager) if one.queue == "Q"][-1]
+    assert (last.event, last.delivered, last.failed) == ("dead-lettered", 1, 1)
+
+
+def test_priority_is_that_of_the_message_where_all_are_kept_in_one_order() -> None:
+    manager, app = opened(queue_defaults={"accounting": "on"})
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["nyc:7470"]})
+    app.ask(m.QueueCreate, "Q@NYC")
+    app.put("Q@NYC", b"a", priority=2)
+    app.put("Q@NYC", b"a", priority=7, expiry_ms=1_000)
+    app.put("Q@NYC", b"a" * 9_000, priority=7)
+    manager.turn(1_000)
+    manager.rest()
+    told = [one for one in history_of(manager) if one.queue == "@NYC"]
+    assert [(one.event, one.priority) for one in told] == [
+        ("put", 2), ("put", 7), ("put", None), ("expired", 7),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(34))
+@pytest.mark.parametrize("bit", [1, 128, 255])
+def test_entry_that_rots_anywhere_fails_no_turn(at: int, bit: int) -> None:
+    """Nothing covers the daemon's part: what it says now may be any number."""
+    manager, app = opened()
+    app.put("Q", b"rots")
+    key = keys.message(manager.queue("Q").id, keys.LANE_READY, 4, 1)
+    tx = manager.store.begin()
+    value = bytearray(tx.get(key))
+    value[at] ^= bit
+    tx.put(key, bytes(value))
+    manager.store.commit()
+    for delivery in app.get("Q"):
+        app.release(delivery)
+    manager.turn(2_000)
+    app.ask(m.QueuePurge, "Q")
+    manager.rest()
+    assert history_of(manager)
+
+
+@given(st.binary(max_size=200), st.integers(0, 14), st.text(max_size=200))
+def test_event_of_any_entry_can_be_stored(value: bytes, kind: int, client: str) -> None:
+    kept = journal.Journal(1 << 20, 60_000)
+    for name, queue_id in (("Q", 1), ("@NYC", 2), ("SYSTEM.PUBLICATIONS", keys.PUBLICATIONS_ID)):
+        account = kept.account(name, queue_id)
+        key = keys.message(queue_id, 0, 4, 2**63) if value else b"\x10" + b"\xff" * 14
+        account.entry(kind, key, entries.decode(value), peer=client, target="x" * 255)
+    for row in history.encode(1, 1, kept._pending):
+        assert history.decode(row).sections
+
+
+def test_longest_names_fit_in_a_row() -> None:
+    manager = Manager(queue_defaults={"accounting": "on"})
+    app = manager.connect("\U0001f4a5" * 200)
+    queue = "Q" * 48
+    app.ask(m.QueueCreate, queue)
+    uid = ("O" * 48, 1)
+    for number in range(40):
+        app.put(queue, b"x", uid=(uid[0], number + 1))
+        (delivery,) = app.get(queue)
+        app.put_records("Q" * 48, record(b"y", priority=number % 10))
+        app.ack(delivery)
+        app.ack(*app.get(queue))
+    values = [value for _, value in manager.scan(keys.SPACE_HISTORY)]
+    assert max(map(len, values)) <= 4_000
+    assert {one.peer for one in history_of(manager)} == {"", "\U0001f4a5" * 200}
+
+
+def test_page_ends_before_a_row_that_rotted() -> None:
+    manager, app = opened()
+    for _ in range(4):
+        app.put("Q", b"x")
+    tx = manager.store.begin()
+    tx.put(keys.history(3), tx.get(keys.history(3))[:-1] + b"?")
+    manager.store.commit()
+    assert [seq for seq, _ in app.ask(m.HistoryRead, 0)["rows"]] == [1, 2]
+    with pytest.raises(RequestError, match="row of history id 3"):
+        app.ask(m.HistoryRead, 2)
+    assert [seq for seq, _ in app.ask(m.HistoryRead, 3)["rows"]] == [4]
+
+
+@pytest.mark.parametrize("damage", ["missing", "older"])
+def test_start_is_refused_where_rows_would_be_replaced(damage: str) -> None:
+    manager, app = opened()
+    for _ in range(4):
+        app.put("Q", b"x")
+    tx = manager.store.begin()
+    if damage == "missing":
+        tx.delete(keys.HISTORY)
+    else:
+        rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(1, 3, 100, 0))
+    manager.store.commit()
+    with pytest.raises(rows.RowDamaged, match="where the journal stands: row"):
+        manager.crash()
+
+
+def test_rows_that_rotted_leave_in_their_turn() -> None:
+    manager, app = opened(accounting=SMALL)
+    for _ in range(3):
+        app.put("Q", b"x")
+    tx = manager.store.begin()
+    tx.put(keys.history(1), b"rotten")
+    tx.delete(keys.history(2))
+    manager.store.commit()
+    manager.advance(SMALL["age_max_ms"] + 1)
+    app.put("Q", b"x")
+    manager.advance(SMALL["age_max_ms"] + 1)
+    app.put("Q", b"x")
+    assert rows_stored(manager)[-1] == 5
+
+
+def test_full_store_takes_acks_and_lets_the_oldest_history_go() -> None:
+    manager, app = opened()
+    for number in range(50):
+        app.put("Q", b"x", uid=(f"O{number}", 1))
+    leased = app.get("Q", 100)
+    app.ask(m.CursorCommit, "SLOW", 0)
+    used = manager.store.space().used_bytes
+    manager.store.map_bytes, manager.store.disk_free_bytes = 1 << 40, 0
+    manager.store.file_free_bytes = 0
+    assert used >= 0
+    assert app.ack(*leased) == []
+    assert manager.queue("Q").counters.depth == 0
+    shown = app.ask(m.HistoryShow)
+    assert (shown["first"], shown["bytes"]) == (shown["next"], 0)
+    assert shown["cursors"][0]["lost"] == shown["dropped"] > 0

@@ -7,18 +7,45 @@ from qmgr_protocol import messages as m
 from qmgrd.core.context import Outcome
 from tests.qmgrd.core.harness import Client, Delivery, Manager
 from tests.qmgrd.core.machine.message import Message
+from tests.qmgrd.core.replay import Replay
+from tests.sim.store import Change, WatchedStore
 
 
 class Watched(Manager):
-    """A manager whose every word is kept, in the order in which it said them."""
+    """A manager whose every word is kept, in the order in which it said them.
+
+    It keeps accounts, too, which are held against what it stores.
+    """
+
+    def __init__(self, **sections: Any) -> None:
+        self._is_clean = False
+        self.replay: Replay | None = None
+        defaults = {"accounting": "on"} | sections.pop("queue_defaults", {})
+        super().__init__(WatchedStore(self._durable), queue_defaults=defaults, **sections)
+
+    def _durable(self, changes: list[Change]) -> None:
+        assert self.replay is not None
+        self.replay.durable(changes, self.store.rows)
 
     def start(self) -> None:
         self.said: list[tuple[int, m.Message]] = []
+        if self.replay is None:
+            self.replay = Replay(self.config.queue_manager.name, self.config)
+        else:
+            self.replay.stopped(clean=self._is_clean)
         super().start()
+
+    def restart(self, away_ms: int = 0) -> None:
+        self._is_clean = True
+        super().restart(away_ms)
+        self._is_clean = False
 
     def turn(self, ms: int = 0) -> Outcome:
         outcome = super().turn(ms)
         self.said += outcome.sends
+        broker = self.turns.broker
+        assert self.replay is not None
+        self.replay.look(broker.context.journal, broker.catalogue.by_id.values())
         return outcome
 
 

@@ -218,11 +218,17 @@ class Model:
 
     # -- republishing
 
-    def republish(self, meant: list[tuple[Subscription, Copy]]) -> tuple[int, int, int]:
-        """Send what is *meant* once more; return how many went, wait for somebody, had no room."""
+    def republish(
+        self, meant: list[tuple[Subscription, Copy]], *, is_healthy: bool = False
+    ) -> tuple[int, int, int]:
+        """Send what is *meant* once more; return how many went, wait for somebody, had no room.
+
+        Args:
+            is_healthy: the subscriber says so, and so is there, whether it consumes now or not.
+        """
         counts = [0, 0, 0]
         for found, copy in meant:
-            if found.consumer is None:
+            if found.consumer is None and not is_healthy:
                 copy.awaits = True
                 counts[1] += 1
             else:

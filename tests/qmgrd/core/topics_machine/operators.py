@@ -113,7 +113,8 @@ class Operators(Subscribers):
         found, model = self._subscription(number), self.table.begin()
         found.is_suspended = False
         is_job = bool(found.those("parked"))
-        model.republish([x for x in model.of_policy("healthy") if x[0] is found])
+        meant = [x for x in model.of_policy("healthy") if x[0] is found]
+        model.republish(meant, is_healthy=True)
         value = self.table.ask(self._seat(seat), m.SubscriptionHealthy, found.name)
         assert (value["job"] is not None) is is_job
         self.table.end()

@@ -1,0 +1,82 @@
+"""History of daemons that are killed: exported meanwhile, and held to what was answered."""
+
+import asyncio
+import random
+from collections import Counter
+
+from qmgr_client.aio import connect
+from qmgr_protocol.errors import RequestError
+from qmgr_tools.demo.cluster import Node
+from tests.process.load import WAIT_MS, Load
+from tests.qmgrd.core.past import Told, replay, tell
+
+CURSOR = "CRASH"
+FORGETS = 0.05  # of its reads: it crashes behind what it wrote, and asks where its cursor is
+
+
+class HistoryLoad:
+    """An export of one daemon's history. Invariant: ``rows`` are all up to where it is."""
+
+    def __init__(self, node: Node, seed: int) -> None:
+        self.node = node
+        self.name = f"history of {node.name}"
+        self.rows: dict[int, bytes] = {}
+        self.wrong: list[str] = []
+        self.forgot = 0
+        self.stopping = asyncio.Event()
+        self._random = random.Random(seed)
+
+    async def run(self) -> None:
+        """Export until told to stop, then what is left."""
+        async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
+            after = (await manager.cursor_commit(CURSOR, 0))["position"]
+            while True:
+                is_last = self.stopping.is_set()
+                try:
+                    found = (await manager.history_read(after))["rows"]
+                    after = self._write(after, found)
+                    if self._random.random() < FORGETS:
+                        self.forgot += 1
+                        after = (await manager.cursor_commit(CURSOR, 0))["position"]
+                    elif found:
+                        await manager.cursor_commit(CURSOR, after)
+                except RequestError as error:
+                    self.wrong.append(error.text)
+                    return
+                if not found:
+                    if is_last:
+                        return
+                    await asyncio.sleep(0.1)
+
+    def _write(self, after: int, found: list[tuple[int, bytes]]) -> int:
+        for seq, data in found:
+            if seq != after + 1 or self.rows.setdefault(seq, data) != data:
+                self.wrong.append(f"row {seq} behind {after} is missing, or another one now")
+            after = seq
+        return after
+
+    def faults(self, load: Load) -> dict[str, list[str]]:
+        """Hold what is told of the queue of *load* against what was answered."""
+        told = [
+            one
+            for seq in sorted(self.rows)
+            for one in tell(seq, self.rows[seq])
+            if one.queue == load.get_from
+        ]
+        puts, settled = _count(told, "put"), _count(told, "settled")
+        found = {
+            "export": list(self.wrong),
+            "put and not told once": [uid for uid in load.put_uids if puts[uid] != 1],
+            "settled and not told once": [uid for uid in load.settled_uids if settled[uid] != 1],
+            "told twice": [uid for some in (puts, settled) for uid in some if some[uid] > 1],
+            "not possible": [],
+        }
+        try:
+            replay(told)
+        except AssertionError as error:
+            found["not possible"].append(str(error))
+        return found
+
+
+def _count(told: list[Told], event: str) -> Counter[str]:
+    return Counter(one.message_id for one in told if one.event == event)

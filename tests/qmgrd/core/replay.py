@@ -1,0 +1,394 @@
+"""A replay of history, transaction by transaction: what it says is there is what is stored.
+
+It reads the rows that a store changed, in the instant that is durable. For queues with accounts:
+
+    accounts_are_true      what came and went by the history came and went in the store, just then
+    accounts_are_possible  each event is one that can happen to a message in that state
+    accounts_agree         UID, size, priority and counts of a message are those of before
+    accounts_are_wanted    no other queue has any
+    rows_are_in_line       rows are numbered without a gap, and leave at the front
+    rows_are_kept          until all cursors have passed them, but for those that count as dropped
+
+Where accounts are turned on or off, or rows went before they could be read, it begins anew with
+what is stored. A crash ends leases, and forgets deliveries that were not stored yet: nothing else.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from qmgr_config.model import Config
+from qmgr_protocol import history
+from qmgr_protocol.codec import unpack
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.attributes import bounds
+from qmgrd.core.journal import Journal
+from qmgrd.core.queue import Queue
+from qmgrd.core.templates import Template, Templates
+from tests.qmgrd.core.past import COMES, GOES, Told, tell
+from tests.sim.ledger import require
+from tests.sim.store import Change
+
+Place = tuple[int, int]  # queue id, arrival
+KINDS = {name: kind for kind, name in enumerate(history.EVENTS)}
+_AT_REST = {history.AVAILABLE, history.EXPIRED, history.MOVED, history.TRANSFERRED, history.LOST}
+_BY_LANE = {keys.LANE_DELAYED: history.RETURNED, keys.LANE_PARKED: history.PARKED,
+            keys.LANE_DAMAGED: history.DAMAGED}  # fmt: skip
+_FROM_LANE = {keys.LANE_DELAYED: history.AVAILABLE, keys.LANE_PARKED: history.REPUBLISHED}
+_REMOTE = ("remote", "alias", "proxy")
+
+
+class Known(NamedTuple):
+    """A queue that stores messages."""
+
+    name: str
+    kind: str
+    accounts: bool
+    is_deleted: bool = False
+    row: dict[str, Any] = {}  # noqa: RUF012 - as it is defined
+
+
+class Stay:
+    """A message that is on a queue by what the history says; None is not known."""
+
+    __slots__ = ("counts", "is_leased", "outlived", "priority", "size", "uid", "was_handed")
+
+    def __init__(self, told: Told | None = None) -> None:
+        self.uid = told.message_id if told else None
+        self.size = told.size if told else None
+        self.priority = told.priority if told else None
+        self.counts: tuple[int, int] | None = (0, 0) if told else None
+        self.is_leased: bool | None = False if told else None
+        self.was_handed = self.outlived = told is None  # a crash
+
+
+class Replay:
+    """The history of one store. Invariant: ``there`` is what accounts say is on their queues."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self.name = name
+        self.config = config
+        self.queues: dict[int, Known] = {}
+        self.templates = Templates()
+        self.there: dict[Place, Stay] = {}
+        self.ever: set[str] = set()  # UIDs that were put here
+        self.transferred: list[tuple[str, str]] = []  # peer and UID, not looked at yet
+        self.rows: dict[int, bytes] = {}  # all there ever were, by their numbers
+        self.cursors: dict[str, dict[str, int]] = {}
+        self.first = self.next = 1
+        self.dropped = self.size = 0
+        self.is_whole = True  # All that ever came to any queue is told.
+        self.may_alter = False  # Accounts may be turned off just before a queue is deleted.
+        self.events = 0
+
+    def durable(self, changes: list[Change], stored: Any) -> None:
+        """Judge a transaction that left *stored*, a sorted mapping of all rows."""
+        new: list[tuple[int, bytes]] = []
+        gone: list[int] = []
+        anew: set[int] = set()
+        messages: list[Change] = []
+        self._templates(changes, anew)
+        for change in changes:
+            space = change.key[:1]
+            if space == keys.SPACE_MESSAGE:
+                messages.append(change)
+            elif space == keys.SPACE_HISTORY:
+                self._row(change, new, gone)
+            elif space == keys.SPACE_CURSOR:
+                self._cursor(change)
+            elif space == keys.SPACE_QUEUE:
+                self._queue(change, anew)
+            elif space == keys.SPACE_JOB and change.new is not None:
+                self._job(change, anew)
+        if self._in_line(sorted(new), sorted(gone), stored):
+            anew |= self.queues.keys()  # Some rows nobody has seen.
+        told = [one for seq, data in sorted(new) for one in tell(seq, data)]
+        self._judge(told, messages, anew)
+        for queue_id in anew:
+            self._begin_anew(queue_id, stored)
+
+    def _row(self, change: Change, new: list[tuple[int, bytes]], gone: list[int]) -> None:
+        seq = int.from_bytes(change.key[1:], "big")
+        if change.new is None:
+            gone += [seq] if change.old is not None else []
+            return
+        require(change.old is None, "rows_are_in_line", f"{self.name}: row {seq} is written anew")
+        new.append((seq, rows.unseal(change.key, change.new)))
+
+    def _in_line(self, new: list[tuple[int, bytes]], gone: list[int], stored: Any) -> bool:
+        """Hold the rows to their line; return whether some came and went at once."""
+        state = stored.get(keys.HISTORY)
+        if state is None:
+            require(not new, "rows_are_in_line", f"{self.name}: rows, and nothing that says so")
+            return False
+        first, next_, size, dropped = keys.HISTORY_ROW.unpack(rows.unseal(keys.HISTORY, state))
+        fact = f"{self.name}: {self.first} to {self.next}, now {first} to {next_}"
+        fact += f", new {[seq for seq, _ in new]}, gone {gone}"
+        seen = [seq for seq, _ in new]
+        require(gone == [*range(self.first, min(first, self.next))], "rows_are_in_line", fact)
+        require(seen == [*range(max(self.next, first), next_)], "rows_are_in_line", fact)
+        is_hidden: bool = first > self.next
+        has_all = [cursor["position"] for cursor in self.cursors.values()] or [self.first - 1]
+        excused = dropped > self.dropped or first - 1 <= min(has_all)
+        require(excused, "rows_are_kept", f"{fact}, cursors {self.cursors}")
+        self.first, self.next, self.dropped = first, next_, dropped
+        self.rows.update(new)
+        self.size += sum(len(data) for _, data in new) - sum(len(self.rows[seq]) for seq in gone)
+        require(self.size == size, "rows_are_in_line", f"{fact}, {size} bytes, not {self.size}")
+        return is_hidden
+
+    def _cursor(self, change: Change) -> None:
+        name = change.key[1:].decode()
+        if change.new is None:
+            self.cursors.pop(name, None)
+            return
+        before = self.cursors.get(name)
+        now = self.cursors[name] = unpack(rows.unseal(change.key, change.new))
+        fact = f"{self.name}: cursor {name}: {now} after {before}"
+        is_on = before is None or all(now[key] >= before[key] for key in ("position", "lost"))
+        require(is_on, "rows_are_kept", fact)
+
+    def _queue(self, change: Change, anew: set[int]) -> None:
+        name = change.key[1:].decode()
+        old, new = (
+            None if value is None else unpack(rows.unseal(change.key, value))
+            for value in (change.old, change.new)
+        )
+        if (
+            old is not None
+            and old["kind"] not in _REMOTE
+            and old != new
+            and (new is None or new["queue_id"] != old["queue_id"])
+        ):
+            known = self.queues[old["queue_id"]]
+            self.queues[old["queue_id"]] = known._replace(is_deleted=True)
+            old = None
+        if new is None or new["kind"] in _REMOTE:
+            return
+        accounts = self._is_kept(name, new)
+        self.queues[new["queue_id"]] = Known(name, new["kind"], accounts, row=new)
+        self.is_whole = self.is_whole and accounts
+        if old is not None and (old == new or old.get("accounting") != new.get("accounting")):
+            anew.add(new["queue_id"])  # It may have been otherwise in between.
+
+    def _is_kept(self, name: str, row: dict[str, Any]) -> bool:
+        found = self.templates.of(name) if row["kind"] == "local" else None
+        held = row if found is None else found.attributes | row
+        is_on: bool = bounds(self.config, held).accounting == "on"
+        return is_on
+
+    def _templates(self, changes: list[Change], anew: set[int]) -> None:
+        """Follow the templates: any of them may say which local queues keep accounts."""
+        for change in changes:
+            if not change.key.startswith(keys.SPACE_TEMPLATE):
+                continue
+            pattern = change.key[1:].decode()
+            if change.new is not None:
+                row = unpack(rows.unseal(change.key, change.new))
+                self.templates.add(Template(pattern, row))
+            elif change.old is not None:
+                self.templates.remove(pattern)
+            for queue_id, known in self.queues.items():
+                if known.kind == "local" and not known.is_deleted:
+                    accounts = self._is_kept(known.name, known.row)
+                    self.queues[queue_id] = known._replace(accounts=accounts)
+                    anew.add(queue_id)
+
+    def _job(self, change: Change, anew: set[int]) -> None:
+        assert change.new is not None
+        row = unpack(rows.unseal(change.key, change.new))
+        known = self.queues.get(row["queue_id"])
+        if row["kind"] != "drop" or known is None:
+            return
+        if known.accounts != row["accounts"] and self.may_alter:
+            self.queues[row["queue_id"]] = known._replace(accounts=row["accounts"])
+            anew.add(row["queue_id"])
+
+    def _begin_anew(self, queue_id: int, stored: Any) -> None:
+        for place in [place for place in self.there if place[0] == queue_id]:
+            del self.there[place]
+        if not self.queues[queue_id].accounts:
+            return
+        start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
+        for key in stored.irange(start, keys.after(start), inclusive=(True, False)):
+            self.there[queue_id, keys.place(key)[1]] = Stay()
+
+    def _judge(self, told: list[Told], messages: Iterable[Change], anew: set[int]) -> None:
+        followed = {
+            queue_id for queue_id, known in self.queues.items()
+            if known.accounts and queue_id not in anew
+        }  # fmt: skip
+        before: dict[Place, int] = {}
+        after: dict[Place, int] = {}
+        for change in messages:
+            queue_id = int.from_bytes(change.key[1 : keys.POSITION_AT], "big")
+            if queue_id in followed:
+                place = queue_id, keys.place(change.key)[1]
+                if change.old is not None:
+                    before[place] = change.key[keys.POSITION_AT]
+                if change.new is not None:
+                    after[place] = change.key[keys.POSITION_AT]
+        lanes = dict(before)
+        kinds: defaultdict[Place, set[int]] = defaultdict(set)
+        was_there: dict[Place, bool] = {}
+        for one in told:
+            self.events += 1
+            place, kind = (one.queue_id, one.arrival), KINDS[one.event]
+            self._note(one, kind)
+            if one.queue_id not in followed:
+                wanted = one.queue_id in anew or one.queue_id not in self.queues
+                require(wanted, "accounts_are_wanted", f"{self.name}: {one}")
+                continue
+            was_there.setdefault(place, place in self.there)
+            kinds[place].add(kind)
+            self._happened(one, kind, place, lanes)
+        for place in {*before, *after, *was_there}:
+            is_changed = place in before or place in after
+            is_there = place in after if is_changed else was_there[place]
+            fact = f"{self.name}: {place} of {self.queues[place[0]]}, stored in lane "
+            fact += f"{before.get(place)} and now {after.get(place)}, told "
+            fact += f"{sorted(history.EVENTS[kind] for kind in kinds[place])}"
+            require(is_there == (place in self.there), "accounts_are_true", fact)
+            if place in before and place in after and before[place] != after[place]:
+                _moved(before[place], after[place], kinds[place], fact)
+
+    def _note(self, one: Told, kind: int) -> None:
+        """Keep in mind what is held against the histories of others."""
+        if kind in COMES:
+            self.ever.add(one.message_id)
+        elif kind == history.TRANSFERRED:
+            self.transferred.append((one.peer, one.message_id))
+
+    def _happened(self, one: Told, kind: int, place: Place, lanes: dict[Place, int]) -> None:
+        """Judge one event by what is known of its message, and go on from it."""
+        fact = f"{self.name}: {one}"
+        if kind in COMES:
+            is_published = self.queues[place[0]].kind == "publications"
+            right = history.PUBLISHED if is_published else history.PUT
+            require(kind == right, "accounts_are_possible", fact)
+            require(place not in self.there, "accounts_are_true", f"came twice, {fact}")
+            require((one.delivered, one.failed) == (0, 0), "accounts_agree", fact)
+            self.there[place] = Stay(one)
+            lanes[place] = keys.LANE_DELAYED  # Perhaps: a unit's delay may be over at its commit.
+            return
+        stay = self.there.get(place)
+        require(stay is not None, "accounts_are_true", f"is not there, {fact}")
+        assert stay is not None
+        _agrees(stay, one, kind, fact)
+        self._is_possible(stay, one, kind, lanes.get(place), fact)
+        if kind == history.DELIVERED:
+            stay.is_leased = stay.was_handed = True
+        elif kind in (history.RETURNED, history.PARKED, history.DAMAGED):
+            stay.is_leased = False
+        if kind == history.PARKED:
+            lanes[place] = keys.LANE_PARKED
+        if kind in GOES:
+            del self.there[place]
+
+    def _is_possible(self, stay: Stay, one: Told, kind: int, lane: int | None, fact: str) -> None:
+        known, fact = self.queues[one.queue_id], f"{fact}, in lane {lane}"
+        if kind == history.DELIVERED:
+            can = not stay.is_leased and known.kind in ("local", "subscription")
+        elif kind == history.RETURNED:
+            can = stay.is_leased is not False
+        elif kind == history.SETTLED:
+            can = stay.was_handed or stay.outlived or known.kind == "publications"
+        elif kind in _AT_REST:
+            can = not stay.is_leased
+        elif kind == history.REMOVED:
+            can = not stay.is_leased or known.is_deleted
+        else:
+            can = True
+        if kind == history.AVAILABLE:
+            can = can and lane == keys.LANE_DELAYED
+        elif kind == history.REPUBLISHED:
+            can = can and lane == keys.LANE_PARKED
+        elif kind == history.LOST:
+            can = can and stay.outlived
+        require(can, "accounts_are_possible", fact)
+
+    def stopped(self, *, clean: bool) -> None:
+        """Take note that the process is gone."""
+        for place, stay in self.there.items():
+            fact = f"{self.name}: {place} was handed out as it stopped in good order"
+            is_open = stay.is_leased and not self.queues[place[0]].is_deleted
+            require(not (clean and is_open), "accounts_are_possible", fact)
+            stay.is_leased = False
+            stay.outlived = True
+
+    def put_back(self, stored: Any) -> None:
+        """Begin anew: the store is an older one."""
+        self.queues.clear()
+        self.there.clear()
+        self.is_whole = False
+        for key in stored.irange(keys.SPACE_QUEUE, keys.after(keys.SPACE_QUEUE)):
+            self._queue(Change(key, None, stored[key]), set())
+        for queue_id in self.queues:
+            self._begin_anew(queue_id, stored)
+        state = stored.get(keys.HISTORY)
+        self.first, self.next, self.size, self.dropped = 1, 1, 0, 0
+        if state is not None:
+            row = keys.HISTORY_ROW.unpack(rows.unseal(keys.HISTORY, state))
+            self.first, self.next, self.size, self.dropped = row
+        self.rows = {
+            int.from_bytes(key[1:], "big"): rows.unseal(key, stored[key])
+            for key in stored.irange(keys.SPACE_HISTORY, keys.after(keys.SPACE_HISTORY))
+        }
+        self.cursors = {
+            key[1:].decode(): unpack(rows.unseal(key, stored[key]))
+            for key in stored.irange(keys.SPACE_CURSOR, keys.after(keys.SPACE_CURSOR))
+        }
+        self.is_whole = False
+
+    def look(self, journal: Journal, queues: Iterable[Queue]) -> None:
+        """Hold what is handed out, by the history and what waits to be stored, against leases."""
+        handed = defaultdict[int, set[int]](set)
+        for row in history.encode(0, 0, journal._pending):
+            for one in tell(0, row):
+                fact = f"{self.name}: {one} is not stored"
+                require(one.event == "delivered", "accounts_are_true", fact)
+                handed[one.queue_id].add(one.arrival)
+        unknown = set()
+        for (queue_id, arrival), stay in self.there.items():
+            if stay.is_leased:
+                handed[queue_id].add(arrival)
+            elif stay.is_leased is None:
+                unknown.add((queue_id, arrival))
+        for queue in queues:
+            known = self.queues.get(queue.id)
+            if known is None or not known.accounts:
+                continue
+            differ = {
+                arrival for arrival in handed[queue.id] ^ set(queue.leases)
+                if (queue.id, arrival) not in unknown
+            }  # fmt: skip
+            fact = f"{self.name}: handed out by history or in fact alone: {sorted(differ)[:9]}"
+            require(not differ, "accounts_are_true", f"{fact} of {known}")
+
+
+def _moved(before: int, after: int, kinds: set[int], fact: str) -> None:
+    """Hold what is told of a message against the lanes where it was and is."""
+    wanted = _BY_LANE.get(after, _FROM_LANE.get(before))
+    require(wanted is None or wanted in kinds, "accounts_are_true", fact)
+
+
+def _agrees(stay: Stay, one: Told, kind: int, fact: str) -> None:
+    """Hold what is told of a message against what was told before."""
+    is_rotten = kind == history.DAMAGED or one.size is None
+    for before, now in ((stay.uid, one.message_id), (stay.size, one.size)):
+        same = None in (before, now) or before == now or is_rotten
+        require(same, "accounts_agree", f"{fact}, not {before}")
+    same = stay.priority in (None, one.priority)
+    require(same, "accounts_agree", f"{fact}, not priority {stay.priority}")
+    if kind == history.REPUBLISHED:
+        stay.counts = (0, 0)
+    if one.delivered is None or one.failed is None:
+        return
+    counts = one.delivered, one.failed
+    if stay.counts is not None:
+        more = [now - before for now, before in zip(counts, stay.counts, strict=True)]
+        may_rise = kind in (history.RETURNED, history.DEAD_LETTERED, history.PARKED)
+        can = all(0 <= rise <= may_rise for rise in more)
+        require(can, "accounts_agree", f"{fact}, counts {stay.counts} before")
+    stay.counts = counts

@@ -1,0 +1,122 @@
+"""An export of history: reads rows, writes them where they stay, commits its cursor, and crashes.
+
+    where is my cursor? ──▶ read behind it ──▶ write ──▶ commit ─┐
+                             ▲                                    │
+                             └────────────────────────────────────┘
+
+What it writes stays over its crashes, what it knows does not: then it asks where its cursor is, and
+what it reads once more has to be what it wrote there. In the end it has each row once.
+"""
+
+from random import Random
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from tests.sim.client import Client
+from tests.sim.lab import Lab
+from tests.sim.ledger import require
+
+CURSOR = "EXPORT"
+
+
+class Exporter(Client):
+    """Invariant: all up to ``_after`` is written, all up to ``committed`` never asked for again."""
+
+    def __init__(self, lab: Lab, chances: Random, where: str) -> None:
+        super().__init__(lab, f"{where}-export", where)
+        self.chances = chances
+        self.crashes = chances.choice([0, 0.02, 0.2])
+        self.slow = chances.choice([0, 0.5, 0.95])
+        self.written: dict[int, bytes] = {}  # this and the next three stay
+        self.begun = -1  # behind that row it began
+        self.committed = -1
+        self.rows_lost = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._after = -1  # It does not know where it is.
+        self._open: m.Message | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has all that there is."""
+        return self._open is None and self._after == self.committed == self.node.replay.next - 1
+
+    def act(self, *, is_chaos: bool = True) -> None:
+        """Do the next thing; sometimes crash."""
+        dice = self.chances.random()
+        if is_chaos and dice < self.crashes:
+            self.hang_up()
+            self._forget()
+        elif self.wire is None:
+            self.dial()
+        elif self.done:
+            return  # Else it would ask for ever, and no time pass.
+        elif self.is_open and self._open is None and (dice > self.slow or not is_chaos):
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._after < 0:
+            position = max(self.begun, 0)
+            request: Any = m.CursorCommit(0, CURSOR, position) if position else m.HistoryShow(0)
+        elif self._after > self.committed and self.chances.random() < 0.5:
+            request = m.CursorCommit(0, CURSOR, self._after)
+        else:
+            request = m.HistoryRead(0, self._after, 0, self.chances.choice([1, 5_000, 1 << 20]))
+        self._open = request._replace(request_id=self.next_id())
+        self.send(self._open)
+
+    def took(self, message: m.Message) -> None:
+        request, self._open = self._open, None
+        assert request is not None
+        assert type(message) in (m.Ok, m.Error), message
+        if type(message) is m.Error:
+            is_over = message.code == ErrorCode.HISTORY_DROPPED
+            require(is_over, "exported_once", f"{self.name}: {request}: {message.text}")
+            self._after = -1
+        elif type(request) is m.HistoryRead:
+            self._write(message.value["rows"])
+        elif type(request) is m.HistoryShow:
+            self._begin(message.value)
+        else:
+            self._moved(message.value)
+
+    def _begin(self, shown: dict[str, Any]) -> None:
+        """Find the cursor, or make it where the history begins now."""
+        for row in shown["cursors"]:
+            self._moved(row)
+            return
+        require(self.committed < 0, "exported_once", f"{self.name}: its cursor is gone")
+        self._after = shown["first"] - 1
+        self._open = m.CursorCommit(self.next_id(), CURSOR, self._after)
+        self.send(self._open)
+
+    def _moved(self, row: dict[str, Any]) -> None:
+        position, fact = row["position"], f"{self.name} at {self.committed}: {row}"
+        require(position >= self.committed, "exported_once", f"its cursor goes back, {fact}")
+        if self.begun < 0:
+            self.begun = position
+        self.committed, self.rows_lost = position, row["lost"]
+        self._after = max(self._after, position)
+
+    def _write(self, found: list[tuple[int, bytes]]) -> None:
+        for seq, data in found:
+            fact = f"{self.name} behind {self._after}: row {seq}"
+            require(seq == self._after + 1, "exported_once", fact)
+            same = self.written.setdefault(seq, data) == data
+            require(same, "exported_once", f"{fact} is another one now")
+            self._after = seq
+
+    def disconnected(self) -> None:
+        self._open = None
+
+    def balance(self) -> None:
+        """Hold what was written against all there ever was."""
+        stored = self.node.replay.rows
+        last = self.node.replay.next - 1
+        fact = f"{self.name}: from {self.begun} to {last}, {self.rows_lost} were lost"
+        missing = set(range(self.begun + 1, last + 1)) - self.written.keys()
+        require(len(missing) <= self.rows_lost, "exported_once", f"{fact}, not there: {missing}")
+        differ = [seq for seq, data in self.written.items() if stored.get(seq, data) != data]
+        require(not differ, "exported_once", f"{fact}, others than stored: {differ}")
