@@ -316,8 +316,10 @@ class Account:
             some = items[start : start + history.MESSAGES_MAX]
             facts = _heads(len(some)).unpack(b"".join([item[: DELIVERY.size] for item in some]))
             delivered, failed = facts[1::_FACTS], facts[2::_FACTS]
-            # What rotted may say any time.
-            ages = tuple([max(now_us - put_us, 0) for put_us in facts[3::_FACTS]])
+            put = facts[3::_FACTS]
+            if max(put) > now_us:  # What rotted may say any time.
+                put = tuple([min(put_us, now_us) for put_us in put])
+            ages = tuple([now_us - put_us for put_us in put])
             leased = map(leases.__getitem__, facts[::_FACTS])
             self._add(history.DELIVERED, client, leased, delivered, failed, ages)
 
