@@ -25,7 +25,9 @@ def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     size = sum(len(key) + len(value) for key, value in rows.items())
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
     of_topics = (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
-    others = {SPACES[space] for space in of_topics}  # test_verify_publications.py
+    of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
+    # test_verify_publications.py, test_verify_history.py
+    others = {SPACES[space] for space in of_topics + of_history}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
 
 

@@ -4,6 +4,7 @@ from qmgrd.ops.finding import FINDINGS_MAX, MEANINGS, Findings
 from tests.qmgrd.ops import (
     test_verify_definitions,
     test_verify_groups,
+    test_verify_history,
     test_verify_index,
     test_verify_publications,
     test_verify_queue,
@@ -35,4 +36,5 @@ def test_each_fault_has_its_damage_in_the_tests() -> None:
     damages = damages + test_verify_index.DAMAGES + test_verify_schedule.DAMAGES
     damages = damages + test_verify_groups.DAMAGES + test_verify_publications.DAMAGES
     elsewhere = {"pages", "leak", "manifest", "pieces-shared", "retained"}
-    assert {fault for fault, _, _ in damages} | elsewhere == set(MEANINGS)
+    of_history = {fault for _, fault in test_verify_history.DAMAGES}
+    assert {fault for fault, _, _ in damages} | of_history | elsewhere == set(MEANINGS)
