@@ -78,7 +78,8 @@ class Load:
             room.release()
             if future.exception() is None:
                 self.ledger.note_put(number)
-                self.put_uids.add(str(future.result().uid))
+                if (uid := future.result().uid) is not None:  # else a lost answer had it
+                    self.put_uids.add(str(uid))
             else:
                 self.ledger.refused += 1
 

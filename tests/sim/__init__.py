@@ -15,6 +15,9 @@
 A producer puts, a consumer gets, a worker does both in units of work, each by hand; so does an app
 (app_unit.py), on the production client.
 
+Some keep accounts (accounts.py), which tests/qmgrd/core/replay.py holds against what is stored, and
+some of these are exported (exporter.py), by who crashes as well.
+
 Time is the world's: nothing waits. The store clock follows it, the wall clocks jump.
 
 The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
@@ -39,6 +42,8 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        nothing_is_kept_for_nobody, parked_is_on_the_list, republished_as_decided,
        republished_begins_anew, republished_is_flagged
     n  keeps_to_its_way, what_goes_in_a_circle_is_a_dead_letter, losses_are_told
+    h  accounts_are_true, accounts_are_possible, accounts_agree, accounts_are_wanted,
+       rows_are_in_line, rows_are_kept, exported_once, transferred_has_come
     -  delivered_again_has_a_cause, delivered_again_is_flagged, redelivered_was_delivered,
        maybe_has_a_crash, settled_by_its_holder, removed_was_acknowledged, ready_is_found,
        one_message_of_a_uid_on_a_queue, uid_is_as_told, answer_stays_the_same,
@@ -46,7 +51,7 @@ The laws, by the numbers of RELIABILITY.md, section 8, where it has them:
        producer_is_known, peers_keep_the_protocol, no_link_is_refused, clocks_never_go_back,
        same_seed_same_bytes
 
-test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py and test_topics.py show
-that they are broken by what is wrong, test_found.py keeps what they found.
+test_broken.py, test_broken_features.py, test_broken_groups.py, test_net.py, test_topics.py and
+test_accounts.py show that they are broken by what is wrong, test_found.py keeps what they found.
 test_link_behaviour.py and test_link_peers.py move two queue managers by hand (pair.py).
 """

@@ -57,7 +57,7 @@ REGRESSIONS = (
 )
 
 # Between them they do all there is to do. A change of the core moves that, and others are tried.
-MANY_FEATURES = (217, 219, 210, 231, 232)
+MANY_FEATURES = (217, 219, 210, 231, 232, 203, 205, 214, 221, 228, 236, 238)
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
