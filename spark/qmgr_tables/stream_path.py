@@ -52,6 +52,8 @@ class Snapshots:
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
         """Return up to where history can be read now; see stream_source."""
+        if not start and self._options.from_latest:
+            return self.lasts()
         self._look()
         found: Offsets = {}
         for span in self._spans:
