@@ -38,10 +38,13 @@ class Snapshots:
         self._seen: tuple[str, ...] = ()
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind."""
-        self._look()
+        """Return what the stream begins behind.
+
+        Spark stores no beginning, and asks again where its first batch is to be read again. What
+        is the latest would be another answer then: so that stands in the end of the first batch.
+        """
         if self._options.from_latest:
-            return self.lasts()
+            return {}
         self._look()
         return {span.store_id: self._first(span) - 1 for span in self._spans}
 
@@ -52,6 +55,8 @@ class Snapshots:
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
         """Return up to where history can be read now; see stream_source."""
+        if not start and self._options.from_latest:
+            return self.lasts()
         self._look()
         found: Offsets = {}
         for span in self._spans:

@@ -27,7 +27,10 @@ class Source(Protocol):
     """The journals that a stream reads."""
 
     def begin(self) -> Offsets:
-        """Return what a stream without a checkpoint begins behind; from here on it is kept."""
+        """Return what a stream without a checkpoint begins behind; from here on it is kept.
+
+        The same again until the first batch is written.
+        """
         ...
 
     def lasts(self) -> Offsets:

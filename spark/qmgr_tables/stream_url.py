@@ -58,7 +58,7 @@ class Journals:
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
-        """Return what the stream begins behind; from here on the cursors keep it."""
+        """Return what the stream begins behind; from here on the cursors keep it, and say it."""
         return {state.store_id: self._new(url, state) for url, state in self._states(wait=True)}
 
     def lasts(self) -> Offsets:

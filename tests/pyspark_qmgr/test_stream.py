@@ -216,3 +216,18 @@ def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).streamReader(wrong)
     with pytest.raises(PySparkException):
         DefaultSource({}).streamWriter(HISTORY, False)
+
+
+def test_first_batch_begins_where_it_did_also_where_it_is_read_again(tmp_path: Path) -> None:
+    """Spark stores no beginning: it asks again while the first batch is not written."""
+    with served(tmp_path) as client:
+        store = happen(client, 3)
+        for start in ("earliest", "latest"):
+            client.cursor_commit("other", 0)
+            options = {"startingOffsets": start, "cursor": start}
+            begun = reader_of(tmp_path, **options).initialOffset()
+            last = begun[store] + 2
+            happen(client, 2)
+            again = reader_of(tmp_path, **options)
+            assert again.initialOffset() == begun
+            assert [row["seq"] for row in rows(again, begun, {store: last})] == [last - 1, last]

@@ -51,7 +51,7 @@ def test_new_snapshots_bring_new_history(tmp_path: Path, days: Path) -> None:
         start = source.begin()
         assert start == {STORE: 0}
         first = source.ends(start, wait=False)
-        assert first == source.lasts() == snapshots(days, startingOffsets="latest").begin()
+        assert first == source.lasts()
         last = first[STORE]
         assert seqs(source, start, first) == list(range(1, last + 1))
         assert sum(events for _, events, _ in source.sizes(STORE, 0, 2)) > 0
@@ -64,6 +64,26 @@ def test_new_snapshots_bring_new_history(tmp_path: Path, days: Path) -> None:
         assert seqs(source, second, second) == []
         source.commit(second)
         source.close()
+
+
+def test_latest_is_what_the_first_batch_says_also_where_it_is_read_again(
+    tmp_path: Path, days: Path
+) -> None:
+    with managed(tmp_path / "qm") as manager:
+        keep_accounts(manager)
+        happen(manager, 2)
+        picture(manager, days, 1)
+        source = snapshots(days, startingOffsets="latest")
+        start = source.begin()
+        first = source.ends(start, wait=False)
+        assert first == source.lasts() != {STORE: 0}
+        happen(manager, 2)
+        picture(manager, days, 2)
+        second = source.ends(first, wait=False)
+        again = snapshots(days, startingOffsets="latest")
+        assert again.begin() == start
+        assert seqs(again, start, first) == []
+        assert seqs(again, first, second) == list(range(first[STORE] + 1, second[STORE] + 1)) != []
 
 
 def test_store_that_comes_later_is_begun_before_it_is_read(
