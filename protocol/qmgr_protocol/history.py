@@ -32,6 +32,7 @@ EVENTS = (
 ) = range(len(EVENTS))  # fmt: skip
 ROW_MAX_BYTES = 3_900
 MESSAGES_MAX = 512  # in a section
+TOLD_MAX = 1 << 20  # A section that tells of more is damaged: a few bytes must not become a flood.
 _HEAD_BYTES = 32  # more than what stands before the sections of a row
 _TIMESTAMP_BYTES = 8
 
@@ -190,7 +191,7 @@ def decode(row: bytes) -> Row:
 
 
 def _checked(section: Section) -> Section:
-    if not 0 <= section.kind < len(EVENTS) or section.messages < 1:
+    if not 0 <= section.kind < len(EVENTS) or not 1 <= section.messages <= TOLD_MAX:
         raise HistoryMalformed(f"a section of kind {section.kind} with {section.messages} messages")
     for name, column in zip(COLUMNS, section[8:], strict=True):
         if type(column) is list and len(column) not in (1, section.messages):
