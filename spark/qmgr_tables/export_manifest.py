@@ -48,7 +48,7 @@ class Manifest:
                     continue
                 self.header = entry
                 known = entry["format"] == FORMAT
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ExportFailed(
                     f"{path}: line {number} is damaged; restore it, or export to a new directory"
                 ) from error

@@ -16,13 +16,15 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from qmgr_tables.export_failure import ExportRefused
 from qmgr_tables.export_feed import Feed
 from qmgr_tables.export_manifest import Manifest, Progress, line
 from qmgr_tables.export_order import row_groups
 from qmgr_tables.export_sink import Sizes, Written, check_same
 from qmgr_tables.export_target import PARTIAL, Draft, Target
 
-_OURS = re.compile(r"(q=[^/]+/)?day=\d{4}-\d\d-\d\d/[^/]+\.parquet")
+# STEM ends with the first of a store's id; other programs partition by day as well.
+_OURS = re.compile(r"(q=[^/]+/)?day=\d{4}-\d\d-\d\d/([^/]+-)?[0-9a-f]{1,8}(-\d+)+\.parquet")
 UNBOUND = 2**63 - 1
 
 
@@ -35,7 +37,7 @@ class ParquetSink:
         """Go on with what is in *target*; remove what a run that was killed left there.
 
         Raises:
-            ExportRefused: it was begun with another *header*.
+            ExportRefused: it was begun with another *header*, or its manifest is not of its files.
             ExportFailed: its manifest is damaged.
             OSError: it cannot be written.
         """
@@ -50,14 +52,24 @@ class ParquetSink:
             check_same(target.path, self._manifest.header, header)
         if self._manifest.whole_bytes < len(data):
             target.truncate(self._manifest.whole_bytes)
-        for name in list(target.files()):
-            if name.startswith(PARTIAL) or (
-                _OURS.fullmatch(name) and name not in self._manifest.files
-            ):
-                target.remove(name)
+        self._remove_left()
         if not self._manifest.header:
             target.append(line(header))
         self._options = _options(schema)
+
+    def _remove_left(self) -> None:
+        """Remove what a run that was killed left: partial files, and one that has no line yet."""
+        files = list(self._target.files())
+        left = [
+            name for name in files if _OURS.fullmatch(name) and name not in self._manifest.files
+        ]
+        if len(left) > bool(self._manifest.header):
+            raise ExportRefused(
+                f"{self._target.path}: _manifest does not know of {len(left)} exported files, as "
+                f"{left[0]}: nobody knows what they hold; restore it, or export to a new directory"
+            )
+        for name in [name for name in files if name.startswith(PARTIAL)] + left:
+            self._target.remove(name)
 
     def progress(self, key: str) -> Progress:
         """Return how far the feed of that key was exported."""

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from qmgr_protocol import messages as m
-from qmgr_tables.export_failure import ExportFailed
+from qmgr_tables.export_failure import ExportFailed, ExportRefused
 from qmgr_tables.messages import MESSAGES
 from tests.qmgr_tables.exported import SMALL, contents, life, rows_of, rows_read, run
 
@@ -92,7 +92,9 @@ def test_what_a_killed_run_left_is_done_again(snapshot: Path, tmp_path: Path) ->
     whole = contents(tmp_path)
     table = tmp_path / "messages"
     lines = (table / "_manifest").read_bytes().splitlines(keepends=True)
-    (table / "_manifest").write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    (at,) = [number for number, line in enumerate(lines) if b"/53535353-5-1-7" in line]
+    assert not any(b'"file"' in line for line in lines[at + 1 :])
+    (table / "_manifest").write_bytes(b"".join(lines[:at]) + lines[at][:50])
     (table / "_partial-1").write_bytes(b"PAR1")
     left = table / "q=TIMES/day=2023-11-14"
     shutil.move(left / "53535353-5-1-7.parquet", left / "53535353-5-1-5.parquet")
@@ -107,6 +109,26 @@ def test_files_of_others_are_left_alone(snapshot: Path, tmp_path: Path) -> None:
     run(snapshot, tmp_path)
     assert (tmp_path / "messages/README").exists()
     assert (tmp_path / "messages/q=ALL/mine.parquet").exists()
+
+
+def test_files_that_the_manifest_has_lost_are_not_removed(snapshot: Path, tmp_path: Path) -> None:
+    """What they hold may be in no snapshot any more."""
+    run(snapshot, tmp_path)
+    manifest, before = tmp_path / "messages" / "_manifest", rows_of(tmp_path / "messages")
+    whole = manifest.read_bytes()
+    for lines in (0, 1, 2):
+        manifest.write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
+        with pytest.raises(ExportRefused, match="_manifest does not know of [1-9]"):
+            run(snapshot, tmp_path)
+        assert rows_of(tmp_path / "messages") == before
+
+
+def test_files_of_another_program_by_day_stay(snapshot: Path, tmp_path: Path) -> None:
+    other = tmp_path / "messages" / "day=2024-01-01" / "part-00000-4f1c-c000.snappy.parquet"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"PAR1")
+    run(snapshot, tmp_path)
+    assert other.read_bytes() == b"PAR1"
 
 
 def test_a_file_that_was_taken_away_is_not_made_again(snapshot: Path, tmp_path: Path) -> None:

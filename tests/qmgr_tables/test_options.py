@@ -139,3 +139,21 @@ def test_table_refuses_what_it_cannot_hold_rows_against() -> None:
         refusal(table="queues", since="1")
     )
     assert refusal(table="quues") == "option table: 'quues' is no table; did you mean queues?"
+
+
+def test_pattern_that_would_take_for_ever_does_not() -> None:
+    options = parse({"path": "/x", "queuesPattern": "(A+)+B"})
+    assert not options.wants("A" * 64)
+    assert options.wants("A" * 63 + "B")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("(?!SYSTEM).*", {"A", "AB"}), ("A|AB", {"A", "AB"}), ("(?i)a.", {"AB"}), ("A$", {"A"}),
+        (r"SYSTEM\.\w+\Z", {"SYSTEM.EVENTS"}), ("B", set()), (r"(.)\1", set()),
+    ],
+)  # fmt: skip
+def test_pattern_is_held_against_the_whole_name(pattern: str, names: set[str]) -> None:
+    options = parse({"path": "/x", "queuesPattern": pattern})
+    assert {name for name in ("A", "AB", "SYSTEM.EVENTS") if options.wants(name)} == names

@@ -83,7 +83,7 @@ class Journal:
         self._pending: list[Open | bytes] = []
         self._since_ms: int | None = None  # when the first of these came
         self._oldest_ms: int | None = None
-        self._limit_bytes = bytes_max
+        self.limit_bytes = bytes_max  # that, or less in a small store
         self._is_cramped = False
         self._warned = False
         self._told_ms = -TOLD_MS
@@ -111,7 +111,7 @@ class Journal:
         """Take note of the turn that is opened."""
         self.now = now
         self._is_cramped = is_cramped
-        self._limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
+        self.limit_bytes = min(self.bytes_max, map_bytes // MAP_SHARE)
 
     def open(self, head: history.Head) -> list[Happening]:
         """Return where to add what happens, message by message."""
@@ -183,7 +183,7 @@ class Journal:
         return gone
 
     def _is_over(self, tx: Transaction) -> bool:
-        if self.bytes > self._limit_bytes or self._is_cramped:
+        if self.bytes > self.limit_bytes or self._is_cramped:
             return True
         if self._oldest_ms is None:
             self._oldest_ms = self._clock_of(tx, self.first)
@@ -223,7 +223,7 @@ class Journal:
 
     def _warn(self, context: "Context") -> None:
         """Tell operators once that the oldest is about to be dropped."""
-        percent = 100 * self.bytes // max(self._limit_bytes, 1)
+        percent = 100 * self.bytes // max(self.limit_bytes, 1)
         if self._oldest_ms is not None and self.first < self.next:
             age_ms = self.now.ms - self._oldest_ms
             percent = max(percent, 100 * age_ms // max(self.age_max_ms, 1))
@@ -371,6 +371,6 @@ def facts_of(journal: Journal) -> dict[str, Any]:
     """Return what is shown of *journal*."""
     return {
         "first": journal.first, "next": journal.next, "bytes": journal.bytes,
-        "bytes_max": journal.bytes_max, "age_max_ms": journal.age_max_ms,
+        "bytes_max": journal.limit_bytes, "age_max_ms": journal.age_max_ms,
         "dropped": journal.dropped,
     }  # fmt: skip

@@ -1,12 +1,13 @@
 """Which snapshots may go: never the newest sound one of a queue manager, whatever is asked for.
 
 What cannot be read is left alone, as nobody knows whose it is; so it counts for nothing, either. A
-snapshot goes in one step: it gets a name that nobody reads, or loses its manifest, first.
+snapshot goes in one step: it gets a name that nobody reads, or loses its manifest, first. Of a
+directory that holds anything else nothing goes: it may be a store that was made of a snapshot.
 """
 
+import errno
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from qmgrd.ops import remote
+from qmgrd.ops.manifest import MANIFEST
 from qmgrd.ops.remote import RemoteFailed
 from qmgrd.ops.snapshots import (
+    DATA,
     PARTIAL,
     Snapshot,
     SnapshotUnreadable,
@@ -25,6 +28,7 @@ from qmgrd.ops.snapshots import (
 )
 
 UPLOAD_MAX_S = 86_400.0  # What is uploaded for longer than that is not going on.
+_MORE = "there is more in it than a snapshot, or it is a link; if it may go, remove it by hand"
 
 
 class Pruning(NamedTuple):
@@ -32,7 +36,7 @@ class Pruning(NamedTuple):
 
     go: list[Snapshot]
     stay: list[Snapshot]
-    unreadable: list[str]  # what is wrong with each
+    unreadable: list[str]  # what is wrong with each that is left alone
     leftovers: list[str]  # directories and URLs of writers that are dead
 
 
@@ -65,6 +69,9 @@ def plan(
             kept |= keep is None and older_than_us is None
             if sound is None and (snapshot.directory == known_sound or _is_sound(snapshot)):
                 sound, kept = snapshot, True
+            if not kept and not _may_go(snapshot.directory):
+                kept = True
+                unreadable.append(f"{snapshot.directory}: {_MORE}")
             (stay if kept else go).append(snapshot)
     return Pruning(go, stay, unreadable, [left for path in there for left in leftovers(path)])
 
@@ -127,9 +134,31 @@ def remove(directory: str) -> None:
         remote.discard(directory)
         return
     path = Path(directory)
+    if not _is_plain(path):
+        raise OSError(errno.ENOTEMPTY, _MORE, directory)
     if PARTIAL not in path.name:
         path = path.rename(path.with_name(f"{path.name}{PARTIAL}{uuid4().hex[:12]}"))
-    shutil.rmtree(path)
+    for name in (MANIFEST, DATA):
+        (path / name).unlink(missing_ok=True)
+    path.rmdir()
+
+
+def _may_go(directory: str) -> bool:
+    try:
+        return remote.is_url(directory) or _is_plain(Path(directory))
+    except OSError:  # It has gone meanwhile, say.
+        return False
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether *path* is a directory with nothing in it but the files of a snapshot."""
+    if path.is_symlink():
+        return False
+    with os.scandir(path) as entries:
+        return all(
+            entry.name in (MANIFEST, DATA) and entry.is_file(follow_symlinks=False)
+            for entry in entries
+        )
 
 
 def leftovers(path: str) -> list[str]:
@@ -147,7 +176,10 @@ def leftovers(path: str) -> list[str]:
 
 
 def leftovers_in(directory: Path, prefix: str) -> list[Path]:
-    """Return the directories there whose names begin with *prefix* and that no process holds."""
+    """Return the directories there whose names begin with *prefix* and that no process holds.
+
+    One that holds what no writer leaves is somebody else's, whatever its name.
+    """
     found = []
     for leftover in sorted(directory.glob(f"{prefix}*")):
         try:
@@ -156,8 +188,9 @@ def leftovers_in(directory: Path, prefix: str) -> list[Path]:
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found.append(leftover)
-        except BlockingIOError:
+            if _is_plain(leftover):
+                found.append(leftover)
+        except (BlockingIOError, FileNotFoundError):
             continue  # Another daemon writes it; the first to rename wins.
         finally:
             os.close(fd)

@@ -9,6 +9,8 @@ import glob
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,9 @@ FILE = "manifest.json"
 DATA = "data.mdb"
 PARTIAL = ".partial-"  # in the name of what is being written, or was when a daemon died
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
+MANIFEST_MAX_BYTES = 256 << 20  # some 500 bytes a queue
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # Of what becomes part of paths.
+_NUMBER_MAX = 2**63 - 1
 _verified: set[tuple[int, int, int, int]] = set()
 
 
@@ -170,7 +175,9 @@ def read(directory: str) -> Snapshot:
         raise SnapshotUnreadable(str(error)) from error
     except OSError as error:
         raise _unreadable(error) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
+    ) as error:  # fmt: skip
         raise SnapshotUnreadable(
             f"{path}: damaged ({type(error).__name__}: {error}); take the snapshot anew"
         ) from error
@@ -186,7 +193,19 @@ def _contents(directory: str) -> tuple[bytes, int]:
     """Return the manifest there, and how many bytes of data."""
     if remote.is_url(directory):
         return remote.manifest(directory), remote.data_bytes(directory)
-    return Path(directory, FILE).read_bytes(), Path(directory, DATA).stat().st_size
+    return _text(os.path.join(directory, FILE)), Path(directory, DATA).stat().st_size
+
+
+def _text(path: str) -> bytes:
+    """Return what is in the manifest at *path*, which may be anything: nobody waits for a pipe."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no file")
+        if status.st_size > MANIFEST_MAX_BYTES:
+            raise ValueError(f"{status.st_size} bytes, at most {MANIFEST_MAX_BYTES}")
+        return file.read(MANIFEST_MAX_BYTES)
 
 
 def _check_formats(directory: str, manifest: dict[str, Any]) -> None:
@@ -214,21 +233,41 @@ def _check_sum(path: str, manifest: dict[str, Any]) -> None:
 def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
     queues = tuple(
         QueueInfo(
-            str(row["queue"]), int(row["queue_id"]), str(row["kind"]),
-            tuple(Range(*(int(found[name]) for name in Range._fields)) for found in row["ranges"]),
-            tuple((int(first), int(before)) for first, before in row["lost"]),
+            str(row["queue"]), _number(row["queue_id"]), str(row["kind"]),
+            tuple(_range(found) for found in row["ranges"]),
+            tuple((_number(first), _number(before)) for first, before in row["lost"]),
         )
         for row in manifest["queues"]
     )  # fmt: skip
     history = manifest.get("history")
+    numbers = (_number(manifest[name]) for name in ("boot", "messages", "format"))
     return Snapshot(
-        directory, str(manifest["snapshot_id"]), str(manifest["queue_manager"]),
-        int(manifest["turn"]), int(manifest["data_bytes"]), str(manifest["data_sha256"]), queues,
-        int(manifest["clock_ms"]), int(manifest["wall_us"]),
-        str(manifest["store_id"]), int(manifest["boot"]), int(manifest["messages"]),
-        int(manifest["format"]),
-        history=None if history is None else (int(history["first"]), int(history["next"])),
+        directory, _name(manifest["snapshot_id"]), str(manifest["queue_manager"]),
+        _number(manifest["turn"]), _number(manifest["data_bytes"]), _name(manifest["data_sha256"]),
+        queues, _number(manifest["clock_ms"]), _number(manifest["wall_us"]),
+        _name(manifest["store_id"]), *numbers,
+        history=None if history is None else (_number(history["first"]), _number(history["next"])),
     )  # fmt: skip
+
+
+def _range(found: dict[str, Any]) -> Range:
+    lane, priority, messages, first, last = (_number(found[name]) for name in Range._fields)
+    if not messages <= last - first + 1:
+        raise ValueError(f"{messages} messages from arrival {first} to {last}")
+    return Range(lane, priority, messages, first, last)
+
+
+def _number(found: Any) -> int:
+    if type(found) is not int or not 0 <= found <= _NUMBER_MAX:
+        raise ValueError(f"{str(found)[:40]!r} is no number from 0 to {_NUMBER_MAX}")
+    return found
+
+
+def _name(found: Any) -> str:
+    """Return an id that names of files are made of, so it must not lead elsewhere."""
+    if not _NAME.fullmatch(str(found)):
+        raise ValueError(f"{str(found)[:40]!r} is no id")
+    return str(found)
 
 
 def verify(snapshot: Snapshot) -> None:

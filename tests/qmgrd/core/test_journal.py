@@ -1,6 +1,7 @@
 """The journal tells what happened to messages, and lets go of what need not stay."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import entry as entries
 from qmgrd.core import journal, keys
 from qmgrd.core import row as rows
+from qmgrd.store.lmdb_store import LmdbStore
 from tests.qmgrd.core.harness import Client, Manager, record
 from tests.qmgrd.core.past import brief, history_of, replay, rows_stored, stored
 
@@ -226,6 +228,14 @@ def test_beyond_its_limit_the_oldest_goes_and_operators_are_told_before() -> Non
     manager.turn()
     names = event_names(manager)
     assert names.index("history nearly full") < names.index("history dropped")
+
+
+def test_limit_that_is_shown_is_the_one_that_holds_in_a_small_store(tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path / "store", 4 << 20)
+    try:
+        assert Manager(store).connect().ask(m.HistoryShow)["bytes_max"] == 512 << 10
+    finally:
+        store.close()
 
 
 def test_what_is_too_old_goes() -> None:

@@ -104,18 +104,45 @@ def test_directory_of_leftovers_alone_is_pruned(tmp_path: Path) -> None:
 def test_removal_that_is_killed_leaves_a_leftover(
     add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(path: Path) -> None:
+    def killed(path: Path, missing_ok: bool = False) -> None:
         raise KeyboardInterrupt
 
     made = add(1)
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", killed)
+        patch.setattr(Path, "unlink", killed)
         with pytest.raises(KeyboardInterrupt):
             remove(str(made))
     (left,) = leftovers(str(tmp_path))
     assert left.startswith(f"{tmp_path}/a1.partial-")
     with pytest.raises(SnapshotUnreadable):
         plan([f"{tmp_path}/a1"], 1, None)
+
+
+def test_what_is_more_than_a_snapshot_stays_whole(add: Add, tmp_path: Path) -> None:
+    """A store that was made of a snapshot has its manifest still."""
+    (add(1) / "lock.mdb").touch()
+    (add(2) / "notes").mkdir()
+    add(4)
+    away = add(3).rename(tmp_path.parent / f"{tmp_path.name}-away")
+    (tmp_path / "a3").symlink_to(away)
+    planned = plan([str(tmp_path)], 1, None)
+    assert planned.go == []
+    assert [why.partition(": ")[0] for why in planned.unreadable] == [
+        f"{tmp_path}/a3", f"{tmp_path}/a2", f"{tmp_path}/a1",
+    ]  # fmt: skip
+    with pytest.raises(OSError, match="more in it than a snapshot"):
+        remove(str(tmp_path / "a1"))
+    with pytest.raises(OSError, match="it is a link"):
+        remove(str(tmp_path / "a3"))
+    assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a4") == ([], "")
+    assert sorted(os.listdir(tmp_path)) == ["a1", "a2", "a3", "a4"]
+
+
+def test_leftover_that_no_writer_left_is_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "letters.partial-2024").mkdir()
+    (tmp_path / "letters.partial-2024" / "data.mdb").mkdir()
+    (tmp_path / "mine.partial-1").symlink_to(tmp_path)
+    assert leftovers(str(tmp_path)) == []
 
 
 def test_thin_touches_one_store_alone(add: Add, tmp_path: Path) -> None:

@@ -155,6 +155,44 @@ def test_manifest_that_was_changed_is_refused(copy: Path, said: str, changed: st
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("snapshot_id", "../../tmp/x"), ("snapshot_id", "/tmp/x"), ("snapshot_id", ".."),
+        ("store_id", "a/b"), ("data_sha256", "\n"), ("wall_us", 10**20), ("turn", -1),
+        ("messages", float("inf")), ("clock_ms", float("nan")), ("boot", True), ("queues", 7),
+    ],
+)  # fmt: skip
+def test_manifest_that_says_what_cannot_be_is_refused(copy: Path, name: str, value: Any) -> None:
+    change(copy, **{name: value})
+    assert refusal(copy).startswith(f"{copy}/manifest.json: damaged (")
+
+
+def test_range_of_more_messages_than_places_is_refused(copy: Path) -> None:
+    queues = json.loads((copy / "manifest.json").read_text())["queues"]
+    for queue in queues:
+        for found in queue["ranges"]:
+            found["messages"] = 1 << 60  # A plan would make a share of each 250,000.
+    change(copy, queues=queues)
+    assert "1152921504606846976 messages from arrival" in refusal(copy)
+
+
+def test_manifest_as_deep_as_it_is_long_is_refused(copy: Path) -> None:
+    (copy / "manifest.json").write_text("[" * 200_000)
+    assert "manifest.json: damaged (RecursionError" in refusal(copy)
+
+
+def test_manifest_that_is_a_pipe_or_endless_is_not_waited_for(copy: Path) -> None:
+    path = copy / "manifest.json"
+    path.unlink()
+    os.mkfifo(path)
+    assert "it is no file" in refusal(copy)
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    assert "1099511627776 bytes, at most" in refusal(copy)
+
+
 def test_manifest_without_a_checksum_is_refused(copy: Path) -> None:
     path = copy / "manifest.json"
     manifest = json.loads(path.read_text())
