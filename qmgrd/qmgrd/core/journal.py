@@ -152,6 +152,7 @@ class Journal:
         if written or gone:
             state = keys.HISTORY_ROW.pack(self.first, self.next, self.bytes, self.dropped)
             rows.put(tx, keys.HISTORY, state)
+            context.rows += 1
 
     def _wanted_from(self) -> int:
         """Return the first row that somebody wants."""
@@ -234,18 +235,26 @@ class Journal:
             rows.put(context.tx, key, pack(self.cursors[name].row()))
         else:
             context.tx.delete(key)
+        context.rows += 1
         context.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
         """Yield the rows behind *after* up to *until*, at least one, then within *bytes_max*.
 
+        It ends before a row that is damaged: who asks behind the last one hears of it.
+
         Raises:
-            RowDamaged: one of them.
+            RowDamaged: the first of them.
         """
         size = 0
         stop = min(until + 1, self.next)
         for key, value in tx.scan(keys.history(after + 1), keys.history(stop)):
-            data = rows.unseal(key, value)
+            try:
+                data = rows.unseal(key, value)
+            except rows.RowDamaged:
+                if size:
+                    return
+                raise
             if size and size + len(data) > bytes_max:
                 return
             size += len(data)
