@@ -125,9 +125,10 @@ def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
     Args:
         columns: a tuple with a value for each message, or what all of them have, by COLUMNS.
     """
-    data = bytes(pack((*head, count, *map(_column, columns))))
-    if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or count == 1:
-        return [data]
+    if count <= MESSAGES_MAX:
+        data = bytes(pack((*head, count, *map(_column, columns))))
+        if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or count == 1:
+            return [data]
     half = count // 2
     first = [column[:half] if type(column) is tuple else column for column in columns]
     rest = [column[half:] if type(column) is tuple else column for column in columns]
@@ -190,7 +191,7 @@ def decode(row: bytes) -> Row:
 
 
 def _checked(section: Section) -> Section:
-    if not 0 <= section.kind < len(EVENTS) or section.messages < 1:
+    if not (0 <= section.kind < len(EVENTS) and 1 <= section.messages <= MESSAGES_MAX):
         raise HistoryMalformed(f"a section of kind {section.kind} with {section.messages} messages")
     for name, column in zip(COLUMNS, section[8:], strict=True):
         if type(column) is list and len(column) not in (1, section.messages):
