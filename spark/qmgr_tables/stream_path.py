@@ -35,11 +35,10 @@ class Snapshots:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._spans: list[Span] = []  # each row of history once
-        self._seen: tuple[str, ...] = ()
+        self._seen: tuple[tuple[str, str], ...] = ()  # where, and its id
 
     def begin(self) -> Offsets:
         """Return what the stream begins behind."""
-        self._look()
         if self._options.from_latest:
             return self.lasts()
         self._look()
@@ -102,7 +101,7 @@ class Snapshots:
         while True:
             try:
                 snapshots = find(self._options.of.paths)
-                seen = tuple(snapshot.id for snapshot in snapshots)
+                seen = tuple((snapshot.directory, snapshot.id) for snapshot in snapshots)
                 if seen != self._seen:
                     self._spans = spans(snapshots)
                     self._seen = seen
