@@ -21,7 +21,7 @@ from qmgrd.ops.remote import RemoteFailed
 
 FORMATS = (1, 2)  # that are read
 FILE = "manifest.json"
-DATA = "data.mdb"
+DATA = remote.DATA
 PARTIAL = ".partial-"  # in the name of what is being written, or was when a daemon died
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
 _verified: set[tuple[int, int, int, int]] = set()
