@@ -126,9 +126,10 @@ def packed(head: Head, count: int, columns: Sequence[Any]) -> list[bytes]:
     Args:
         columns: a tuple with a value for each message, or what all of them have, by COLUMNS.
     """
-    data = bytes(pack((*head, count, *map(_column, columns))))
-    if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or count == 1:
-        return [data]
+    if count <= MESSAGES_MAX:
+        data = bytes(pack((*head, count, *map(_column, columns))))
+        if len(data) + _HEAD_BYTES <= ROW_MAX_BYTES or count == 1:
+            return [data]
     half = count // 2
     first = [column[:half] if type(column) is tuple else column for column in columns]
     rest = [column[half:] if type(column) is tuple else column for column in columns]

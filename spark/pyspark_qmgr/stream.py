@@ -70,7 +70,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._latest = self._source.ends(start, wait=self._target is not None)
         if self._target is not None:
             ends = {
-                store_id: max(min(end, self._target[store_id]), start.get(store_id, 0))
+                store_id: min(end, max(self._target[store_id], start.get(store_id, 0)))
                 for store_id, end in ends.items()
                 if store_id in self._target
             }

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qmgr_tables import messages
-from qmgr_tables.image import image
+from qmgr_tables.image import damaged, image
 from qmgr_tables.options import PARKED, STATES, Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import OF_QUEUE, QUEUES, TIMES, Table
-from qmgr_tables.whole import damaged, unpacked
+from qmgr_tables.whole import unpacked
 from qmgrd.core import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from qmgr_tables.image import image
+from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.table import DAMAGE, OF_QUEUE, QUEUES, SNAPSHOT, Table, longs, texts, times
 from qmgr_tables.uid_batch import Uids, batch
-from qmgr_tables.whole import damaged
 from qmgrd.core import entry as entries
 from qmgrd.core import keys
 from qmgrd.ops.snapshots import QueueInfo, Snapshot

@@ -75,6 +75,8 @@ class DeltaSink:
                 self._held_bytes += int(row_bytes(table).sum())
                 if self._held_bytes >= self._sizes.file_bytes:
                     self._flush()
+        if self.progress(feed.key).last < feed.last:  # None of the rest is wanted.
+            self._ends[feed.key] = feed, feed.last
 
     def finish(self) -> list[Written]:
         """Commit what waits; return what was written: files and bytes by queue."""
@@ -98,9 +100,9 @@ class DeltaSink:
 
     def _flush(self) -> None:
         """Commit what is held, with the last position of each feed."""
-        if not self._held:
+        if not self._ends:
             return
-        self._commit(iter([pa.concat_tables(self._held)]))
+        self._commit(iter(self._held))
         self._held, self._held_bytes = [], 0
 
     def _commit(self, tables: Iterator[pa.Table]) -> None:

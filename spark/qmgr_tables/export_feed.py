@@ -9,8 +9,8 @@
 
 Rows that have one position (a row of the journal tells of many messages) are exported together.
 
-A feed says nothing of where its rows come from: a snapshot today; of a daemon that keeps rows for
-an exporter it would be the rows behind its cursor, and `taken` would move that cursor.
+A feed says nothing of where its rows come from: here from snapshots, in export_live.py from a
+queue manager that runs, whose cursor `taken` moves.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,7 +15,6 @@ from qmgr_protocol.history import HistoryMalformed
 from qmgr_tables.export import Bar, Exported, no_bar, write
 from qmgr_tables.export_failure import ExportFailed, ExportRefused
 from qmgr_tables.export_feed import Feed
-from qmgr_tables.export_manifest import NOTHING
 from qmgr_tables.export_order import whole_positions
 from qmgr_tables.export_sink import Sink, Sizes
 from qmgr_tables.history import HISTORY
@@ -45,10 +44,10 @@ def export_live(
     """
     with Journal(address, wait_ms) as journal:
         try:
-            state = journal.state()
 
             def begin(sink: Sink) -> list[Feed]:
-                return [_feed(journal, state, cursor, options, wait_ms, sink)]
+                # Asked now: another export may have gone on until this one had the place.
+                return [_feed(journal, journal.state(), cursor, options, wait_ms, sink)]
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
@@ -84,6 +83,6 @@ def _feed(
         store_id=state.store_id,
     )  # fmt: skip
     return Feed(
-        state.store_id, state.store_id[:8], "", there, "seq", max(state.last, NOTHING), rows,
+        state.store_id, state.store_id[:8], "", there, "seq", state.last, rows,
         lambda after: 0, state.first, taken,
     )  # fmt: skip

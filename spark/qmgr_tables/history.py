@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from qmgr_protocol.history import HistoryMalformed, Section
 from qmgr_tables.history_batch import COLUMNS, Whose, batches
-from qmgr_tables.image import image
+from qmgr_tables.image import damaged, image
 from qmgr_tables.options import PARTITIONS_MAX, Options
 from qmgr_tables.table import QUEUES, TIMES, Table
 from qmgrd.core import keys
 from qmgrd.core import row as rows
-from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 # About so many events are in a row of history under load. At rest there are fewer: then the
@@ -66,13 +66,6 @@ def extent(snapshot: Snapshot) -> Extent:
         return Extent(store_id.hex(), 1, 1)
     first, next_, _, _ = keys.HISTORY_ROW.unpack(state)
     return Extent(store_id.hex(), first, next_)
-
-
-def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
-    """Return what is said of a snapshot whose data cannot be read."""
-    return SnapshotUnreadable(
-        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
-    )
 
 
 def spans(snapshots: Iterable[Snapshot]) -> list[Span]:

@@ -113,13 +113,11 @@ class Feed:
             ManagerAway: nobody answers.
             HistoryLost: another store is there, or a row is not.
         """
-        one_by_one = False
         while after < until:
-            stop = after + 1 if one_by_one else until
             try:
-                page = self._page(store_id, after, stop)
+                page = self._page(store_id, after, until)
             except RequestError as error:
-                after, one_by_one = self._passed(error, after, stop)
+                after = self._passed(error, after, until)
                 continue
             for seq, data in page["rows"]:
                 if seq != after + 1:
@@ -127,8 +125,8 @@ class Feed:
                 yield seq, data
                 after = seq
             if not page["rows"]:
-                self._lost(f"row {after + 1} of history is missing", after + 1, stop)
-                after = stop
+                self._lost(f"row {after + 1} of history is missing", after + 1, until)
+                after = until
 
     def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
         page = self._ask(lambda client: client.history_read(after, until, PAGE_BYTES))
@@ -140,18 +138,18 @@ class Feed:
             )
         return page
 
-    def _passed(self, error: RequestError, after: int, until: int) -> tuple[int, bool]:
-        """Return behind which row to go on where one cannot be had, and whether one by one."""
+    def _passed(self, error: RequestError, after: int, until: int) -> int:
+        """Return behind which row to go on where the one behind *after* cannot be had."""
         if error.code == ErrorCode.HISTORY_DROPPED:
             last = min(max(self.state().first - 1, after + 1), until)
-        elif error.code == ErrorCode.STORE_DAMAGED and until > after + 1:
-            return after, True  # Up to the one that is damaged.
-        elif error.code in (ErrorCode.STORE_DAMAGED, ErrorCode.HISTORY_AHEAD):
+        elif error.code == ErrorCode.STORE_DAMAGED:
+            last = after + 1  # What is asked for ends before a row that is damaged.
+        elif error.code == ErrorCode.HISTORY_AHEAD:
             last = until
         else:
             raise error
         self._lost(str(error), after + 1, last)
-        return last, error.code == ErrorCode.STORE_DAMAGED
+        return last
 
     def _lost(self, why: str, first: int, last: int) -> None:
         """Warn of rows that are passed over, or refuse to."""

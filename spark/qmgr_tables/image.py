@@ -47,6 +47,13 @@ def image(snapshot: Snapshot) -> ImageReader:
     return found
 
 
+def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
+    """Return what is said of a data file that cannot be read to the end."""
+    return SnapshotUnreadable(
+        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
+    )
+
+
 def _close_inherited(process: int) -> None:
     """Close what came over a fork; the parent's stay open, as no lock is shared."""
     for key in [key for key in _open if key[0] != process]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from qmgr_tables import row as rows
 from qmgr_tables.chunk import Array, Pair, plain
 from qmgr_tables.columns import Plain
-from qmgr_tables.image import image
+from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.partition import Run, Share, plan
 from qmgr_tables.table import (
@@ -23,7 +23,7 @@ from qmgr_tables.table import (
     Table,
 )
 from qmgrd.core import keys
-from qmgrd.ops.snapshots import DATA, Snapshot, SnapshotUnreadable
+from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 2_048  # Plain ones have at most 4,000 bytes each, and are faster the fewer they are.
@@ -130,9 +130,7 @@ def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.Recor
             for pairs, runs in _chunks(tx, share.runs):
                 yield from batches(tx, pairs, runs, snapshot, options, schema)
     except ReadFailed as error:
-        raise SnapshotUnreadable(
-            f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
-        ) from error
+        raise damaged(snapshot, error) from error
 
 
 def _chunks(

@@ -35,7 +35,7 @@ class Snapshots:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._spans: list[Span] = []  # each row of history once
-        self._seen: tuple[str, ...] = ()
+        self._seen: tuple[tuple[str, str], ...] = ()  # where, and its id
 
     def begin(self) -> Offsets:
         """Return what the stream begins behind.
@@ -107,7 +107,7 @@ class Snapshots:
         while True:
             try:
                 snapshots = find(self._options.of.paths, self._options.of.staging)
-                seen = tuple(snapshot.id for snapshot in snapshots)
+                seen = tuple((snapshot.directory, snapshot.id) for snapshot in snapshots)
                 if seen != self._seen:
                     self._spans = spans(snapshots)
                     self._seen = seen

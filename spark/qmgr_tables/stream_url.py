@@ -54,7 +54,6 @@ class Journals:
         }
         self._at: dict[str, tuple[str, State]] = {}
         self._away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
-        self._kept: set[str] = set()  # stores of which the cursor is known to be there
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
@@ -174,23 +173,21 @@ class Journals:
                 if error.code != ErrorCode.HISTORY_DROPPED:
                     raise
             state = self._feeds[url].state()  # Of a limit, perhaps, at that very moment.
-        self._kept.add(state.store_id)
         self._at[state.store_id] = url, state
         return max(state.cursors[cursor], state.first - 1)
 
     def _keep(self, url: str, state: State, after: int) -> None:
         """See to it that the cursor is there: somebody may have deleted it."""
-        if state.store_id in self._kept and self._options.cursor in state.cursors:
+        cursor, feed = self._options.cursor, self._feeds[url]
+        if cursor in state.cursors:
             return
-        if self._options.cursor not in state.cursors:
-            log.warning("qmgr: %s: cursor %s is not there; it is made again", url,
-                        self._options.cursor)  # fmt: skip
-            try:
-                self._feeds[url].commit(self._options.cursor, after)
-            except RequestError as error:
-                self._lose(f"{url}: {error}")
-                self._feeds[url].commit(self._options.cursor, self._feeds[url].state().first - 1)
-        self._kept.add(state.store_id)
+        log.warning("qmgr: %s: cursor %s is not there; it is made again", url, cursor)
+        try:
+            feed.commit(cursor, after)
+        except RequestError as error:
+            self._lose(f"{url}: {error}")
+            feed.commit(cursor, feed.state().first - 1)
+        self._at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
         """Raise HistoryLost where a journal is not the one any more that was read up to *after*."""

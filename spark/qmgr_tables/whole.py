@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed
-from qmgr_tables.image import image
+from qmgr_tables.image import damaged, image
 from qmgr_tables.options import Options
 from qmgr_tables.row import TIME_END_US
 from qmgr_tables.table import OF_SNAPSHOT, Column, Table
 from qmgrd.core import row as rows
-from qmgrd.ops.snapshots import DATA, QueueInfo, Snapshot, SnapshotUnreadable
+from qmgrd.ops.snapshots import QueueInfo, Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
 BATCH_ROWS = 5_000
@@ -59,13 +59,6 @@ def _rows(snapshot: Snapshot, options: Options, rows_of: RowsOf, time: str) -> I
                     yield row | of
     except ReadFailed as error:
         raise damaged(snapshot, error) from error
-
-
-def damaged(snapshot: Snapshot, error: Exception) -> SnapshotUnreadable:
-    """Return what is said of a data file that cannot be read to the end."""
-    return SnapshotUnreadable(
-        f"{snapshot.directory}/{DATA}: damaged: {error}; copy or take the snapshot anew"
-    )
 
 
 def batches(found: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -142,6 +142,14 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         assert reader.latestOffset({store: 7}, ALL) == {store: 7}  # Of a batch that was planned.
 
 
+def test_available_now_goes_on_behind_what_a_store_lost_that_was_put_back(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        store = happen(client, 5)
+        reader = reader_of(tmp_path, failOnDataLoss="false")
+        reader.prepareForTriggerAvailableNow()
+        assert reader.latestOffset({store: 9}, ALL) == {store: 5}
+
+
 def test_batch_that_was_planned_is_read_again_after_a_restart(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         store = happen(client, 4)
@@ -225,9 +233,9 @@ def test_first_batch_begins_where_it_did_also_where_it_is_read_again(tmp_path: P
         for start in ("earliest", "latest"):
             client.cursor_commit("other", 0)
             options = {"startingOffsets": start, "cursor": start}
-            begun = reader_of(tmp_path, **options).initialOffset()
+            begun = reader_of(tmp_path, None, **options).initialOffset()
             last = begun[store] + 2
             happen(client, 2)
-            again = reader_of(tmp_path, **options)
+            again = reader_of(tmp_path, None, **options)
             assert again.initialOffset() == begun
             assert [row["seq"] for row in rows(again, begun, {store: last})] == [last - 1, last]

@@ -59,6 +59,15 @@ def test_what_is_alike_is_short() -> None:
     assert told(section)[499][:4] == (1_499, 4, "NYC", 10**15 + 499)
 
 
+def test_long_batch_is_several_sections() -> None:
+    head, count = (history.PUT, 3, "Q", 1, "", "", 0), 4 * history.MESSAGES_MAX + 3
+    columns = (tuple(range(count)), 4, "NYC", tuple(range(9, 9 + count)), 256, 0, 0, 0)
+    (row,) = history.encode(1, 2, history.packed(head, count, columns))
+    sections = history.decode(row).sections
+    assert max(section.messages for section in sections) <= history.MESSAGES_MAX
+    assert [arrival for section in sections for arrival, *_ in told(section)] == list(range(count))
+
+
 def test_one_message_is_no_run() -> None:
     one: history.Happening = (7, 4, b"A" + bytes(8), 3, None, None, None)
     (row,) = history.encode(1, 2, [Open((0, 0, "Q", 1, "", "", 0), [one])])

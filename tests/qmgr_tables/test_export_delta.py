@@ -43,6 +43,14 @@ def test_long_queues_take_several_commits(snapshot: Path, tmp_path: Path) -> Non
     assert rows_in(tmp_path / "messages", DELTA) == rows_read(snapshot)
 
 
+def test_rows_that_are_not_wanted_are_not_looked_at_again(snapshot: Path, tmp_path: Path) -> None:
+    assert run(snapshot, tmp_path, format=DELTA, since="2200-01-01").written == []
+    lake = DeltaTable(tmp_path / "messages")
+    assert lake.transaction_version(f"qmgr/messages/{'53' * 16}/1") == 8
+    assert run(snapshot, tmp_path, format=DELTA, since="2200-01-01").written == []
+    assert DeltaTable(tmp_path / "messages").version() == lake.version()
+
+
 def test_several_snapshots_of_a_store_are_each_told_once(tmp_path: Path) -> None:
     with life(tmp_path / "qm", "A") as store:
         shots = []

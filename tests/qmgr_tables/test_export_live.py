@@ -36,8 +36,10 @@ def put(daemon: Daemon, count: int) -> None:
             client.put("A", b"x")
 
 
-def run(daemon: Daemon, to: Path, format: str = "parquet", wait_ms: int = 5_000) -> Exported:
-    options = parse({"path": "-", "table": "history"})
+def run(
+    daemon: Daemon, to: Path, format: str = "parquet", wait_ms: int = 5_000, **asked: str
+) -> Exported:
+    options = parse({"path": "-", "table": "history", **asked})
     return export_live(options, daemon.unix, "lake", str(to), format=format, wait_ms=wait_ms)
 
 
@@ -62,6 +64,15 @@ def test_each_event_is_exported_once(daemon: Daemon, tmp_path: Path, format: str
     assert [row["event"] for row in rows] == ["put"] * 5
     assert len({row["message_id"] for row in rows}) == 5
     assert {row["snapshot_id"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_the_cursor_passes_what_nobody_wants(daemon: Daemon, tmp_path: Path, format: str) -> None:
+    for _ in range(2):
+        put(daemon, 2)
+        done = run(daemon, tmp_path / "out", format, queues="OTHER")
+        assert (done.written, done.skipped) == ([], [])
+        assert position(daemon)[0] == position(daemon)[1]
 
 
 def test_a_queue_manager_that_is_away_is_told(daemon: Daemon, tmp_path: Path) -> None:

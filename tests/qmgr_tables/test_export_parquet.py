@@ -118,7 +118,7 @@ def test_files_that_the_manifest_has_lost_are_not_removed(snapshot: Path, tmp_pa
     whole = manifest.read_bytes()
     for lines in (0, 1, 2):
         manifest.write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
-        with pytest.raises(ExportRefused, match="_manifest does not know of [1-9]"):
+        with pytest.raises(ExportRefused, match=r"_manifest does not know of [1-9]"):
             run(snapshot, tmp_path)
         assert rows_of(tmp_path / "messages") == before
 

@@ -108,10 +108,12 @@ class Scripted(Feed):
 
     def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
         there = [seq for seq in sorted(self.stored) if after < seq <= until]
-        found = []
+        found: list[list[object]] = []
         for seq in there:
             row = self.stored[seq]
             if isinstance(row, RequestError):
+                if found:
+                    break
                 raise row
             found.append([seq, row])
         return {"rows": found}

@@ -75,10 +75,13 @@ def _end(
         return None
     entry, is_expired = entries.decode(value), row.parked_code == ErrorCode.GROUP_EXPIRED
     if is_expired and queue.bounds.expiry_action == "discard":
-        entry = lane.remove(queue, context.tx, entry_key, value)
-        queue.happened(history.EXPIRED, entry_key, entry, code=int(ErrorCode.GROUP_EXPIRED))
-        # What is gone with a restart was counted then.
-        queue.counters.expired += not queue.is_lost(entry, arrival)
+        is_lost = queue.is_lost(entry, arrival)  # It was counted then.
+        lane.remove(queue, context.tx, entry_key, value)
+        if is_lost:
+            queue.happened(history.LOST, entry_key, entry)
+        else:
+            queue.happened(history.EXPIRED, entry_key, entry, code=row.parked_code)
+            queue.counters.expired += 1
         context.rows += entries.body_rows(entry)
         return None
     # One that failed may have rotted away since, and its number been put again.

@@ -158,6 +158,7 @@ class Journal:
         if written or gone:
             state = keys.HISTORY_ROW.pack(self.first, self.next, self.bytes, self.dropped)
             rows.put(tx, keys.HISTORY, state)
+            context.rows += 1
 
     def _wanted_from(self) -> int:
         """Return the first row that somebody wants."""
@@ -240,12 +241,13 @@ class Journal:
             rows.put(context.tx, key, pack(self.cursors[name].row()))
         else:
             context.tx.delete(key)
+        context.rows += 1
         context.wrote = True
 
     def read(self, tx: Transaction, after: int, until: int, bytes_max: int) -> Iterator[Row]:
         """Yield the rows behind *after* up to *until*, at least one, then within *bytes_max*.
 
-        They end before one that is damaged.
+        It ends before a row that is damaged: who asks behind the last one hears of it.
 
         Raises:
             RowDamaged: the first of them.

@@ -213,7 +213,7 @@ class _Move:
         if not transfer(context, source, key, value, target, expires_ms=expires_ms, note=raw):
             raise _held(target.queue)
         source.counters.moved += 1
-        source.happened(history.MOVED, key, entries.decode(value), target=target.queue.name)
+        source.happened(history.MOVED, key, entry, target=target.queue.name)
         return "done"
 
 

@@ -172,16 +172,16 @@ def leftovers(path: str) -> list[str]:
             return remote.leftovers(path, UPLOAD_MAX_S, time.time())
         except RemoteFailed as error:
             raise SnapshotUnreadable(str(error)) from error
-    return [str(found) for found in leftovers_in(Path(remote.local_path(path)), f"*{PARTIAL}")]
+    return [str(found) for found in leftovers_in(Path(remote.local_path(path)), f"*{PARTIAL}*")]
 
 
-def leftovers_in(directory: Path, prefix: str) -> list[Path]:
-    """Return the directories there whose names begin with *prefix* and that no process holds.
+def leftovers_in(directory: Path, pattern: str) -> list[Path]:
+    """Return the directories there whose names match *pattern* and that no process holds.
 
     One that holds what no writer leaves is somebody else's, whatever its name.
     """
     found = []
-    for leftover in sorted(directory.glob(f"{prefix}*")):
+    for leftover in sorted(directory.glob(pattern)):
         try:
             fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
         except (NotADirectoryError, FileNotFoundError, PermissionError):

@@ -92,7 +92,7 @@ def write(order: Order, source_fd: int) -> dict[str, Any]:
         if os.path.lexists(target):
             raise WriteFailed(f"{target} exists: choose a new name for the snapshot")
         path = Path(target)
-        remove_leftovers(path.parent, f"{glob.escape(path.name)}{PARTIAL}")
+        remove_leftovers(path.parent, f"{glob.escape(path.name)}{PARTIAL}*")
         return _write_beside(path, order, source_fd)
     except RemoteFailed as error:
         raise WriteFailed(str(error)) from error
@@ -123,7 +123,7 @@ def _write_elsewhere(order: Order, source_fd: int) -> dict[str, Any]:
     """Write it to the staging directory, then copy it to where it is to lie, the manifest last."""
     partial = order.partial_path
     partial.parent.mkdir(DIRECTORY_MODE, exist_ok=True)
-    remove_leftovers(partial.parent, "*" + PARTIAL)
+    remove_leftovers(partial.parent, f"*{PARTIAL}*")
     partial.mkdir(DIRECTORY_MODE)
     try:
         with _locked(partial):
@@ -145,14 +145,14 @@ def _locked(partial: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def remove_leftovers(directory: Path, prefix: str) -> None:
+def remove_leftovers(directory: Path, pattern: str) -> None:
     """Remove what killed runs left: partial directories that no process holds."""
-    for leftover in leftovers_in(directory, prefix):
+    for leftover in leftovers_in(directory, pattern):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _fill(order: Order, partial: Path, source_fd: int) -> dict[str, Any]:
-    data = partial / "data.mdb"
+    data = partial / remote.DATA
     free_bytes = _free(partial)
     if free_bytes - order.expected_bytes < order.reserve_bytes:
         raise WriteFailed(

@@ -23,7 +23,7 @@ from qmgrd.ops.remote import RemoteFailed
 
 FORMATS = (1, 2)  # that are read
 FILE = "manifest.json"
-DATA = "data.mdb"
+DATA = remote.DATA
 PARTIAL = ".partial-"  # in the name of what is being written, or was when a daemon died
 _MAKE_ONE = "make a snapshot: qmctl snapshot create DIRECTORY"
 MANIFEST_MAX_BYTES = 256 << 20  # some 500 bytes a queue
@@ -240,12 +240,12 @@ def _snapshot(directory: str, manifest: dict[str, Any]) -> Snapshot:
         for row in manifest["queues"]
     )  # fmt: skip
     history = manifest.get("history")
-    numbers = (_number(manifest[name]) for name in ("boot", "messages", "format"))
     return Snapshot(
         directory, _name(manifest["snapshot_id"]), str(manifest["queue_manager"]),
         _number(manifest["turn"]), _number(manifest["data_bytes"]), _name(manifest["data_sha256"]),
         queues, _number(manifest["clock_ms"]), _number(manifest["wall_us"]),
-        _name(manifest["store_id"]), *numbers,
+        _name(manifest["store_id"]), _number(manifest["boot"]), _number(manifest["messages"]),
+        _number(manifest["format"]),
         history=None if history is None else (_number(history["first"]), _number(history["next"])),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core import keys
 from qmgrd.core.history_admin import CURSORS_MAX
 from tests.qmgrd.core.harness import Client, Manager
 
@@ -28,6 +29,16 @@ def test_rows_are_read_in_pages(app: Client) -> None:
     assert seqs(2, 0, 1) == [3]
     assert seqs(6) == []
     assert app.ask(m.HistoryRead, 6)["next"] == 7
+
+
+def test_rows_end_before_one_that_is_damaged(app: Client) -> None:
+    store, key = app.manager.store, keys.history(4)
+    tx = store.begin()
+    tx.put(key, (tx.get(key) or b"")[:-1] + b"?")
+    store.commit()
+    assert [seq for seq, _ in app.ask(m.HistoryRead)["rows"]] == [1, 2, 3]
+    assert app.code_of(m.HistoryRead, 3) == ErrorCode.STORE_DAMAGED
+    assert [seq for seq, _ in app.ask(m.HistoryRead, 4)["rows"]] == [5, 6]
 
 
 def test_who_is_ahead_or_behind_is_told(app: Client) -> None:

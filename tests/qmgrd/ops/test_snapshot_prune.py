@@ -86,7 +86,7 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path, a
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:
         assert leftovers(str(tmp_path)) == [f"{tmp_path}/x.partial-1"]
-        assert leftovers_in(tmp_path, "y.partial-") == []
+        assert leftovers_in(tmp_path, "y.partial-*") == []
         planned = plan([str(tmp_path)], None, None)
     finally:
         os.close(fd)
