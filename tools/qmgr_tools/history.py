@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,8 +116,7 @@ def ls(
     names, kinds = set(queue or ()), set(map(str, event or ()))
     wanted = {"queue": names, "event": kinds, "uid": {uid} if uid else set()}
     with call.client("show history") as client:
-        found, last = _some(client, after, wanted)
-        shown = found if limit is None else found[-limit:]
+        shown, last = _some(client, after, wanted, limit)
         if not follow:
             _show(call, shown)
             return
@@ -183,16 +183,19 @@ def forget(call: Call, cursor: Cursor) -> None:
 
 
 def _some(
-    client: "Client", after: int, wanted: dict[str, set[str]]
+    client: "Client", after: int, wanted: dict[str, set[str]], most: int | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return what is wanted of the rows behind *after*, and the last of these."""
-    found = []
+    """Return what is wanted of the rows behind *after*, at most the last *most*, and the last row.
+
+    It holds no more than it returns, however long the history is.
+    """
+    found: deque[dict[str, Any]] = deque(maxlen=most)
     for stored in client.history(after):
         after = stored.seq
         for row in _rows(stored):
             if all(not names or row[key] in names for key, names in wanted.items()):
                 found.append(row)
-    return found, after
+    return list(found), after
 
 
 def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
