@@ -71,9 +71,12 @@ def extent(snapshot: Snapshot) -> Extent:
 def spans(snapshots: Iterable[Snapshot]) -> list[Span]:
     """Return spans that have each row of history of *snapshots* once, by store and number."""
     found: list[Span] = []
+    ends: dict[str, int] = {}
     newest_first = sorted(snapshots, key=lambda one: (one.wall_us, one.turn), reverse=True)
     for snapshot in newest_first:
         store_id, first, next_ = extent(snapshot)
+        # What an older one has behind the newest is of a store that was put back since.
+        next_ = min(next_, ends.setdefault(store_id, next_))
         taken = [span for span in found if span.store_id == store_id]
         for start, stop in _without(first, next_, sorted((one.first, one.stop) for one in taken)):
             found.append(Span(snapshot._replace(queues=()), store_id, start, stop))

@@ -195,3 +195,22 @@ def test_partitions_are_about_as_long_as_is_asked(tmp_path: Path) -> None:
 
 def test_filter_on_snapshots_takes_none_away_beneath_the_newest() -> None:
     assert "snapshot_id" not in HISTORY.pushed
+
+
+def test_what_an_older_snapshot_has_behind_the_newest_is_left_out(tmp_path: Path) -> None:
+    """The store was put back between the two: the older one is of a line that ended."""
+    with managed(tmp_path / "store") as manager:
+        app = manager.connect()
+        app.ask(m.QueueCreate, "Q", {"accounting": "on"})
+        for _ in range(3):
+            app.put("Q", b"x")
+        Camera(manager).take(tmp_path / "early")
+        for _ in range(3):
+            app.put("Q", b"x")
+        manager.advance(1_000)
+        app.put("Q", b"x")
+        Camera(manager).take(tmp_path / "late")
+    early, late = find([str(tmp_path / "early")]), find([str(tmp_path / "late")])
+    put_back = early[0]._replace(wall_us=late[0].wall_us + 1)
+    found = spans([put_back, *late])
+    assert [(span.first, span.stop) for span in found] == [(1, extent(put_back).next)]

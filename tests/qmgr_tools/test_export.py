@@ -160,6 +160,9 @@ def test_history_comes_from_a_queue_manager_that_runs(
     qm("queue", "alter", queue, "--accounting", "on")
     qm("put", queue, "x")
     words = ("export", "--url", daemon.unix, "--to", str(tmp_path), "--queues", queue)
+    unnamed = qm(*words)
+    assert unnamed.code == 2
+    assert "--cursor is missing" in unnamed.err
     ended = qm(*words, "--cursor", "lake")
     assert (ended.code, ended.err) == (0, "")
     assert [row["event"] for row in rows_in(tmp_path / "history", "parquet")] == ["put"]

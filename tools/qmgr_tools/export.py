@@ -71,7 +71,7 @@ Url = Annotated[
 Cursor = Annotated[
     str,
     typer.Option(
-        "--cursor", metavar="NAME",
+        "--cursor", metavar="NAME", show_default=False,
         help="With --url: the export cursor that keeps what is not exported.",
     ),
 ]  # fmt: skip
@@ -132,7 +132,7 @@ def export(
     to: To,
     snapshots: Paths = None,
     url: Url = "",
-    cursor: Cursor = "export",
+    cursor: Cursor = "",
     table: TableNames = None,
     format: Annotated[FileFormat, typer.Option(help="What to write.")] = FileFormat.PARQUET,
     full: Full = False,
@@ -178,6 +178,11 @@ def export(
         raise usage(
             f"cannot export to {to}", "--path is needed, or --url, which has history alone",
             "name a snapshot, or the address of a queue manager, with no --table and no --full",
+        )  # fmt: skip
+    if url and not cursor:
+        raise usage(
+            f"cannot export to {to}", "--cursor is missing: it keeps what is not exported yet",
+            "name one that no other export uses: qmctl export --url ADDRESS --to DIR --cursor lake",
         )  # fmt: skip
     names = table or ["history" if url else "messages"]
     where = Where(tuple(snapshots or ()), url, cursor, to, format.value, full)

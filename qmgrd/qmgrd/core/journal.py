@@ -37,6 +37,7 @@ TRIM_ROWS = 64  # that leave in a turn, at least; more where more came
 MAP_SHARE = 8  # The journal takes this part of the store's map at most.
 WARN_PERCENT, CALM_PERCENT = 80, 60  # of a limit: from where operators are told, and once more
 TOLD_MS = 60_000  # between two events of what was dropped
+TOLD_UNWANTED_MS = 24 * 3_600_000  # the same where there is no cursor
 _TRAILER_AT = 5  # in a key of the UID index
 _HEAD, _FACTS = "xQ8xHHxQ", 4  # of an item of a delivery: arrival, delivered, failed, put time
 
@@ -86,7 +87,7 @@ class Journal:
         self.limit_bytes = bytes_max  # that, or less in a small store
         self._is_cramped = False
         self._warned = False
-        self._told_ms = -TOLD_MS
+        self._told_ms = -TOLD_UNWANTED_MS
         self._untold = 0
 
     def load(self, tx: Transaction, now: Now) -> None:
@@ -218,7 +219,8 @@ class Journal:
                 cursor.lost += min(count, self.first - 1 - cursor.position)
                 cursor.position = self.first - 1
                 self.store_cursor(context, name)
-        if self.now.ms - self._told_ms >= TOLD_MS:
+        # Where nobody exports, that the oldest goes is how it is to be.
+        if self.now.ms - self._told_ms >= (TOLD_MS if self.cursors else TOLD_UNWANTED_MS):
             context.event("history dropped", self._untold, cursors=len(self.cursors))
             self._told_ms, self._untold = self.now.ms, 0
 
