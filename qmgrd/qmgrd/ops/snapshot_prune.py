@@ -105,18 +105,27 @@ def _is_sound(snapshot: Snapshot) -> bool:
     return True
 
 
-def thin(place: str, store_id: str, keep: int, newest: str) -> tuple[list[str], str]:
+def thin(
+    place: str, store_id: str, keep: int, newest: str, queue_manager: str = ""
+) -> tuple[list[str], str]:
     """Have the *keep* newest snapshots of a store stay in *place*; return what went, and trouble.
+
+    What dead writers left goes too, if its name begins with that of the queue manager: each
+    snapshot of a schedule has a name of its own, so none that is made later would remove it.
 
     Args:
         newest: the directory of the one that was written just now.
     """
     removed: list[str] = []
     try:
-        for snapshot in plan([place], keep, None, newest).go:
+        planned = plan([place], keep, None, newest)
+        for snapshot in planned.go:
             if snapshot.store_id == store_id:
                 remove(snapshot.directory)
                 removed.append(snapshot.directory)
+        for left in planned.leftovers:
+            if queue_manager and os.path.basename(left).startswith(f"{queue_manager}-"):
+                remove(left)
     except (SnapshotUnreadable, RemoteFailed) as error:
         return removed, str(error)
     except OSError as error:

@@ -259,7 +259,9 @@ def _thin(order: Order, manifest: dict[str, Any]) -> dict[str, Any]:
     if not order.keep:
         return {}
     place = order.directory.rstrip("/").rpartition("/")[0] or "/"
-    removed, trouble = thin(place, manifest["store_id"], order.keep, order.directory)
+    removed, trouble = thin(
+        place, manifest["store_id"], order.keep, order.directory, manifest["queue_manager"]
+    )
     return {"removed": removed, "trouble": trouble}
 
 

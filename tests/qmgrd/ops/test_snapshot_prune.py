@@ -155,6 +155,19 @@ def test_thin_touches_one_store_alone(add: Add, tmp_path: Path) -> None:
     assert thin(f"{tmp_path}/none", "a", 1, "")[1].startswith(f"{tmp_path}/none: there is nothing")
 
 
+def test_thin_removes_what_dead_writers_of_that_queue_manager_left(
+    add: Add, tmp_path: Path
+) -> None:
+    add(1)
+    for name in ("QM1-20240501T000000.000Z", "QM2-20240501T000000.000Z", "QM10-x"):
+        (tmp_path / f"{name}.partial-1").mkdir()
+        (tmp_path / f"{name}.partial-1" / "data.mdb").touch()
+    assert thin(str(tmp_path), "a", 1, f"{tmp_path}/a1", "QM1") == ([], "")
+    assert sorted(os.listdir(tmp_path)) == [
+        "QM10-x.partial-1", "QM2-20240501T000000.000Z.partial-1", "a1",
+    ]  # fmt: skip
+
+
 def test_url_is_pruned_too(add: Add) -> None:
     with far() as fs:
         for hour in (1, 2):
