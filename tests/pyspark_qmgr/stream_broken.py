@@ -38,26 +38,15 @@ class SkipsFirst(_Reader):
 
 
 class ReadsOn(_Reader):
-    """Reads up to what there is once it reads, not up to what was planned."""
+    """Reads a row more than was planned, if it is there by then."""
 
     def read(self, partition: Any) -> Iterator[Any]:
         if partition.value is not None:
             part = partition.value
             with Feed(part.address, part.wait_ms) as feed:
-                part = part._replace(until=max(part.until, feed.state().last))
+                part = part._replace(until=min(part.until + 1, feed.state().last))
             partition.value = part
         return super().read(partition)
-
-
-class ForgetsStart(_Reader):
-    """Goes on where the cursor is after a restart, not where the checkpoint is."""
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Any]:
-        if not getattr(self, "_is_on", False):
-            self._is_on = True
-            for _, state in self._source._states(wait=True):  # type: ignore[attr-defined]
-                start = {**start, state.store_id: state.cursors[self._options.cursor]}
-        return super().partitions(start, end)
 
 
 def _changed(partitions: list[Any], **fields: Any) -> list[Any]:
@@ -70,7 +59,6 @@ BROKEN: dict[str, type[HistoryStreamReader]] = {
     "commits-early": CommitsEarly,
     "skips-first": SkipsFirst,
     "reads-on": ReadsOn,
-    "forgets-start": ForgetsStart,
 }
 
 
@@ -93,13 +81,9 @@ class ReadsOnSource(_Source):
     reader_class = ReadsOn
 
 
-class ForgetsStartSource(_Source):
-    reader_class = ForgetsStart
-
-
 def register(spark: SparkSession, broken: str) -> str:
     """Have *spark* know the stream that is broken so; return its format."""
-    sources = (CommitsEarlySource, SkipsFirstSource, ReadsOnSource, ForgetsStartSource)
+    sources = (CommitsEarlySource, SkipsFirstSource, ReadsOnSource)
     (source,) = (one for one in sources if one.reader_class is BROKEN[broken])
     name = f"qmgr_{broken.replace('-', '_')}"
     named = type(source.__name__, (source,), {"name": classmethod(lambda cls: name)})

@@ -184,6 +184,7 @@ async def run(
     query = Query(directory, node.tcp, master, broken)
     campaign = Campaign(rng, node, query, master)
     stopping = asyncio.Event()
+    stuck: list[str] = []
     try:
         await stream_load.define(node.tcp)
         await asyncio.to_thread(witness.start)
@@ -206,12 +207,14 @@ async def run(
         await asyncio.sleep(1.5)  # What was delivered last is stored by then.
         await asyncio.to_thread(witness.stop)
         await asyncio.to_thread(query.drain)
-    except Stuck as error:
-        return [f"{error}: {query.log_tail()}"]
+    except* Stuck as errors:
+        stuck = [f"{errors.exceptions[0]}: {query.log_tail()}"]
     finally:
         query.kill()
         witness.stop()
         node.stop()
+    if stuck:
+        return stuck
     dump = pq.read_table(directory / DUMP)
     stored = stored_in(node.data_dir / "store" / "data.mdb", _queue_ids(dump))
     print(
