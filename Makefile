@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format docs demo roundtrip bench figures sim crash snapshots inject fuzz soak mutate \
+.PHONY: help setup test check format docs demo roundtrip bench figures sim crash stream snapshots inject fuzz soak mutate \
     lock clean
 
 help: ## this list (0 flights are all of them)
