@@ -47,4 +47,10 @@ class DefaultSource(DataSource):
         from qmgr_tables.tables import TABLES
 
         options = stream_options.parse(self.options)
+        if not options.urls and schema == schema_of(TABLES["messages"]):
+            # Spark asks for the columns before it says that they are to be streamed.
+            raise OptionInvalid(
+                "option table: messages is not streamed, and it is what is read without one; "
+                'to stream the history in snapshots: .option("table", "history")'
+            )
         return HistoryStreamReader(options, checked(TABLES[options.of.table], schema))

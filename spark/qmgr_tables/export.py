@@ -7,6 +7,7 @@ is in no increment; `full` exports each snapshot as a whole.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from qmgr_tables import planning
 from qmgr_tables.export_delta import DeltaSink
 from qmgr_tables.export_failure import ExportRefused, failure_of
 from qmgr_tables.export_feed import BY_QUEUE, Feed, feeds
+from qmgr_tables.export_manifest import FILE as MANIFEST
 from qmgr_tables.export_manifest import FORMAT, NOTHING, Progress
 from qmgr_tables.export_parquet import ParquetSink
 from qmgr_tables.export_sink import Sink, Sizes, Written
@@ -93,12 +95,24 @@ def write(
     }  # fmt: skip
     place = f"{to.removesuffix('/')}/{table.name}"
     try:
+        _check_format(place, format)
         sink = _sink(to, format, table.schema, header, sizes or Sizes())
         with closing(sink):
             left_out = _export(begin(sink), options, sink, bar)
             return Exported(table.name, place, 0, left_out, sink.finish())
     except OSError as error:
         raise failure_of(place, error) from error
+
+
+def _check_format(place: str, format: str) -> None:
+    """Refuse a directory of the other format: who reads it would have rows of both."""
+    other, mark = ("delta", "_delta_log") if format == "parquet" else ("parquet", MANIFEST)
+    local = place.removeprefix("file://")
+    if "://" not in local and Path(local).expanduser().joinpath(mark).exists():
+        raise ExportRefused(
+            f"{place}: format is {format}, but what it holds is {other}; "
+            f"say --format {other}, or export to another directory"
+        )
 
 
 def _sink(to: str, format: str, schema: pa.Schema, header: dict[str, Any], sizes: Sizes) -> Sink:

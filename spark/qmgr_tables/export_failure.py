@@ -17,6 +17,10 @@ class ExportFailed(Exception):
     """It stopped: where, why, what to do. What was written whole stays, and is gone on from."""
 
 
+class ExportUnavailable(ExportFailed):
+    """The queue manager that was to be exported cannot be reached."""
+
+
 class ExportRefused(ExportFailed):
     """It was asked for what cannot be; nothing was changed."""
 

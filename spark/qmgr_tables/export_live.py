@@ -13,7 +13,7 @@ import pyarrow as pa
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.history import HistoryMalformed
 from qmgr_tables.export import Bar, Exported, no_bar, write
-from qmgr_tables.export_failure import ExportFailed, ExportRefused
+from qmgr_tables.export_failure import ExportFailed, ExportRefused, ExportUnavailable
 from qmgr_tables.export_feed import Feed
 from qmgr_tables.export_order import whole_positions
 from qmgr_tables.export_sink import Sink, Sizes
@@ -40,7 +40,8 @@ def export_live(
 
     Raises:
         ExportRefused: as export; or the store there was put back to a backup.
-        ExportFailed: it stopped on the way, or nobody answers.
+        ExportUnavailable: nobody answers.
+        ExportFailed: it stopped on the way.
     """
     with Journal(address, wait_ms) as journal:
         try:
@@ -51,7 +52,11 @@ def export_live(
 
             plain = options._replace(verify=False, table=HISTORY.name)
             return write(HISTORY, begin, plain, to, format, sizes=sizes, bar=bar)
-        except (ManagerAway, HistoryLost, HistoryMalformed, RequestError) as error:
+        except ManagerAway as error:
+            raise ExportUnavailable(
+                f"{error}; run it again: it goes on from what is whole"
+            ) from error
+        except (HistoryLost, HistoryMalformed, RequestError) as error:
             raise ExportFailed(f"{error}; run it again: it goes on from what is whole") from error
 
 

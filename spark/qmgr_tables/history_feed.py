@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from qmgr_client.blocking import Client, connect
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, UnknownOutcome
+from qmgr_config.units import ms_text
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
 
 PAGE_BYTES = 1 << 20
@@ -168,7 +169,7 @@ class Feed:
             try:
                 return ask(self._connected(left_ms))
             except ConnectFailed as error:
-                raise ManagerAway(f"{error}; it was waited for {wait_ms} ms") from error
+                raise ManagerAway(f"{error}; it was waited for {ms_text(wait_ms)}") from error
             except RequestError as error:
                 if not _is_passing(error):
                     raise
@@ -177,7 +178,7 @@ class Feed:
                     continue
                 if time.monotonic() >= until_s:
                     raise ManagerAway(
-                        f"{self.address}: {error}; it was waited for {wait_ms} ms"
+                        f"{self.address}: {error}; it was waited for {ms_text(wait_ms)}"
                     ) from error
             time.sleep(min(RETRY_MS, left_ms) / 1_000)
 

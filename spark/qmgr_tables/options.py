@@ -177,10 +177,10 @@ def _check_takes(table: "Table", values: Mapping[str, str]) -> None:
 
     for name in (*QUEUES, *STATES, *TIMES):
         if name in values and name not in table.takes:
-            known = ", ".join(table.takes) or "none of that kind"
+            known = f", but takes {', '.join(table.takes)}" if table.takes else ""
             raise OptionInvalid(
-                f"option {name}: table {table.name} has nothing to hold it against, but takes "
-                f"{known}; leave it out, or use WHERE"
+                f"option {name}: table {table.name} has nothing to hold it against{known}; "
+                "leave it out, or use WHERE"
             )
 
 

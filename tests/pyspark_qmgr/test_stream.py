@@ -222,6 +222,9 @@ def test_wrong_options_and_schemas_are_refused_before_anything_is_read() -> None
     wrong = StructType([StructField("body", StringType())])
     with pytest.raises(SchemaInvalid, match="column 'body' is not one of history"):
         DefaultSource({"url": "nowhere:1", "cursor": "lake"}).streamReader(wrong)
+    messages = schema_of(TABLES["messages"])
+    with pytest.raises(OptionInvalid, match=r'history in snapshots: .option\("table", "history"\)'):
+        DefaultSource({"path": "/snapshots"}).streamReader(messages)
     with pytest.raises(PySparkException):
         DefaultSource({}).streamWriter(HISTORY, False)
 

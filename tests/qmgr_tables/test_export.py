@@ -65,6 +65,18 @@ def test_every_row_is_exported_once_as_it_is_read(snapshot: Path, tmp_path: Path
     assert sum(part.rows for part in done.written) == len(rows_read(snapshot))
 
 
+@pytest.mark.parametrize("formats", [("parquet", "delta"), ("delta", "parquet")])
+def test_a_directory_of_the_other_format_is_refused(
+    snapshot: Path, tmp_path: Path, formats: tuple[str, str]
+) -> None:
+    held, wanted = formats
+    run(snapshot, tmp_path, format=held)
+    before = tree(tmp_path)
+    with pytest.raises(ExportRefused, match=f"format is {wanted}, but what it holds is {held}; "):
+        run(snapshot, tmp_path, format=wanted)
+    assert tree(tmp_path) == before
+
+
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_second_run_changes_nothing(snapshot: Path, tmp_path: Path, format: str) -> None:
     run(snapshot, tmp_path, format=format)

@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_client.blocking import connect
 from qmgr_tables.export import Exported
-from qmgr_tables.export_failure import ExportFailed, ExportRefused
+from qmgr_tables.export_failure import ExportRefused, ExportUnavailable
 from qmgr_tables.export_live import export_live
 from qmgr_tables.export_manifest import line
 from qmgr_tables.options import parse
@@ -77,7 +77,7 @@ def test_the_cursor_passes_what_nobody_wants(daemon: Daemon, tmp_path: Path, for
 
 def test_a_queue_manager_that_is_away_is_told(daemon: Daemon, tmp_path: Path) -> None:
     daemon.program.stop()
-    with pytest.raises(ExportFailed, match="run it again: it goes on"):
+    with pytest.raises(ExportUnavailable, match="waited for 0 ms; run it again: it goes on"):
         run(daemon, tmp_path / "out", wait_ms=0)
 
 

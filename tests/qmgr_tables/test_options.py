@@ -132,8 +132,7 @@ def test_what_to_do_about_damage_is_one_of_two() -> None:
 
 def test_table_refuses_what_it_cannot_hold_rows_against() -> None:
     assert refusal(table="links", queues="Q") == (
-        "option queues: table links has nothing to hold it against, but takes none of that kind; "
-        "leave it out, or use WHERE"
+        "option queues: table links has nothing to hold it against; leave it out, or use WHERE"
     )
     assert "table queues has nothing to hold it against, but takes queues, queuesPattern; " in (
         refusal(table="queues", since="1")

@@ -50,6 +50,14 @@ def test_misuse_leads_to_the_help_and_words_of_a_message_to_quotes(qmctl: Qmctl)
         assert (ended.code, ended.err.endswith(f" -- {remedy}\n")) == (Exit.USAGE, True)
 
 
+def test_option_that_is_misspelled_is_told_its_nearest(qmctl: Qmctl) -> None:
+    for words, meant in (
+        (["export", "--tabel", "x"], "--tabel; did you mean --table? -- "),
+        (["put", "Q", "--prioriti", "3"], "--prioriti; did you mean --priority? -- "),
+    ):
+        assert f"error: no such option: {meant}" in qmctl(*words).err
+
+
 def test_file_that_a_bug_forgot_is_not_taken_for_the_output() -> None:
     with pytest.raises(FileNotFoundError):
         raising(FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"))

@@ -77,7 +77,13 @@ def test_what_is_wrong_has_its_exit_code(qmctl: Qmctl, snapshot: Path, tmp_path:
     ):
         code, err = ended(*words)
         assert (code, what in err) == (Exit.USAGE, True), err
-    for wrong in ("", "--url x:1 --path y", "--url x:1 --table messages", "--url x:1 --full"):
+    for wrong in (
+        "",
+        "--url x:1 --path y",
+        "--url x:1 --table messages",
+        "--url x:1 --full",
+        "--path y --cursor c",
+    ):
         assert qmctl("export", "--to", str(tmp_path), *wrong.split()).code == Exit.USAGE
     code, err = ended(path=tmp_path / "none")
     assert code == Exit.FAILED

@@ -31,6 +31,21 @@ def test_what_happened_is_told(qm: Qmctl, queue: str) -> None:
     assert qm("history", "ls", "--event", "eaten").code == 2
 
 
+def test_nothing_is_explained(qm: Qmctl, queue: str) -> None:
+    def why(*words: str) -> str:
+        ended = qm("history", "ls", *words)
+        assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+        return ended.err
+
+    alter = f"qmctl queue alter {queue} --accounting on"
+    assert why("--queue", queue) == f"{queue} keeps no accounts; from now on: {alter}\n"
+    assert why("--queue", "NONE").startswith("no history of NONE: queue NONE does not exist")
+    assert qm("queue", "alter", queue, "--accounting", "on").code == 0
+    assert qm("put", queue, "one").code == 0
+    assert " are kept, see: qmctl history show" in why("--uid", "NYC.1")
+    assert qm("history", "ls", "--uid", "one").code == Exit.USAGE
+
+
 def test_follow_tells_of_what_comes(qm: Qmctl, daemon: Daemon, queue: str) -> None:
     assert qm("queue", "alter", queue, "--accounting", "on").code == 0
     assert qm("put", queue, "one").code == 0

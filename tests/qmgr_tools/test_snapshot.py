@@ -60,6 +60,13 @@ def test_rate_bounds_how_fast_it_is_written(
     assert time.monotonic() - began > size / (2 << 20)
 
 
+def test_rate_without_its_unit_is_refused(qm: Qmctl, tmp_path: Path) -> None:
+    ended = qm("snapshot", "create", str(tmp_path / "snap"), "--rate", "20")
+    assert ended.code == 2
+    assert 'at least 64 KiB, as in "20 MiB"' in ended.err
+    assert not (tmp_path / "snap").exists()
+
+
 def test_file_url_is_a_directory(qm: Qmctl, tmp_path: Path) -> None:
     ended = qm("snapshot", "create", f"file://{tmp_path}/snap")
     assert (ended.code, ended.err) == (0, "")

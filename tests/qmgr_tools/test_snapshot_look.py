@@ -1,5 +1,6 @@
 """qmctl snapshot ls, verify: no daemon is asked."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qmgrd.ops import remote
+from qmgrd.ops.manifest import CHECKSUM, checksum
 from tests.qmgr_tables.fixtures import empty as an_empty
 from tests.qmgr_tools.conftest import Qmctl
 from tests.qmgrd.ops.far import far
@@ -36,6 +38,15 @@ def test_sound_ones_are_listed(qmctl: Qmctl, three: Path) -> None:
     assert first["data_bytes"] == (three / "a" / "data.mdb").stat().st_size
     table = qmctl("snapshot", "ls", str(three))
     assert table.out.splitlines()[1].startswith(f"{three}/a\tQM0\t2023-11-14T22:13:20Z\t")
+
+
+def test_oldest_comes_first(qmctl: Qmctl, three: Path) -> None:
+    facts = json.loads((three / "a" / "manifest.json").read_text())
+    facts |= {"wall_us": facts["wall_us"] + 1}
+    facts[CHECKSUM] = checksum(facts)
+    (three / "a" / "manifest.json").write_text(json.dumps(facts))
+    ended = qmctl("snapshot", "ls", f"{three}/[ab]", "-o", "json")
+    assert [row["directory"] for row in ended.json] == [f"{three}/b", f"{three}/a"]
 
 
 def test_damaged_manifest_is_listed_and_fails(qmctl: Qmctl, three: Path) -> None:

@@ -47,7 +47,9 @@ def test_old_ones_and_leftovers_go(qmctl: Qmctl, three: Path) -> None:
 
 
 def test_without_options_only_leftovers_go(qmctl: Qmctl, three: Path) -> None:
-    assert qmctl("snapshot", "prune", str(three)).code == 0
+    ended = qmctl("snapshot", "prune", str(three))
+    assert ended.code == 0
+    assert ended.err.endswith("for its age: say --keep N, or --older-than TIME\n")
     assert sorted(os.listdir(three)) == ["s0", "s1", "s2"]
 
 

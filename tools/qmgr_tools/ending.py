@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import typer
 
@@ -18,7 +19,10 @@ PLAIN: tuple[
     (re.compile(r"Input should be less than or equal to "), "at most "),
     (re.compile(r"Input should be greater than or equal to "), "at least "),
     (re.compile(r"Value error, "), ""),
-    (re.compile(r" \(Possible options: (--[a-z-]+)(, .*)?\)"), r"; did you mean \1?"),
+    (
+        re.compile(r": (--?[\w-]+) \(Possible options: (.*)\)"),
+        lambda m: f": {m[1]}; did you mean {get_close_matches(m[1], m[2].split(', '), 1, 0)[0]}?",
+    ),
     (re.compile(r"\. Did you mean (.*)\?"), lambda m: f"; did you mean {m[1].replace(QUOTE, '')}?"),
 )
 # Typer and Click differ in where they keep it.

@@ -174,18 +174,9 @@ def export(
     given |= {"includePayload": "false"} if no_payload else {}
     given |= {"verify": "false"} if no_verify else {}
     given |= {"onDamaged": on_damaged.value}
-    if bool(snapshots) == bool(url) or (url and (full or table not in (None, ["history"]))):
-        raise usage(
-            f"cannot export to {to}", "--path is needed, or --url, which has history alone",
-            "name a snapshot, or the address of a queue manager, with no --table and no --full",
-        )  # fmt: skip
-    if url and not cursor:
-        raise usage(
-            f"cannot export to {to}", "--cursor is missing: it keeps what is not exported yet",
-            "name one that no other export uses: qmctl export --url ADDRESS --to DIR --cursor lake",
-        )  # fmt: skip
-    names = table or ["history" if url else "messages"]
     where = Where(tuple(snapshots or ()), url, cursor, to, format.value, full)
+    _check(where, table)
+    names = table or ["history" if url else "messages"]
     found = [_export(where, name, given) for name in names]
     if call.is_json:
         output.document({
@@ -227,6 +218,27 @@ class Where(NamedTuple):
     full: bool
 
 
+def _check(where: Where, table: list[str] | None) -> None:
+    """Refuse what does not go together."""
+    what = f"cannot export to {where.to}"
+    too_much = where.url and (where.full or table not in (None, ["history"]))
+    if bool(where.snapshots) == bool(where.url) or too_much:
+        raise usage(
+            what, "--path is needed, or --url, which has history alone",
+            "name a snapshot, or the address of a queue manager, with no --table and no --full",
+        )  # fmt: skip
+    if where.cursor and not where.url:
+        raise usage(
+            what, "--cursor goes with --url: snapshots keep none",
+            "leave it out, or name a queue manager that runs: --url ADDRESS",
+        )  # fmt: skip
+    if where.url and not where.cursor:
+        raise usage(
+            what, "--cursor is missing: it keeps what is not exported yet",
+            "name one that no other export uses: --cursor lake",
+        )  # fmt: skip
+
+
 def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
     """Export one table; turn what goes wrong into a Failure."""
     what = f"cannot export {table} to {where.to}"
@@ -237,7 +249,7 @@ def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
         raise Failure(Exit.FAILED, what, why, INSTALL) from error
     import json
 
-    from qmgr_tables.export_failure import ExportFailed, ExportRefused
+    from qmgr_tables.export_failure import ExportFailed, ExportRefused, ExportUnavailable
     from qmgr_tables.export_live import export_live
     from qmgr_tables.options import OptionInvalid, parse
     from qmgrd.ops.snapshots import SnapshotUnreadable
@@ -255,6 +267,8 @@ def _export(where: Where, table: str, given: dict[str, str]) -> "Exported":
         raise usage(what, *_parted(error)) from error
     except ExportRefused as error:
         raise Failure(Exit.REFUSED, what, *_parted(error)) from error
+    except ExportUnavailable as error:
+        raise Failure(Exit.UNAVAILABLE, what, *_parted(error)) from error
     except (ExportFailed, SnapshotUnreadable) as error:
         raise Failure(Exit.FAILED, what, *_parted(error)) from error
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol import history
-from qmgr_protocol.errors import name_of
-from qmgr_tools import completion, humane, output
+from qmgr_protocol.errors import RequestError, name_of
+from qmgr_tools import completion, humane, option, output
 from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ Events = Annotated[
 Uid = Annotated[
     str,
     typer.Option(
-        "--uid", metavar="UID", show_default=False,
-        help="Of the message of this UID only: ORIGIN.TIMESTAMP.",
+        "--uid", metavar="ORIGIN.TIMESTAMP", show_default=False,
+        help="Of the message of that identity only.",
     ),
 ]  # fmt: skip
 After = Annotated[
@@ -106,7 +106,8 @@ def ls(
 ) -> None:  # fmt: skip
     """Show what happened to messages of queues that keep accounts.
 
-    A queue does with: qmctl queue alter QUEUE --accounting on
+    A queue does with: qmctl queue alter QUEUE --accounting on. What all export cursors have had is
+    no longer here: see qmctl history show.
 
     Examples:
       qmctl history ls --limit 20
@@ -114,11 +115,14 @@ def ls(
       qmctl history ls --uid NYC.1700000000000001 -o json
     """
     names, kinds = set(queue or ()), set(map(str, event or ()))
-    wanted = {"queue": names, "event": kinds, "uid": {uid} if uid else set()}
+    wanted = {"queue": names, "event": kinds, "uid": {str(option.uid(uid))} if uid else set()}
     with call.client("show history") as client:
         shown, last = _some(client, after, wanted, limit)
         if not follow:
             _show(call, shown)
+            if not found and not call.is_json:
+                output.flush()
+                output.note(_why_none(client, names))
             return
         if not call.is_json and not sys.stdout.isatty():
             output.titles(COLUMNS)
@@ -143,6 +147,9 @@ JSON: an object with
 """)  # fmt: skip
 def show(call: Call) -> None:
     """Show how much history there is, and how far exports are.
+
+    A row goes once all export cursors have had it; or at the limits of [accounting], whoever has
+    not.
 
     Examples:
       qmctl history show
@@ -214,6 +221,25 @@ def _rows(stored: "HistoryRow") -> Iterator[dict[str, Any]]:
                 "peer": section.peer or None, "target": section.target or None,
                 "code": name_of(section.code) if section.code else None, "row": stored.seq,
             }  # fmt: skip
+
+
+def _why_none(client: "Client", queues: set[str]) -> str:
+    """Return why there may be no history of *queues*, or of any."""
+    for name in sorted(queues):
+        try:
+            attributes = client.queue_show(name)
+        except RequestError as error:
+            return f"no history of {name}: {error.text}"
+        if attributes.get("accounting") == "off":
+            alter = "sub alter" if ":" in name else "queue alter"
+            return f"{name} keeps no accounts; from now on: qmctl {alter} {name} --accounting on"
+    facts = client.history_show()
+    if facts["next"] == 1:
+        return "no history yet; a queue has it after: qmctl queue alter QUEUE --accounting on"
+    kept = f"rows {facts['first']} to {facts['next'] - 1} are kept"
+    if facts["first"] == facts["next"]:
+        kept = f"none of the {facts['next'] - 1} rows is kept any more, as exports have had them"
+    return f"nothing fits; {kept}, see: qmctl history show"
 
 
 def _show(call: Call, rows: list[dict[str, Any]]) -> None:

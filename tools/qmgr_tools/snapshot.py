@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, option, output, progress
+from qmgr_tools import completion, humane, option, output, progress, snapshot_look
 from qmgr_tools.command import Call, command
 from qmgr_tools.failure import Failure
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 ASK_EVERY_S = 0.25
+RATE_MIN = 64 << 10  # as snapshots.rate_bytes has it
 PHASES = {
     "starting": "begins", "writing": "is written", "counting": "is counted",
     "uploading": "is uploaded",
@@ -25,7 +26,7 @@ PHASES = {
 FACTS = (
     output.text("snapshot_id", "snapshot"),
     output.text("queue_manager", "queue manager"),
-    output.text("created"),
+    output.Column("wall_us", "created", snapshot_look.to_the_second),
     output.count("turn"),
     output.count("messages"),
     output.size("data_bytes", "size"),
@@ -40,11 +41,21 @@ QUEUES = (
     output.count("first_arrival"),
     output.count("last_arrival"),
 )
+
+
+def rate_of(text: str | int) -> int:
+    """Return bytes a second; so few that a snapshot would take days are a unit forgotten."""
+    size = option.size(text)
+    if 0 < size < RATE_MIN:
+        raise typer.BadParameter(f'at least {humane.exact_size(RATE_MIN)}, as in "20 MiB"')
+    return size
+
+
 Rate = Annotated[
     int,
     typer.Option(
-        metavar="SIZE", parser=option.size, show_default=False,
-        help='The most to write in a second, as in "20 MiB".',
+        metavar="SIZE", parser=rate_of, show_default=False,
+        help='The most to write in a second, as in "20 MiB"; at least 64 KiB.',
     ),
 ]  # fmt: skip
 
@@ -66,7 +77,8 @@ def create(
     """Write a snapshot of the store to a new directory, while the daemon works.
 
     The daemon writes it, on its own host; a relative path starts at this command's directory. A URL
-    as s3://bucket/monday is written to the data directory first, then copied.
+    as s3://bucket/monday is written to the data directory first, then copied. Once begun it is
+    finished, even where this command is interrupted: qmctl status tells how far it is.
 
     \b
     JSON: the manifest, which lies in DIR/manifest.json too: an object with

@@ -36,7 +36,7 @@ ROWS = (
     output.Column("created_us", "CREATED", to_the_second),
     output.count("turn"),
     output.count("messages"),
-    output.size("data_bytes", "size"),
+    output.size("data_bytes", "SIZE"),
     output.text("state"),
     output.long_text("why", "WHAT IS WRONG"),
 )
@@ -53,8 +53,9 @@ VERDICTS = (
 def ls(call: Call, places: Places) -> None:
     """List snapshots: whose, of when, how much, and whether what they say of themselves holds.
 
-    Manifests and sizes are looked at; qmctl snapshot verify reads the data, too. No daemon is
-    asked. Exit code 1 where one is damaged.
+    Those of each queue manager from the oldest on; in the end what is damaged. Manifests and sizes
+    are looked at; qmctl snapshot verify reads the data, too. No daemon is asked. Exit code 1 where
+    one is damaged.
 
     \b
     JSON: an array of objects with
@@ -68,7 +69,7 @@ def ls(call: Call, places: Places) -> None:
       qmctl snapshot ls /backup
       qmctl snapshot ls '/backup/NYC-*' s3://bucket/qmgrd -o json
     """
-    rows = [_row(directory) for directory in found_in(places)]
+    rows = sorted((_row(directory) for directory in found_in(places)), key=_age)
     if call.is_json:
         output.document(rows)
     else:
@@ -109,6 +110,11 @@ def _row(directory: str) -> dict[str, Any]:
     except SnapshotUnreadable as error:
         why = str(error).removeprefix(directory).lstrip("/: ")
         return {"directory": directory, "state": "damaged", "why": why}
+
+
+def _age(row: dict[str, Any]) -> tuple[bool, str, int]:
+    """Return what rows are sorted by: damaged ones last, else by queue manager, oldest first."""
+    return row["state"] != "sound", row.get("queue_manager", ""), row.get("created_us", 0)
 
 
 def _end(rows: list[dict[str, Any]]) -> None:

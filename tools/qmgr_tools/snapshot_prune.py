@@ -18,7 +18,7 @@ GONE = (
     output.whole("directory", "SNAPSHOT"),
     output.text("queue_manager", "MANAGER"),
     output.Column("created_us", "CREATED", snapshot_look.to_the_second),
-    output.size("data_bytes", "size"),
+    output.size("data_bytes", "SIZE"),
     output.text("what"),
 )
 Keep = Annotated[
@@ -78,6 +78,9 @@ def prune(
     if not dry_run:
         _remove(rows)
     _tell(call, rows, planned, dry_run)
+    if not call.is_json and keep is None and older_than is None:
+        output.flush()
+        output.note("no snapshot was looked at for its age: say --keep N, or --older-than TIME")
 
 
 def _remove(rows: list[dict[str, Any]]) -> None:

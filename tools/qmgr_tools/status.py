@@ -30,7 +30,8 @@ def _scheduled(facts: Any) -> str:
     told = f"every {ms_text(facts['every_ms'])} to {facts['directory']}"
     told += f", last {humane.rfc3339(last['taken_us'])}" if last else ", none yet"
     told += f", next {humane.rfc3339(facts['next_us'])}"
-    return f"{told}; failed {failures} times: {facts['why']}" if failures else told
+    times = humane.counted(failures, "time")
+    return f"{told}; failed {times}: {facts['why']}" if failures else told
 
 
 FACTS = (

@@ -166,11 +166,19 @@ def _lines(part: Part, plot: Plot, rows: Sequence[Row]) -> "Figure":
     locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    _widen([row[plot.x] for row in rows], axes)
     axes.set_xlabel("hour, UTC")
     axes.set_ylabel(plot.axis)
     axes.grid(color=INK, alpha=0.15)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return figure
+
+
+def _widen(times: Sequence[Any], axes: "Axes") -> None:
+    """Show a day around a single hour; alone it would stand in the middle of years."""
+    if len(set(times)) == 1:
+        around: Any = (times[0] - 12 * HOUR, times[0] + 12 * HOUR)
+        axes.set_xlim(around)
 
 
 def with_gaps(

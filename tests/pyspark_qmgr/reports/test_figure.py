@@ -85,6 +85,12 @@ def test_one_row_is_a_figure_whatever_its_value(plot: Plot, value: int) -> None:
     assert drawn(plot, [{**rows(1)[0], "depth": value}])
 
 
+def test_single_hour_is_shown_within_its_day() -> None:
+    found = words(drawn(LINES, [{**rows(1)[0], "hour": made.START}]))
+    assert {"06:00", "12:00"} <= set(found)
+    assert "2025" not in found
+
+
 def test_missing_hours_count_as_nothing() -> None:
     hour = timedelta(hours=1)
     points = [(made.START + 3 * hour, 5.0), (made.START, 2.0)]
