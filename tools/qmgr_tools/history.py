@@ -120,7 +120,7 @@ def ls(
         shown, last = _some(client, after, wanted, limit)
         if not follow:
             _show(call, shown)
-            if not found and not call.is_json:
+            if not shown and not call.is_json:
                 output.flush()
                 output.note(_why_none(client, names))
             return
