@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test check format docs demo roundtrip bench figures sim crash stream snapshots inject fuzz soak mutate \
+.PHONY: help setup test long check format docs demo roundtrip bench figures sim crash stream snapshots inject fuzz soak mutate \
     lock clean
 
 help: ## this list (0 flights are all of them)
@@ -55,6 +55,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 test: setup ## the whole test suite; ARGS="-k queue" narrows it
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
+
+long: setup ## the tests that take a minute each: clusters, campaigns, benchmarks
+	$(BIN)/python -m pytest -q -m long $(ARGS)
 
 check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 	$(BIN)/ruff format --check

@@ -33,9 +33,6 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from qmgr_tables import instant
 from qmgr_tables.filters import Filters, earlier, is_within, later
 
@@ -220,6 +217,9 @@ def _matches(pattern: str, queue: str) -> bool:
 
     RE2 takes no longer for (a+)+b than for a+b. What it does not know, as (?!SYSTEM), goes to re.
     """
+    import pyarrow as pa  # Spark imports this module in every worker.
+    import pyarrow.compute as pc
+
     try:
         found = pc.match_substring_regex(pa.scalar(queue), rf"\A(?:{pattern})\z")
     except pa.ArrowInvalid:

@@ -31,6 +31,7 @@ def test_each_snapshot_under_load_is_one_cut(
     assert "faulty=0 " in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("variant", "fault"), [("tear", "units: half of "), ("boast", "links: ")])
 def test_daemon_that_is_wrong_is_found_out(tmp_path: Path, variant: str, fault: str) -> None:
     """What it does comes right a moment later: only a snapshot in between can tell."""

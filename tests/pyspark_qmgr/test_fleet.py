@@ -45,6 +45,7 @@ def test_messages_of_all_are_one_table(session: SparkSession, fleet: Path) -> No
     assert messages.rdd.getNumPartitions() == BUNDLES_MIN
 
 
+@pytest.mark.long
 def test_tables_are_joined(session: SparkSession, fleet: Path) -> None:
     """What each queue says of itself is what lies on it."""
     counted = table(session, fleet, "messages").groupBy("queue_manager", "queue").count()

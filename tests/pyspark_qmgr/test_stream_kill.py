@@ -8,7 +8,7 @@ import pytest
 from tests.pyspark_qmgr.stream_broken import BROKEN
 from tests.pyspark_qmgr.stream_kill import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_output_is_the_history_after_kills(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def contents(directory: Path) -> dict[str, list[Any]]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_cluster_makes_the_same_reports_as_one_machine(
     spark: SparkSession, snapshot: Path, empty: Path, tmp_path: Path

@@ -101,6 +101,7 @@ def test_report_is_made_and_told_of(
 @pytest.mark.process
 @pytest.mark.spark
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_json_has_the_documented_keys(qmctl: Qmctl, snapshot: Path, tmp_path: Path) -> None:
     """In a process of its own: it ends the session, which may be that of other tests."""
     words = ["report", "sizes", "--path", snapshot, "--to", "out", "-o", "json"]

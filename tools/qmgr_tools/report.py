@@ -61,7 +61,7 @@ def report(
         typer.Option(metavar="URL", show_default=False, help="Or a cluster: spark://HOST:PORT."),
     ] = None,
 ) -> None:  # fmt: skip
-    """Make reports of snapshots: depths, rates, latency, hops, redelivery ...
+    """Make reports of snapshots: depth, rates, latency, dead letters and more.
 
     Each becomes DIR/NAME.parquet (with parts of it in DIR/NAME-PART.parquet), and all of them one
     page, DIR/report.html. What was there under these names is replaced. Where one fails the others

@@ -24,6 +24,7 @@ def test_bars_tell_ours_from_others() -> None:
 
 @pytest.mark.spark
 @pytest.mark.process
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_all_ways_read_the_same_rows(tmp_path: Path) -> None:
     found = table(Setting(tmp_path, 0.1, 1, 0.0002))
