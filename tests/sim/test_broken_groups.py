@@ -108,4 +108,4 @@ def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch)
         return end(context, catalogue, job, queue, *member)
 
     monkeypatch.setattr(group_end, "_end", reckless)
-    assert_caught({"leased_is_left_alone"}, first=330)
+    assert_caught({"leased_is_left_alone"}, first=455)
