@@ -146,7 +146,7 @@ def add(context: Context, catalogue: "Catalogue", queue: Queue, publication: Pub
     if front[7] & records.FLAG_PRIORITY_OF_QUEUE:
         priority = queue.bounds.priority_default
     rows = lane.add(queue, context.tx, reference, front, trailer, priority, arrival)
-    queue.happened(history.PUT, queue.key(priority, arrival), reference)
+    queue.came(history.PUT, priority, arrival, reference)
     counters = queue.counters
     counters.next_arrival = max(counters.next_arrival, arrival + 1)
     counters.puts += 1

@@ -312,8 +312,7 @@ def append(queue: "Queue", tx: Transaction, prepared: Prepared, arrival: int) ->
         prepared.target.decode(), rest,
     )  # fmt: skip
     rows = lane.add(queue, tx, entry, record, trailer, prepared.priority, arrival)
-    key = queue.key(prepared.priority, arrival)
-    queue.happened(kind_of(queue), key, entry, target=entry.target)
+    queue.came(kind_of(queue), prepared.priority, arrival, entry, entry.target)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
     counters = queue.counters
     counters.puts += 1

@@ -224,6 +224,11 @@ class Queue:
         if self.account is not None:
             self.account.entry(kind, key, entry, peer=peer, target=target, code=code)
 
+    def came(self, kind: int, priority: int, arrival: int, entry: Entry, target: str = "") -> None:
+        """Keep in the history that *entry* came to that place, if there is to be one."""
+        if self.account is not None:
+            self.account.entry(kind, self.key(priority, arrival), entry, target=target)
+
     def lower(self, priority: int, arrival: int, lane: int = keys.LANE_READY) -> None:
         """Have a message found that can be got, though it may lie before where others look."""
         if self.is_transmission:

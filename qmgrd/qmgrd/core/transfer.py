@@ -144,7 +144,7 @@ def _arrive(
     flags = entry.flags & ~entries.NOTED | (entries.NOTED if note else 0)
     arrived = entry._replace(flags=flags, delivered=0, failed=0, due_ms=0, target=place.target)
     rows = lane.add(queue, tx, arrived, front, trailer, priority, arrival)
-    queue.happened(history.PUT, queue.key(priority, arrival), arrived, target=place.target)
+    queue.came(history.PUT, priority, arrival, arrived, place.target)
     if note:
         notes.write(tx, queue.id, arrival, note)
     queue.origins.raise_to(tx, trailer[:-8], int.from_bytes(trailer[-8:], "big"))
