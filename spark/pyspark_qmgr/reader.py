@@ -4,11 +4,12 @@ import gc
 import logging
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from pyspark_qmgr.prompt import be_prompt
 from pyspark_qmgr.pushdown import Pushed, push
 from qmgr_tables.options import Options
 from qmgrd.ops.snapshots import SnapshotUnreadable
@@ -25,6 +26,11 @@ class TableReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what came to a worker with a task, while the rest of the task is still on its way."""
+        self.__dict__.update(state)
+        be_prompt()
 
     @property
     def pushFilters(self) -> Pushed:
