@@ -146,6 +146,11 @@ class Chunk:
         """That of each UID."""
         return self._parts.take(_every_third(len(self), 1)).dictionary_encode()
 
+    @cached_property
+    def origin_texts(self) -> pa.StringArray:
+        """The same, as text; all of them are readable."""
+        return self.origins.dictionary.cast(pa.string()).take(self.origins.indices)
+
     @property
     def bodies(self) -> pa.BinaryArray:
         """The bodies, copied."""

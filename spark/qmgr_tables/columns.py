@@ -107,7 +107,7 @@ def _message_id(plain: Plain) -> pa.Array:
 
 
 def _origin(plain: Plain) -> pa.Array:
-    return plain.chunk.origins.cast(pa.binary()).cast(pa.string())
+    return plain.chunk.origin_texts
 
 
 def _expires_at(plain: Plain) -> pa.Array:

@@ -26,8 +26,11 @@ from qmgrd.core import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction, ReadFailed
 
-BATCH_ROWS = 2_048  # Plain ones have at most 4,000 bytes each, and are faster the fewer they are.
+# The calls that make a batch take 0.4 ms, whatever is in it; more rows leave the processor's cache.
+BATCH_ROWS = 4_096
+HALF_ROWS = 2_048  # of plain ones, which have at most 4,000 bytes each, where they are long
 BATCH_BYTES = 4 << 20  # of those that are not; Spark's own batches count rows alone.
+LONG_BYTES = 8 << 20
 ROW_BYTES = 200  # about what a row takes beside its body and its headers
 
 COLUMNS = (
@@ -123,12 +126,13 @@ COLUMNS = (
 
 
 def read(share: Share, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of *share*, at most BATCH_ROWS and about BATCH_BYTES at a time."""
+    """Yield the messages of *share*, at most BATCH_ROWS and about LONG_BYTES at a time."""
     snapshot = share.snapshot
     try:
         with image(snapshot).transaction() as tx:
             for pairs, runs in _chunks(tx, share.runs):
-                yield from batches(tx, pairs, runs, snapshot, options, schema)
+                for batch in batches(tx, pairs, runs, snapshot, options, schema):
+                    yield from _halves(batch)
     except ReadFailed as error:
         raise damaged(snapshot, error) from error
 
@@ -149,6 +153,13 @@ def _chunks(
                 pairs, counts = [], []
     if pairs:
         yield pairs, counts
+
+
+def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield *batch*, which is of at most BATCH_ROWS: in halves if it is long."""
+    rows = HALF_ROWS if batch.nbytes > LONG_BYTES else BATCH_ROWS
+    for first in range(0, len(batch), rows):
+        yield batch.slice(first, rows)
 
 
 def bounds(run: Run) -> tuple[bytes, bytes]:

@@ -25,6 +25,7 @@ def test_parts_of_each_are_found_whatever_is_before_them() -> None:
     assert where.tolist() == [0, 1, 2]
     assert chunk.bodies.to_pylist() == [b"body", b"", b"body"]
     assert chunk.origins.to_pylist() == [b"QM1", b"E", b"QM1"]
+    assert chunk.origin_texts.to_pylist() == ["QM1", "E", "QM1"]
     assert chunk.timestamp.tolist() == [2**62, 0, 2**62]
     assert chunk.envelopes == ([0, 2], [{"reply_to": "R"}] * 2)
     assert chunk.targets == ([2], ["FAR"])

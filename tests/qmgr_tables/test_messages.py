@@ -41,8 +41,11 @@ def test_plain_messages_are_so_short_that_their_number_caps_them(tmp_path: Path)
             app.put("Q", *[bytes(longest)] * 500)
         Camera(manager).take(tmp_path / "snap")
     found = batches(reader_of(tmp_path / "snap"))
-    assert [batch.num_rows for batch in found] == [messages.BATCH_ROWS, 2_500 - messages.BATCH_ROWS]
-    assert max(batch.nbytes for batch in found) < 8 << 20
+    assert [batch.num_rows for batch in found] == [messages.HALF_ROWS, 2_500 - messages.HALF_ROWS]
+    assert max(batch.nbytes for batch in found) < messages.LONG_BYTES
+    assert [body for batch in found for body in batch["body"].to_pylist()] == [
+        bytes(longest)
+    ] * 2_500
 
 
 def test_batch_goes_over_many_short_queues(tmp_path: Path) -> None:
