@@ -64,6 +64,21 @@ class Admin(History):
         """Return a queue's row."""
         return await self._row(m.QueueShow, queue)
 
+    async def browse_arrivals(
+        self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
+    ) -> dict[str, Any]:
+        """Return a page of a queue in the order of arrival, behind one; delayed messages, too.
+
+        Its items are as in deliveries; "next" ends with None. Who goes on behind the "arrived" of
+        the queue's row meets each message once that is still there then.
+
+        Raises:
+            RequestError: QUEUE_UNKNOWN, QUEUE_IS_REMOTE.
+        """
+        place = [0, after, 0, m.ARRIVAL]
+        wanted = m.Browse(1, queue, place, messages_max, bytes_max, order=m.ARRIVAL)
+        return await self._row(m.Browse, *wanted[1:])
+
     async def queue_purge(
         self, queue: str, where: str = "", messages_max: int = 0
     ) -> dict[str, Any]:

@@ -38,6 +38,12 @@ class Admin(History):
         """Return a queue's row."""
         return self._call(self._manager.queue_show(queue))
 
+    def browse_arrivals(
+        self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20
+    ) -> dict[str, Any]:
+        """Return a page of a queue in the order of arrival, behind one; see aio_admin."""
+        return self._call(self._manager.browse_arrivals(queue, after, messages_max, bytes_max))
+
     def queue_purge(self, queue: str, where: str = "", messages_max: int = 0) -> dict[str, Any]:
         """Remove what is on a queue now and not leased; tells how many messages that were."""
         return self._call(self._manager.queue_purge(queue, where, messages_max))

@@ -187,7 +187,7 @@ def decode(
     priority, _, _, delivered, failed, state, put_us = DELIVERY.unpack_from(item)
     record, left_ms, note, topic = item[DELIVERY_BYTES:], None, b"", ""
     if state >= STATE_EXPIRES:
-        record, left_ms, note, topic = _split(record, state)
+        record, left_ms, note, topic = split(record, state)
     damage = ""
     try:
         fields = records.decode(record)
@@ -208,10 +208,10 @@ def record_bytes(item: bytes) -> int:
     size = len(item) - DELIVERY_BYTES
     if size < 0 or item[_STATE_AT] < STATE_EXPIRES:
         return max(size, 0)
-    return len(_split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
+    return len(split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
 
 
-def _split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
+def split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
     """Return the record that *data* begins with, the time it has left, its note and its topic.
 
     What a newer queue manager has behind them is ignored, and what rotted is not there.

@@ -37,6 +37,7 @@ from qmgr_protocol.record import GROUP_NUMBER_MAX
 ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
 _ID = integer(1, ID_END - 1)
 _SEQ = integer(1, SEQ_END - 1)
+_BROWSE_ORDER = either(integer(m.PHYSICAL, m.LOGICAL), integer(m.ARRIVAL, m.ARRIVAL))
 _LEASE = integer(0, m.LEASE_MAX_MS)
 _WAIT = integer(0, m.WAIT_MAX_MS)
 _COUNT = integer(1, m.GET_MAX_MESSAGES)
@@ -84,7 +85,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
                      text(m.REASON_TEXT_MAX))),
     (28, m.Settled, (_ID, _EXCEPTIONS)),
     (29, m.Browse, (_ID, NAME, _POSITION, _COUNT, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
-                     flag, integer(m.PHYSICAL, m.LOGICAL), flag)),
+                     flag, _BROWSE_ORDER, flag)),
     (30, m.UnitBegin, (_ID, _ID)),
     (31, m.UnitPut, (_ID, _ID, NAME, blobs)),
     (32, m.UnitCommit, (_ID, _SEQ, U64, _ID, U32, U32)),

@@ -31,8 +31,8 @@ DELAY_OF_QUEUE = -1
 REASON_MAX, REASON_TEXT_MAX, SELECTOR_MAX = 64, 1_000, 4_096
 # What a link says of a record beside the record itself.
 EXTRA_EXPIRY_MS, EXTRA_DELAY_MS, EXTRA_NOTE = "expiry_ms", "delay_ms", "note"
-# In which order messages of groups are had: as they came; a group at a time; several at a time.
-PHYSICAL, LOGICAL, PINNED = 0, 1, 2
+# The order of messages: as usual; a group at a time; several groups at a time; as they came.
+PHYSICAL, LOGICAL, PINNED, ARRIVAL = 0, 1, 2, 3
 GET_MAX_MESSAGES, HANDLES_MAX_BYTES = 10_000, HANDLE.size * 10_000
 WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
 
@@ -357,11 +357,11 @@ class Settled(NamedTuple):
 
 
 class Browse(NamedTuple):
-    """Reads without leasing. OK value: {items, next}; next is nil at the end.
+    """Reads without leasing. OK value: {items, next, ..}; next is nil at the end.
 
     A selection may leave a page empty that is not the last.
     delayed: those that wait for their time, instead of those that can be got.
-    order, all_available: as of a get; a cursor is of one order.
+    order, all_available: as of a get; or ARRIVAL. A cursor is of one order.
     """
 
     request_id: int

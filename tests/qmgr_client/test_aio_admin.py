@@ -40,6 +40,18 @@ async def test_administration(tmp_path: Path) -> None:
         assert await manager.queue_delete("A") == {"messages": 0}
 
 
+async def test_queue_is_browsed_in_the_order_of_arrival(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        await manager.queue_create("A")
+        for priority in (1, 9, 5):
+            await manager.put("A", b"x", priority=priority)
+        page = await manager.browse_arrivals("A", messages_max=2)
+        assert [item[0] for item in page["items"]] == [1, 9]
+        page = await manager.browse_arrivals("A", page["next"][1])
+        assert ([item[0] for item in page["items"]], page["next"]) == ([5], None)
+        assert (await manager.queue_show("A"))["arrived"] == 3
+
+
 async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.queue_create("A", {"lease_ms": 5_000})

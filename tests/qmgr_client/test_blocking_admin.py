@@ -21,6 +21,14 @@ def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
     assert list(ours.parameters.values()) == list(theirs.parameters.values())
 
 
+def test_queue_is_browsed_in_the_order_of_arrival(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, connect(server.address) as client:
+        client.queue_create("A")
+        client.put("A", b"x", priority=1)
+        client.put("A", b"x", priority=9)
+        assert [item[0] for item in client.browse_arrivals("A", 1)["items"]] == [9]
+
+
 def test_templates_and_aliases(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         client.queue_create("APP.A", {"depth_max": 3})

@@ -135,6 +135,7 @@ MESSAGES: dict[str, m.Message] = {
     "Browse": m.Browse(4, "ORDERS"),
     "Browse behind a place": m.Browse(4, "ORDERS", [4, 17], 10, 65_536),
     "Browse by a correlation id": m.Browse(4, "ORDERS", correlation_id=b"order-4711"),
+    "Browse in the order of arrival": m.Browse(4, "ORDERS", [0, 17, 0, m.ARRIVAL], order=m.ARRIVAL),
     "QueueCreate": m.QueueCreate(5, "ORDERS", {"depth_max": 1_000}),
     "QueueCreate of a remote queue": m.QueueCreate(5, "FLIGHTS@NYC"),
     "QueueAlter": m.QueueAlter(5, "ORDERS", {"depth_max": None, "put_inhibit": True}),

@@ -134,7 +134,10 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.GroupList: {"after": st.just(b"") | GROUP_IDS},
     m.GroupShow: _MEMBER,
     m.GroupAlter: _MEMBER | {"action": TEXTS, "connection": U64},
-    m.Browse: {"after": st.none() | st.tuples(st.integers(0, 255), U64).map(list)},
+    m.Browse: {
+        "order": st.sampled_from((m.PHYSICAL, m.LOGICAL, m.ARRIVAL)),
+        "after": st.none() | st.tuples(st.integers(0, 255), U64).map(list),
+    },
     m.ConnectionList: {"after": U64},
     m.Settle: {"unit": U32},
     m.QueuePurge: {"messages_max": U64},

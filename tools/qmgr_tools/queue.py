@@ -75,10 +75,7 @@ COLUMNS = (
     output.count("volatile"),
     output.count("volatile_delayed"),
     output.size("volatile_bytes"),
-    output.count("volatile_from"),
-    output.count("next_arrival"),
-    output.count("maybe_before"),
-    output.count("queue_id"),
+    *map(output.count, ("volatile_from", "next_arrival", "arrived", "maybe_before", "queue_id")),
     output.text("alias_of"),
     output.text("template"),
     output.text("target"),
@@ -240,6 +237,7 @@ def show(call: Call, queue: AnyName) -> None:
       volatile_bytes, volatile_from   of these: not persistent; since when
       breaker                         closed; open: too much fails; probing
       consumers, next_arrival         how many; the number that the next put gets
+      arrived                         all have come up to it that will
       maybe_before                    after a crash: those before may come again
       puts = fast + slow              stored: without, with use of the UID index
       duplicates, refused             not stored: UID was there; other reasons

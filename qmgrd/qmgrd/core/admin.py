@@ -280,8 +280,11 @@ class Admin:
             queue, message.where, message.correlation_id, message.group_id, message.uid
         )
         group_browse.check_cursor(message.after, message.order)
-        if message.order == m.LOGICAL:
-            self._check_logical(message, is_selecting=bool(wanted.prefix))
+        if message.order != m.PHYSICAL:
+            self._check_ordered(message, is_selecting=bool(wanted.prefix))
+        if message.order == m.ARRIVAL:
+            found = browse.by_arrival(queue, context.tx, after)
+        elif message.order == m.LOGICAL:
             found = group_browse.in_logical_order(
                 queue, context.tx, message.after, all_available=message.all_available
             )
@@ -307,13 +310,20 @@ class Admin:
         if further is not None and message.group_id:
             place = further[0], further[1]
             further = [*further, browse.number_at(queue, context.tx, place)]
-        self._ok(session, message.request_id, {"items": page.items, "next": further})
+        value = {
+            "items": page.items, "next": further, "delays": page.delays, "queue_id": queue.id,
+            "store_id": context.store_id.hex(), "wall_us": context.now.wall_us,
+        }  # fmt: skip
+        self._ok(session, message.request_id, value)
 
-    def _check_logical(self, message: m.Browse, *, is_selecting: bool) -> None:
-        if is_selecting or message.delayed:
+    def _check_ordered(self, message: m.Browse, *, is_selecting: bool) -> None:
+        is_by_arrival = message.order == m.ARRIVAL
+        if is_selecting or message.delayed or (is_by_arrival and message.all_available):
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                "a browse in logical order selects by where alone, of what can be got",
+                "a browse in the order of arrival selects by where alone, of all that is there"
+                if is_by_arrival
+                else "a browse in logical order selects by where alone, of what can be got",
             )
 
 

@@ -1,13 +1,14 @@
 """Reading a queue without leasing anything: a page at a time, behind a place.
 
 A place is priority and arrival. So a cursor survives whatever is put and got in between, and marks
-nothing; what comes in behind it, with a higher priority, it does not meet any more.
+nothing; what comes in behind it, with a higher priority, it does not meet any more. In the order of
+arrival there is no such thing: up to ``Queue.arrived`` nothing comes in any more.
 """
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from qmgr_protocol.messages import DELIVERY, STATE_LEASED
+from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
 from qmgrd.core import group_index, index, keys, order
 from qmgrd.core.kv import Now, Transaction
@@ -32,6 +33,7 @@ class Page(NamedTuple):
     items: list[bytes]  # as in a delivery, without a lease
     next: Cursor | None  # where to go on, None at the end
     looked_at: int  # in rows: what weighs more counts more
+    delays: list[list[int]]  # index of an item that is delayed, ms until it can be got
 
 
 def browse(
@@ -43,11 +45,12 @@ def browse(
     At most *bytes_max* of records, and what a frame may hold of all that comes with them.
     """
     items: list[bytes] = []
+    delays: list[list[int]] = []
     size, frame_bytes, looked_at = 0, 0, 0
     cursor: Cursor | None = None
     for key, value, behind_it in found:
         if looked_at - len(items) >= LOOKED_AT_MAX:
-            return Page(items, cursor, looked_at)
+            return Page(items, cursor, looked_at, delays)
         if not value:
             looked_at += 1
             cursor = behind_it
@@ -67,10 +70,18 @@ def browse(
         frame_bytes += len(item)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
-            return Page(items, cursor, looked_at)
+            return Page(items, cursor, looked_at, delays)
+        if key[keys.POSITION_AT] == keys.LANE_DELAYED:
+            delays.append([len(items), max(entry.due_ms - now.ms, 0)])
         items.append(item)
         cursor = behind_it
-    return Page(items, None, looked_at)
+    return Page(items, None, looked_at, delays)
+
+
+def by_arrival(queue: "Queue", tx: Transaction, after: Place | None) -> Iterator[Found]:
+    """Yield keys and entries in the order of arrival behind a place."""
+    for key, value in order.by_arrival(queue, tx, 0 if after is None else after[1] + 1):
+        yield key, value, [*keys.place(key), 0, ARRIVAL]
 
 
 def placed(found: Iterator[tuple[bytes, bytes]]) -> Iterator[Found]:

@@ -73,7 +73,7 @@ class Queue:
         self.deleted = False
         self.breaker = Breaker()
         self.told_full = False
-        self.held: dict[bytes, None] = {}  # keys of UIDs that units of work are going to put
+        self.held: dict[bytes, int] = {}  # keys of UIDs that open units put: arrivals, if any yet
         self.held_messages = self.held_bytes = 0
         self.sent_id = 0  # of a transmission queue: what is under way, and stays until it is over
         # After a crash nobody knows what had been delivered before it.
@@ -132,6 +132,12 @@ class Queue:
     def messages(self) -> int:
         """How many messages there are in whatever state, those of open units of work too."""
         return self.counters.depth + self.counters.delayed + self.held_messages
+
+    @property
+    def arrived(self) -> int:
+        """Up to which arrival all have come that will: an open unit of work keeps its places."""
+        lowest = next(iter(self.held.values()), 0)  # They are given in turn. Of a link, by commit.
+        return (lowest or self.counters.next_arrival) - 1
 
     def has_room(self, messages: int, bytes_: int) -> bool:
         """Return whether so many more may be put."""
@@ -353,4 +359,5 @@ class Queue:
         shown["breaker"] = self.breaker.state.value
         if self.holders is None:
             del shown["parked"], shown["missed"]
+            shown["arrived"] = self.arrived  # A subscription is given what was retained later.
         return shown

@@ -56,7 +56,7 @@ class Unit:
         """Add puts to *queue*, whose commit writes so many *rows*; return their bytes."""
         size = 0
         for held in puts:
-            queue.held[held.index_key] = None
+            queue.held[held.index_key] = held.arrival
             size += len(held.prepared.record)
             member = held.prepared.member
             if member is not None:

@@ -6,9 +6,9 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.browse import LOOKED_AT_MAX
-from tests.qmgrd.core.harness import AnyStore, Client, Delivery, delivery
+from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Delivery, delivery
 from tests.qmgrd.core.test_selection import browsed, got
 
 
@@ -146,3 +146,72 @@ def test_selector_knows_the_priority_of_what_waits_for_a_link(app: Client) -> No
     request = m.Browse(0, "@NYC", None, 10, 1 << 20, where="priority = 2")
     (item,) = app.ask(m.Browse, *request[1:])["items"]
     assert delivery(0, item).body == b"2"
+
+
+def by_arrival(
+    app: Client, after: int, count: int = 10, **fields: Any
+) -> tuple[list[Delivery], dict[str, Any]]:
+    place = [0, after, 0, m.ARRIVAL]
+    ask = m.Browse(0, "Q", place if after else None, count, 1 << 20, order=m.ARRIVAL, **fields)
+    value = app.ask(m.Browse, *ask[1:])
+    return [delivery(0, item) for item in value["items"]], value
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_in_the_order_of_arrival_priorities_groups_and_delays_mean_nothing(
+    store: AnyStore, app: Client, count: int
+) -> None:
+    app.put("Q", b"1", priority=1)
+    app.put("Q", b"2", priority=9, group=(b"g" * 24, 2, False))
+    app.put("Q", b"3", priority=5, flags=records.FLAG_DELAYED, delay_ms=60_000)
+    app.put("Q", b"4", priority=9)
+    app.put("Q", b"5", priority=0, group=(b"g" * 24, 1, False))
+    bodies: list[bytes] = []
+    delays: dict[bytes, int] = {}
+    after: int | None = 0
+    while after is not None:
+        found, value = by_arrival(app, after, count)
+        bodies += [one.body for one in found]
+        delays |= {found[at].body: ms for at, ms in value["delays"]}
+        assert value["queue_id"] == app.manager.queue("Q").id
+        assert value["store_id"] == STORE_ID.hex()
+        after = None if value["next"] is None else value["next"][1]
+    assert bodies == [b"1", b"2", b"3", b"4", b"5"]
+    assert delays == {b"3": 60_000}
+    assert [one.body for one in by_arrival(app, 3)[0]] == [b"4", b"5"]
+
+
+def test_in_the_order_of_arrival_it_selects_by_where_alone(app: Client) -> None:
+    app.put("Q", b"1", correlation_id=b"c")
+    app.put("Q", b"2", priority=9, flags=records.FLAG_DELAYED, delay_ms=60_000)
+    app.put("Q", b"3", priority=9)
+    found, _ = by_arrival(app, 0, where="priority = 9")
+    assert [one.body for one in found] == [b"2", b"3"]
+    others: list[dict[str, Any]] = [
+        {"correlation_id": b"c"}, {"delayed": True}, {"all_available": True},
+    ]  # fmt: skip
+    for fields in others:
+        ask = m.Browse(0, "Q", order=m.ARRIVAL, **fields)
+        with pytest.raises(RequestError, match="in the order of arrival selects by where alone"):
+            app.ask(m.Browse, *ask[1:])
+
+
+@pytest.mark.parametrize("order", [m.PHYSICAL, m.LOGICAL, m.ARRIVAL])
+def test_cursor_is_of_one_order(app: Client, order: int) -> None:
+    cursors = {
+        m.PHYSICAL: [9, 1], m.LOGICAL: [9, 1, 0, m.LOGICAL], m.ARRIVAL: [9, 1, 0, m.ARRIVAL],
+    }  # fmt: skip
+    for other, cursor in cursors.items():
+        ask = m.Browse(0, "Q", cursor, order=order)
+        if other == order:
+            assert app.ask(m.Browse, *ask[1:])["items"] == []
+        else:
+            assert app.code_of(m.Browse, *ask[1:]) == ErrorCode.INCONSISTENT_BROWSE
+
+
+def test_expired_ones_are_not_met_in_the_order_of_arrival(app: Client) -> None:
+    app.put("Q", b"1", expiry_ms=1_000)
+    app.put("Q", b"2", expiry_ms=5_000)
+    app.manager.advance(2_000)
+    found, _ = by_arrival(app, 0)
+    assert [(one.body, m.REMAINING.unpack(one.tail)) for one in found] == [(b"2", (3_000,))]

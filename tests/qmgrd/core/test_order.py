@@ -63,6 +63,15 @@ def test_each_lane_of_a_priority_has_a_start_of_its_own(
     ]
 
 
+@given(messages, st.integers(0, 22))
+def test_by_arrival_each_lane_and_priority_is_gone_through(
+    given_messages: list[tuple[int, bool]], start: int
+) -> None:
+    queue, tx, expected = filled(given_messages)
+    found = [keys.place(key) for key, _ in order.by_arrival(queue, tx, start)]
+    assert found == [x for x in sorted(expected, key=lambda place: place[1]) if x[1] >= start]
+
+
 def test_get_and_browse_meet_both_lanes_in_one_order(app: Client) -> None:
     app.put_records("Q", *[
         record(b"%d" % number, priority=priority, group=group)
