@@ -5,7 +5,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_qmgr.reader import TableReader
 from pyspark_qmgr.schema import checked, schema_of
-from pyspark_qmgr.stream import HistoryStreamReader
+from pyspark_qmgr.stream import StreamReader
 from qmgr_tables import stream_options
 from qmgr_tables.options import OptionInvalid, parse
 from qmgrd.ops.snapshots import find
@@ -49,8 +49,5 @@ class DefaultSource(DataSource):
         options = stream_options.parse(self.options)
         if not options.urls and schema == schema_of(TABLES["messages"]):
             # Spark asks for the columns before it says that they are to be streamed.
-            raise OptionInvalid(
-                "option table: messages is not streamed, and it is what is read without one; "
-                'to stream the history in snapshots: .option("table", "history")'
-            )
-        return HistoryStreamReader(options, checked(TABLES[options.of.table], schema))
+            stream_options.check_table("messages", {}, is_live=False)
+        return StreamReader(options, checked(TABLES[options.of.table], schema))

@@ -1,4 +1,4 @@
-"""Streams history: Spark asks up to where there is some, what to read of it, and says what it has.
+"""Streams history, or messages. Spark asks up to where there is some, what to read, and commits.
 
     initialOffset ─▶ latestOffset ─▶ partitions ─▶ read, on executors ─▶ commit ─┐
                           ▲                                                      │
@@ -6,7 +6,8 @@
 
 Spark's checkpoint is the truth. A batch that was planned is read again after a crash, from the
 same offsets, and the cursor of the stream keeps what it needs: it moves only by commit, which Spark
-calls once a batch is written, and which may come twice, late or never.
+calls once a batch is written, and which may come twice, late or never. Messages have no cursor:
+what is consumed before it is read is not in the stream.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pyspark_qmgr.prompt import be_prompt
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from qmgr_tables.stream_source import Offsets, Source
 
 
-class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streams the history of queue managers in Arrow batches."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streams the history of queue managers, or their messages, in Arrow batches."""
 
     def __init__(self, options: "StreamOptions", schema: StructType) -> None:
         self._options = options
@@ -40,15 +43,14 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return HistoryStreamReader, (self._options, self._schema)  # Connections do not travel.
+        return _unpacked, (self._options, self._schema)  # Connections do not travel.
 
     @property
     def _source(self) -> "Source":
         if self._made is None:
-            from qmgr_tables.stream_path import Snapshots
-            from qmgr_tables.stream_url import Journals
+            from qmgr_tables.stream_sources import source_of
 
-            self._made = (Journals if self._options.urls else Snapshots)(self._options)
+            self._made = source_of(self._options)
         return self._made
 
     def initialOffset(self) -> dict[str, int]:
@@ -70,14 +72,14 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._latest = self._source.ends(start, wait=self._target is not None)
         if self._target is not None:
             ends = {
-                store_id: min(end, max(self._target[store_id], start.get(store_id, 0)))
-                for store_id, end in ends.items()
-                if store_id in self._target
+                name: min(end, max(self._target.get(name, 0), start.get(name, 0)))
+                for name, end in ends.items()
+                if name in self._target or name in start
             }
         return _sorted(admitted(start, ends, self._source.sizes, *self._limits(limit)))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Return the most events and bytes of a batch."""
+        """Return the most rows and bytes of a batch."""
         if isinstance(limit, ReadAllAvailable):
             return None, None
         rows_max, bytes_max = self._options.rows_max, self._options.bytes_max
@@ -92,7 +94,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._source.lasts()
 
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Return up to where there was history when that was last asked, for progress reports."""
+        """Return up to where there was something when last asked, for progress reports."""
         return _sorted(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
@@ -101,7 +103,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Yield the events of *partition* in batches of the very schema that Spark wants."""
+        """Yield the rows of *partition* in batches of the very schema that Spark wants."""
         if partition.value is None:  # Spark's stand-in for an empty list of partitions.
             return
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -121,4 +123,10 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _sorted(offsets: "Offsets") -> dict[str, int]:
     """Return *offsets* as Spark compares them: as text."""
-    return {store_id: offsets[store_id] for store_id in sorted(offsets)}
+    return {name: offsets[name] for name in sorted(offsets)}
+
+
+def _unpacked(options: "StreamOptions", schema: StructType) -> StreamReader:
+    """Return the reader that came to a worker with a task; see pyspark_qmgr.prompt."""
+    be_prompt()
+    return StreamReader(options, schema)

@@ -18,8 +18,9 @@ from qmgr_tables.export_feed import Feed
 from qmgr_tables.export_order import whole_positions
 from qmgr_tables.export_sink import Sink, Sizes
 from qmgr_tables.history import HISTORY
-from qmgr_tables.history_feed import Feed as Journal
-from qmgr_tables.history_feed import HistoryLost, ManagerAway, State
+from qmgr_tables.history_feed import HistoryFeed as Journal
+from qmgr_tables.history_feed import State
+from qmgr_tables.line import DataLost, ManagerAway
 from qmgr_tables.options import Options
 from qmgr_tables.stream_url import RowRange
 from qmgrd.ops.snapshots import Snapshot
@@ -56,7 +57,7 @@ def export_live(
             raise ExportUnavailable(
                 f"{error}; run it again: it goes on from what is whole"
             ) from error
-        except (HistoryLost, HistoryMalformed, RequestError) as error:
+        except (DataLost, HistoryMalformed, RequestError) as error:
             raise ExportFailed(f"{error}; run it again: it goes on from what is whole") from error
 
 

@@ -1,38 +1,23 @@
 """History of a queue manager that runs, over its protocol: what streams and exports read.
 
-    with Feed("127.0.0.1:7470", wait_ms=60_000) as feed:
+    with HistoryFeed("127.0.0.1:7470", wait_ms=60_000) as feed:
         state = feed.state()
         for seq, data in feed.rows(state.store_id, after=0, until=state.next - 1):
             ...
         feed.commit("lake", state.next - 1)
 
-A queue manager that is away is waited for, as it may be started anew; what was under way is asked
-again, which is safe: reading changes nothing, and a cursor goes nowhere but on.
+What was under way when a queue manager went away is asked again: a cursor goes nowhere but on.
 """
 
 import logging
-import time
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from qmgr_client.blocking import Client, connect
-from qmgr_client.errors import ConnectFailed, ConnectionEnded, UnknownOutcome
-from qmgr_config.units import ms_text
-from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_tables.line import DataLost, Line
 
 PAGE_BYTES = 1 << 20
-RETRY_MS = 200
 log = logging.getLogger(__name__)
-Value = TypeVar("Value")
-
-
-class HistoryLost(Exception):
-    """What was to be read is not there any more, or never was: where, what, what to do."""
-
-
-class ManagerAway(Exception):
-    """A queue manager that did not answer for as long as is waited for."""
 
 
 class State(NamedTuple):
@@ -50,11 +35,8 @@ class State(NamedTuple):
         return self.next - 1
 
 
-class Feed:
-    """The history of one queue manager.
-
-    Invariant: ``_client`` is connected, or was when it last answered, or is None.
-    """
+class HistoryFeed(Line):
+    """The history of one queue manager."""
 
     def __init__(self, address: str, wait_ms: int, *, skip_lost: bool = False) -> None:
         """Ask the queue manager at *address*; connects once it is asked something.
@@ -62,27 +44,10 @@ class Feed:
         Args:
             wait_ms: how long a queue manager is waited for that is away.
             skip_lost: whether rows that are gone are passed over with a warning, instead of
-                HistoryLost.
+                DataLost.
         """
-        self.address = address
-        self._wait_ms = wait_ms
+        super().__init__(address, wait_ms, "qmgr history")
         self._skip_lost = skip_lost
-        self._client: Client | None = None
-
-    def __enter__(self) -> "Feed":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.close()
-
-    def close(self) -> None:
-        """End the connection. Any number of times."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close(0)
 
     def state(self, wait_ms: int | None = None) -> State:
         """Return where the journal stands now.
@@ -93,7 +58,7 @@ class Feed:
         Raises:
             ManagerAway: nobody answers.
         """
-        row = self._ask(lambda client: client.history_show(), wait_ms)
+        row = self.ask(lambda client: client.history_show(), wait_ms)
         cursors = {cursor["cursor"]: cursor["position"] for cursor in row["cursors"]}
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
@@ -104,7 +69,7 @@ class Feed:
             ManagerAway: nobody answers.
             RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED of one that is new, HISTORY_AHEAD.
         """
-        row = self._ask(lambda client: client.cursor_commit(cursor, position), wait_ms)
+        row = self.ask(lambda client: client.cursor_commit(cursor, position), wait_ms)
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
@@ -112,7 +77,7 @@ class Feed:
 
         Raises:
             ManagerAway: nobody answers.
-            HistoryLost: another store is there, or a row is not.
+            DataLost: another store is there, or a row is not.
         """
         while after < until:
             try:
@@ -130,9 +95,9 @@ class Feed:
                 after = until
 
     def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
-        page = self._ask(lambda client: client.history_read(after, until, PAGE_BYTES))
+        page = self.ask(lambda client: client.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
-            raise HistoryLost(
+            raise DataLost(
                 f"{self.address}: store {page['store_id']} of {page['manager']} is there, not "
                 f"{store_id}: name the address where that one is, or begin anew with a new "
                 "checkpoint and cursor"
@@ -155,43 +120,6 @@ class Feed:
     def _lost(self, why: str, first: int, last: int) -> None:
         """Warn of rows that are passed over, or refuse to."""
         if not self._skip_lost:
-            raise HistoryLost(f"{self.address}: rows {first} to {last} of history: {why}")
+            raise DataLost(f"{self.address}: rows {first} to {last} of history: {why}")
         log.warning("qmgr: %s: rows %d to %d of history passed over: %s",
                     self.address, first, last, why)  # fmt: skip
-
-    def _ask(self, ask: Callable[[Client], Value], wait_ms: int | None = None) -> Value:
-        """Return the answer; a queue manager that is away is waited for."""
-        wait_ms = self._wait_ms if wait_ms is None else wait_ms
-        until_s = time.monotonic() + wait_ms / 1_000
-        while True:
-            left_ms = max(int((until_s - time.monotonic()) * 1_000), 0)
-            was_connected = self._client is not None
-            try:
-                return ask(self._connected(left_ms))
-            except ConnectFailed as error:
-                raise ManagerAway(f"{error}; it was waited for {ms_text(wait_ms)}") from error
-            except RequestError as error:
-                if not _is_passing(error):
-                    raise
-                self.close()
-                if was_connected:  # It may be there again, as another process.
-                    continue
-                if time.monotonic() >= until_s:
-                    raise ManagerAway(
-                        f"{self.address}: {error}; it was waited for {ms_text(wait_ms)}"
-                    ) from error
-            time.sleep(min(RETRY_MS, left_ms) / 1_000)
-
-    def _connected(self, wait_ms: int) -> Client:
-        if self._client is None:
-            client = connect(self.address, name="qmgr history", reconnect=False, wait_ms=wait_ms)
-            client.open()
-            self._client = client
-        return self._client
-
-
-def _is_passing(error: RequestError) -> bool:
-    """Return whether the same may be answered later, on a new connection."""
-    if isinstance(error, ConnectionEnded | UnknownOutcome):
-        return True
-    return error.error_class is ErrorClass.RETRY_LATER

@@ -198,7 +198,7 @@ def batches(
         if row is None or not options.wants_row(row.state, row.put_at):
             continue
         held[at] = row
-        size += ROW_BYTES + len(row.body or b"") + _header_bytes(row)
+        size += bytes_of(row)
         if size >= BATCH_BYTES:
             first, stop = np.searchsorted(places, (begin, at))
             yield _merged(batch.slice(first, stop - first), places[first:stop], held)
@@ -212,15 +212,22 @@ def _merged(batch: pa.RecordBatch, places: Array, held: dict[int, rows.Row]) -> 
     """Return *batch*, whose rows have those *places*, with the rows of *held* at theirs."""
     if not held:
         return batch
-    columns = dict(zip(rows.Row._fields, zip(*held.values(), strict=True), strict=True))
-    arrays = [pa.array(columns[field.name], field.type) for field in batch.schema]
-    others = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+    others = batch_of(held.values(), batch.schema)
     order = np.argsort(np.concatenate([places, [*held]]))
     return pa.concat_batches([batch, others]).take(pa.array(order))
 
 
-def _header_bytes(row: rows.Row) -> int:
-    return sum(len(key) + len(value or "") for key, value in row.headers or ())
+def batch_of(found: Iterable[rows.Row], schema: pa.Schema) -> pa.RecordBatch:
+    """Return one row or more as a batch."""
+    columns = dict(zip(rows.Row._fields, zip(*found, strict=True), strict=True))
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def bytes_of(row: rows.Row) -> int:
+    """Return about what a row takes."""
+    headers = sum(len(key) + len(value or "") for key, value in row.headers or ())
+    return ROW_BYTES + len(row.body or b"") + headers
 
 
 MESSAGES = Table(

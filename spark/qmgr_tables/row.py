@@ -51,10 +51,14 @@ class Row(NamedTuple):
     body: bytes | None
     body_bytes: int | None
     queue_manager: str
-    snapshot_id: str
-    turn: int
+    snapshot_id: str | None
+    turn: int | None
 
 
+# When it was put, expires, can be got; whether it is persistent.
+Times = tuple[int | None, int | None, int | None, bool | None]
+Whose = tuple[str, str | None, int | None]  # queue manager, snapshot, turn
+NO_TIMES: Times = (None, None, None, None)
 _DEAD_TEXTS = ("reason", "text", "queue", "manager")  # in a note
 _NO_DEAD_LETTER = (None,) * sum(name.startswith("dead_") for name in Row._fields)
 
@@ -70,48 +74,67 @@ def read(
     entry = entries.decode(value)
     if entry.volatile and any(first <= arrival < before for first, before in run.lost):
         return None
+    whose = snapshot.queue_manager, snapshot.id, snapshot.turn
     try:
         fields = records.decode(entries.record(tx, entry))
     except RequestError:
-        return _damaged(priority, arrival, entry, run, snapshot)
+        known = entry.flags != entries.UNREADABLE
+        return damaged(
+            (run.queue, priority, arrival),
+            _times(entry, run, snapshot) if known else NO_TIMES,
+            (entry.delivered, entry.failed) if known else (None, None),
+            entry.target,
+            whose,
+        )
+    note = notes.read(tx, run.queue_id, arrival) if entry.noted else {}
+    return of_record(
+        fields, (run.queue, _priority(run, priority, fields), arrival),
+        _times(entry, run, snapshot), (entry.delivered, entry.failed, run.state), note,
+        _target(tx, entry), whose, options,
+    )  # fmt: skip
+
+
+def of_record(
+    fields: records.Fields, place: tuple[str, int | None, int], times: Times,
+    counts: tuple[int, int, str], note: notes.Note, target: str, whose: Whose, options: Options,
+) -> Row:  # fmt: skip
+    """Return the message of that record.
+
+    Args:
+        place: queue, priority, arrival.
+        counts: how often it was delivered and failed; its state.
+    """
     uid, group, envelope, body = fields.uid, fields.group, fields.envelope, fields.body
     wanted = options.include_body and len(body) <= options.max_body_bytes
     return Row._make((
-        run.queue, _priority(run, priority, fields), arrival,
+        *place,
         None if uid is None else f"{uid.origin}.{uid.timestamp}",
         None if uid is None else uid.origin,
-        None if uid is None else _time(uid.timestamp),
-        *_times(entry, run, snapshot),
+        None if uid is None else time_of(uid.timestamp),
+        *times,
         text(fields.correlation_id) if fields.correlation_id else None,
         headers(envelope), text_under(envelope, REPLY_TO), text_under(envelope, CONTENT_TYPE),
         None if group is None else group[0].hex(),
         None if group is None else group[1],
-        entry.delivered, entry.failed, run.state,
-        *_dead(notes.read(tx, run.queue_id, arrival) if entry.noted else {}),
-        _target(tx, entry), body if wanted else None, len(body),
-        snapshot.queue_manager, snapshot.id, snapshot.turn,
+        *counts, *_dead(note), target or None, body if wanted else None, len(body), *whose,
     ))  # fmt: skip
 
 
-def _target(tx: LmdbTransaction, entry: entries.Entry) -> str | None:
+def damaged(
+    place: tuple[str, int, int], times: Times, counts: tuple[int | None, int | None], target: str,
+    whose: Whose,
+) -> Row:  # fmt: skip
+    """Return a message whose record cannot be read."""
+    return Row._make((
+        *place, None, None, None, *times, None, None, None, None, None, None,
+        *counts, DAMAGED, *_NO_DEAD_LETTER, target or None, None, None, *whose,
+    ))  # fmt: skip
+
+
+def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
     """Return where a message is bound for, or the topic of a publication."""
     held = entries.publication(tx, entry) if entry.shared else entry
-    return held.target or None
-
-
-def _damaged(
-    priority: int, arrival: int, entry: entries.Entry, run: Run, snapshot: Snapshot
-) -> Row:
-    known = entry.flags != entries.UNREADABLE
-    return Row._make((
-        run.queue, priority, arrival, None, None, None,
-        *(_times(entry, run, snapshot) if known else (None,) * 4),
-        None, None, None, None, None, None,
-        entry.delivered if known else None,
-        entry.failed if known else None,
-        DAMAGED, *_NO_DEAD_LETTER, entry.target or None, None, None,
-        snapshot.queue_manager, snapshot.id, snapshot.turn,
-    ))  # fmt: skip
+    return held.target
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
@@ -121,14 +144,12 @@ def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
     return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
 
 
-def _times(
-    entry: entries.Entry, run: Run, snapshot: Snapshot
-) -> tuple[int | None, int | None, int | None, bool]:
+def _times(entry: entries.Entry, run: Run, snapshot: Snapshot) -> Times:
     """Return when it was put, expires, and can be got, and whether it is persistent."""
     expires_ms, due_ms = entry.expires_ms, entry.due_ms
     is_awaited = run.lane == keys.LANE_DELAYED and (not expires_ms or due_ms < expires_ms)
     return (
-        _time(entry.put_us),
+        time_of(entry.put_us),
         _wall(expires_ms, snapshot) if expires_ms else None,
         _wall(due_ms, snapshot) if due_ms and is_awaited else None,
         not entry.volatile,
@@ -137,7 +158,7 @@ def _times(
 
 def _wall(clock_ms: int, snapshot: Snapshot) -> int | None:
     """Return the wall clock at *clock_ms* of the store's own clock."""
-    return _time(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
+    return time_of(max(snapshot.wall_us + (clock_ms - snapshot.clock_ms) * 1_000, 0))
 
 
 def _dead(note: notes.Note) -> tuple[Any, ...]:
@@ -149,7 +170,7 @@ def _dead(note: notes.Note) -> tuple[Any, ...]:
     us = note.get("us")
     return (
         name_of(code), *(text_under(note, name) or None for name in _DEAD_TEXTS),
-        _time(us) if type(us) is int and us >= 0 else None,
+        time_of(us) if type(us) is int and us >= 0 else None,
         _count(note, "delivered"), _count(note, "failed"), 0 if retries is None else retries,
     )  # fmt: skip
 
@@ -172,7 +193,7 @@ def headers(envelope: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(_key(key), _value(value)) for key, value in found.items()]
 
 
-def _time(time_us: int) -> int | None:
+def time_of(time_us: int) -> int | None:
     """Return *time_us* unless no datetime holds it: an origin may count as it likes."""
     return time_us if time_us < TIME_END_US else None
 

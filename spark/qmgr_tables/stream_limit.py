@@ -14,27 +14,35 @@ def admitted(
 ) -> Offsets:
     """Return up to where a batch reads that begins behind *start*.
 
-    Stores share alike in what is allowed; what one does not use the next may. A row of history is
-    not cut, and where there is something to read, one is read, however long it is.
+    Stores share alike in what is allowed; what one does not use the next may, and in the end those
+    may whose share was too little for a row. A row of history is not cut, and where there is
+    something to read, one is read, however long it is.
     """
     if rows_max is None and bytes_max is None:
-        return start | ends
+        return ends
     waiting = sorted(
         (store_id for store_id in ends if start.get(store_id, ends[store_id]) < ends[store_id]),
         key=lambda store_id: ends[store_id] - start[store_id],
     )  # The longest backlog has what all others left.
-    found = start | {store_id: ends[store_id] for store_id in ends if store_id not in waiting}
+    found = ends | {store_id: start[store_id] for store_id in waiting}
     rows_left = _NO_LIMIT if rows_max is None else rows_max
     bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
-    for place, store_id in enumerate(waiting):
-        share = len(waiting) - place
-        is_last = share == 1 and all(found[other] == start[other] for other in waiting[:-1])
-        position, rows, size = _taken(
-            sizes(store_id, start[store_id], ends[store_id]), start[store_id],
-            rows_left // share, bytes_left // share, is_one_due=is_last,
+    is_one_due = True
+    for share, store_id in (
+        *((len(waiting) - place, store_id) for place, store_id in enumerate(waiting)),
+        *((1, store_id) for store_id in reversed(waiting)),
+    ):
+        rows_most, bytes_most, is_due = rows_left // share, bytes_left // share, share == 1
+        if found[store_id] > start[store_id] or not (
+            (rows_most and bytes_most) or (is_due and is_one_due)
+        ):
+            continue  # It is not even asked.
+        found[store_id], rows, size = _taken(
+            sizes(store_id, start[store_id], ends[store_id]), start[store_id], rows_most,
+            bytes_most, is_one_due=is_due and is_one_due,
         )  # fmt: skip
-        found[store_id] = position
         rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)
+        is_one_due = is_one_due and not size
     return found
 
 

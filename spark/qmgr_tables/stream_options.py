@@ -2,17 +2,19 @@
 
 url               where queue managers listen, with commas between them: host:port, /path/of/socket
 path              instead of url: a directory into which snapshots are taken, or a pattern
-table             history
-cursor            required with url: the name of the export cursor that is kept in each of these
-                  queue managers. A stream has one of its own: no two may share it
+table             history; with url messages as well, browsed as they come: who consumes them first
+                  has kept them from the stream
+cursor            required with url, of history: the name of the export cursor that is kept in each
+                  of these queue managers. A stream has one of its own: no two may share it
 startingOffsets   earliest; latest leaves out what is there already. Only of a stream without a
                   checkpoint, and only where its cursor is new: else that says from where on
 maxRowsPerTrigger, maxBytesPerTrigger
-                  no limit; about so many events, or bytes of history, become one batch
+                  no limit; about so many rows, or bytes of history or messages, become one batch
 failOnDataLoss    true; false goes on behind what is lost, with a warning
 waitMs            120000: how long a queue manager is waited for that is away; then the query fails
 
-Beside these queues, queuesPattern, rowsPerPartition, minPartitions and verify, as in options.py.
+Beside these queues, queuesPattern, rowsPerPartition, minPartitions and verify, as in options.py;
+of messages states, includePayload and maxBodyBytes.
 """
 
 import re
@@ -30,11 +32,11 @@ ONLY = (
     "url", "cursor", "startingOffsets", "maxRowsPerTrigger", "maxBytesPerTrigger",
     "failOnDataLoss", "waitMs",
 )  # fmt: skip
-TABLES = ("history",)
+TABLES = ("history", "messages")
 WAIT_MS = 120_000
 WAIT_MAX_MS = 86_400_000
 _LIMIT_MAX = 2**63 - 1
-_NOT_OF_STREAMS = ("includePayload", "maxBodyBytes", "states", "onDamaged")
+_OF_MESSAGES = ("includePayload", "maxBodyBytes", "states")
 _STARTS = {"earliest": False, "latest": True}
 
 
@@ -72,14 +74,11 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
             '"127.0.0.1:7470"), or name a directory of snapshots: option path'
         )
     of = batch.parse({"path": "url", "table": "history", **shared})
-    if of.table not in TABLES:
-        raise OptionInvalid(
-            f"option table: {of.table} is not streamed, only {', '.join(TABLES)}; "
-            "read it with spark.read"
-        )
+    check_table(of.table, shared, is_live=bool(urls))
+    is_history = of.table == "history"
     return StreamOptions(
         urls=urls,
-        cursor=_cursor(own.get("cursor", ""), is_needed=bool(urls)),
+        cursor=_cursor(own.get("cursor", ""), is_live=bool(urls), is_history=is_history),
         from_latest=_start(own.get("startingOffsets", "earliest")),
         rows_max=_number(own, "maxRowsPerTrigger", 1, _LIMIT_MAX),
         bytes_max=_number(own, "maxBytesPerTrigger", 1, _LIMIT_MAX),
@@ -91,7 +90,7 @@ def parse(given: Mapping[str, str]) -> StreamOptions:
 
 def _split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return what only streams know, and the rest, each spelled as it is documented."""
-    names = [name for name in batch.NAMES if name not in _NOT_OF_STREAMS]
+    names = [name for name in batch.NAMES if name != "onDamaged"]
     known = {name.lower(): name for name in (*ONLY, *names)}
     own: dict[str, str] = {}
     shared: dict[str, str] = {}
@@ -120,11 +119,32 @@ def _urls(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _cursor(text: str, *, is_needed: bool) -> str:
+def check_table(table: str, shared: Mapping[str, str], *, is_live: bool) -> None:
+    """Raise OptionInvalid of a table that is not streamed, or of what it has no use for."""
+    if table not in TABLES:
+        raise OptionInvalid(
+            f"option table: {table} is not streamed, only {', '.join(TABLES)}; read it with "
+            "spark.read"
+        )
+    if table == "messages" and not is_live:
+        raise OptionInvalid(
+            "option table: messages is streamed from a url only, and it is what is read without "
+            'one; to stream the history in snapshots: .option("table", "history")'
+        )
+    useless = [name for name in _OF_MESSAGES if name in shared]
+    if table == "history" and useless:
+        raise OptionInvalid(f"option {useless[0]}: history has no bodies and states; leave it out")
+
+
+def _cursor(text: str, *, is_live: bool, is_history: bool) -> str:
     name = text.strip()
-    if name and not is_needed:
+    if name and not is_history:
+        raise OptionInvalid(
+            "option cursor: no message is kept for a stream; leave it out, or stream history"
+        )
+    if name and not is_live:
         raise OptionInvalid("option cursor: snapshots keep none; leave it out, or read a url")
-    if is_needed and not name:
+    if is_history and is_live and not name:
         raise OptionInvalid(
             "option cursor is missing; name one for this stream alone, so that its queue managers "
             'keep what it has not had yet: .option("cursor", "lake")'

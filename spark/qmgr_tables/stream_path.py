@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from qmgr_tables.history import Span, batches_of, cut, data_rows, rows_per_partition, spans
 from qmgr_tables.history_batch import Whose, events_in
-from qmgr_tables.history_feed import RETRY_MS, HistoryLost
+from qmgr_tables.line import RETRY_MS, DataLost
 from qmgr_tables.options import Options
 from qmgr_tables.stream_options import StreamOptions
 from qmgr_tables.stream_source import Offsets, Part
@@ -58,7 +58,7 @@ class Snapshots:
         if not start and self._options.from_latest:
             return self.lasts()
         self._look()
-        found: Offsets = {}
+        found = dict(start)
         for span in self._spans:
             if span.store_id in start:
                 found[span.store_id] = max(start[span.store_id], span.stop - 1)
@@ -66,9 +66,9 @@ class Snapshots:
                 found[span.store_id] = self._first(span) - 1
         return found
 
-    def sizes(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+    def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """Yield number, events and bytes of rows."""
-        for span in self._between(store_id, after, until):
+        for span in self._between(name, after, until):
             for seq, data in data_rows(span):
                 yield seq, events_in(data), len(data)
 
@@ -121,7 +121,7 @@ class Snapshots:
         """Return spans with the rows behind *after* up to *until*, in order.
 
         Raises:
-            HistoryLost: some are in no snapshot.
+            DataLost: some are in no snapshot.
         """
         found = []
         expected = after + 1
@@ -143,5 +143,5 @@ class Snapshots:
             "go on behind them: failOnDataLoss=false"
         )
         if not self._options.skip_lost:
-            raise HistoryLost(why)
+            raise DataLost(why)
         log.warning("qmgr: %s", why)

@@ -1,7 +1,6 @@
 """A stream's source: queue managers that run, each with an export cursor of the stream's own."""
 
 import logging
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -11,13 +10,13 @@ import pyarrow as pa
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.history import cut, rows_per_partition, wants
 from qmgr_tables.history_batch import Whose, batches, events_in
-from qmgr_tables.history_feed import Feed, HistoryLost, ManagerAway, State
+from qmgr_tables.history_feed import HistoryFeed, State
+from qmgr_tables.line import DataLost, ManagerAway
 from qmgr_tables.options import Options
+from qmgr_tables.stream_managers import Managers
 from qmgr_tables.stream_options import StreamOptions
 from qmgr_tables.stream_source import Offsets, Part
 
-REST_S = 1.0  # until a queue manager that is away is asked again, at least
-REST_DIALS = 10  # times as long as it was tried for
 ANEW = "begin anew with a new checkpoint and cursor, or go on behind it: failOnDataLoss=false"
 log = logging.getLogger(__name__)
 
@@ -36,57 +35,58 @@ class RowRange(NamedTuple):
     def read(self, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the events of these rows."""
         whose = Whose(self.queue_manager, self.store_id)
-        with Feed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
+        with HistoryFeed(self.address, self.wait_ms, skip_lost=self.skip_lost) as feed:
             rows = feed.rows(self.store_id, self.after, self.until)
             yield from batches(rows, whose, schema, partial(wants, options))
 
 
 class Journals:
-    """The journals of queue managers that run.
-
-    Invariant: ``_at`` has, of each store that was met, where it was met last.
-    """
+    """The journals of queue managers that run."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._feeds = {
-            url: Feed(url, options.wait_ms, skip_lost=options.skip_lost) for url in options.urls
+            url: HistoryFeed(url, options.wait_ms, skip_lost=options.skip_lost)
+            for url in options.urls
         }
-        self._at: dict[str, tuple[str, State]] = {}
-        self._away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
+        asks = {url: feed.state for url, feed in self._feeds.items()}
+        self._managers = Managers(asks, options.wait_ms)
         self._committed: Offsets = {}
 
     def begin(self) -> Offsets:
         """Return what the stream begins behind; from here on the cursors keep it, and say it."""
-        return {state.store_id: self._new(url, state) for url, state in self._states(wait=True)}
+        return {
+            state.store_id: self._new(url, state) for url, state in self._managers.states(wait=True)
+        }
 
     def lasts(self) -> Offsets:
         """Return the last row of history of each store, waiting for queue managers."""
-        return {state.store_id: state.last for _, state in self._states(wait=True)}
+        return {state.store_id: state.last for _, state in self._managers.states(wait=True)}
 
     def ends(self, start: Offsets, *, wait: bool) -> Offsets:
         """Return up to where history can be read now; see stream_source."""
-        found: Offsets = {}
-        for url, state in self._states(wait=wait):
+        found, met = dict(start), set()
+        for url, state in self._managers.states(wait=wait):
             store_id = state.store_id
+            met.add(store_id)
             if store_id not in start:
                 found[store_id] = self._new(url, state)
                 continue
             self._check_line(url, state, start[store_id])
             self._keep(url, state, start[store_id])
             found[store_id] = state.last
-        missing = sorted(start.keys() - found.keys())
-        if missing and not self._away:
+        missing = sorted(start.keys() - met)
+        if missing and not self._managers.away:
             self._lose(
                 f"{', '.join(self._options.urls)}: store {missing[0]} is at none of these any "
                 f"more: name the address of its queue manager, or {ANEW}"
             )
         return found
 
-    def sizes(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+    def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """Yield number, events and bytes of rows."""
-        url, _ = self._find(store_id)
-        for seq, data in self._feeds[url].rows(store_id, after, until):
+        url, _ = self._find(name)
+        for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
@@ -113,8 +113,12 @@ class Journals:
     def commit(self, end: Offsets) -> None:
         """Move the cursors. Where that cannot be done now, the next commit does it as well."""
         for store_id, position in end.items():
-            url, _ = self._at.get(store_id, ("", None))
-            if self._committed.get(store_id, -1) >= position or not url or url in self._away:
+            url, _ = self._managers.at.get(store_id, ("", None))
+            if (
+                self._committed.get(store_id, -1) >= position
+                or not url
+                or url in self._managers.away
+            ):
                 continue
             try:
                 self._feeds[url].commit(self._options.cursor, position, 0)
@@ -128,39 +132,15 @@ class Journals:
         for feed in self._feeds.values():
             feed.close()
 
-    def _states(self, *, wait: bool) -> list[tuple[str, State]]:
-        """Return where the journals stand of all queue managers that answer."""
-        found = []
-        for url, feed in self._feeds.items():
-            now_s = time.monotonic()
-            since_s, again_s = self._away.get(url, (now_s, now_s))
-            if not wait and now_s < again_s:
-                continue
-            try:
-                state = feed.state(None if wait else 0)
-            except ManagerAway as error:
-                spent_s, now_s = time.monotonic() - now_s, time.monotonic()
-                if wait or (now_s - since_s) * 1_000 >= self._options.wait_ms:
-                    raise
-                log.warning("qmgr: %s; the stream goes on without it for now", error)
-                # A dial that hangs is not to hold up the others time and again.
-                self._away[url] = since_s, now_s + max(REST_S, REST_DIALS * spent_s)
-                continue
-            self._away.pop(url, None)
-            self._at[state.store_id] = url, state
-            found.append((url, state))
-        return found
-
     def _find(self, store_id: str) -> tuple[str, State]:
         """Return where a store is, waiting for its queue manager."""
-        if store_id not in self._at:
-            self._states(wait=True)
-        if store_id not in self._at:
-            raise HistoryLost(
+        found = self._managers.find(store_id)
+        if found is None:
+            raise DataLost(
                 f"{', '.join(self._options.urls)}: store {store_id} of the checkpoint is at none "
                 "of these: name the address of its queue manager"
             )
-        return self._at[store_id]
+        return found
 
     def _new(self, url: str, state: State) -> int:
         """Return what to begin behind, of a store that is new to the stream, and keep the rest."""
@@ -173,7 +153,7 @@ class Journals:
                 if error.code != ErrorCode.HISTORY_DROPPED:
                     raise
             state = self._feeds[url].state()  # Of a limit, perhaps, at that very moment.
-        self._at[state.store_id] = url, state
+        self._managers.at[state.store_id] = url, state
         return max(state.cursors[cursor], state.first - 1)
 
     def _keep(self, url: str, state: State, after: int) -> None:
@@ -187,10 +167,10 @@ class Journals:
         except RequestError as error:
             self._lose(f"{url}: {error}")
             feed.commit(cursor, feed.state().first - 1)
-        self._at[state.store_id] = url, feed.state()
+        self._managers.at[state.store_id] = url, feed.state()
 
     def _check_line(self, url: str, state: State, after: int) -> None:
-        """Raise HistoryLost where a journal is not the one any more that was read up to *after*."""
+        """Raise DataLost where a journal is not the one any more that was read up to *after*."""
         if state.last < after:
             self._lose(
                 f"{url}: history was read up to row {after}, and ends with row {state.last}: the "
@@ -211,5 +191,5 @@ class Journals:
 
     def _lose(self, why: str) -> None:
         if not self._options.skip_lost:
-            raise HistoryLost(why)
+            raise DataLost(why)
         log.warning("qmgr: %s", why)

@@ -7,11 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from pyspark_qmgr.source import DefaultSource
-from pyspark_qmgr.stream import HistoryStreamReader
-from qmgr_tables.history_feed import Feed
+from pyspark_qmgr.stream import StreamReader
+from qmgr_tables.history_feed import HistoryFeed
 
 
-class _Reader(HistoryStreamReader):
+class _Reader(StreamReader):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options, self._schema)
 
@@ -43,7 +43,7 @@ class ReadsOn(_Reader):
     def read(self, partition: Any) -> Iterator[Any]:
         if partition.value is not None:
             part = partition.value
-            with Feed(part.address, part.wait_ms) as feed:
+            with HistoryFeed(part.address, part.wait_ms) as feed:
                 part = part._replace(until=min(part.until + 1, feed.state().last))
             partition.value = part
         return super().read(partition)
@@ -55,7 +55,7 @@ def _changed(partitions: list[Any], **fields: Any) -> list[Any]:
     return partitions
 
 
-BROKEN: dict[str, type[HistoryStreamReader]] = {
+BROKEN: dict[str, type[StreamReader]] = {
     "commits-early": CommitsEarly,
     "skips-first": SkipsFirst,
     "reads-on": ReadsOn,
@@ -63,7 +63,7 @@ BROKEN: dict[str, type[HistoryStreamReader]] = {
 
 
 class _Source(DefaultSource):
-    reader_class: type[HistoryStreamReader]
+    reader_class: type[StreamReader]
 
     def streamReader(self, schema: Any) -> Any:
         return self.reader_class(*super().streamReader(schema).__reduce__()[1])

@@ -8,7 +8,8 @@ from contextlib import suppress
 from qmgr_client.aio import QueueManager, connect
 from qmgr_client.outgoing import Outgoing
 from qmgr_protocol.errors import RequestError
-from qmgr_tables.history_feed import Feed, HistoryLost, ManagerAway
+from qmgr_tables.history_feed import HistoryFeed
+from qmgr_tables.line import DataLost, ManagerAway
 
 WAIT_MS = 60_000
 QUEUES = ("ONE", "TWO")
@@ -83,7 +84,7 @@ class Witness:
 
     def start(self) -> None:
         """Begin to read."""
-        with Feed(self._address, WAIT_MS) as feed:
+        with HistoryFeed(self._address, WAIT_MS) as feed:
             self.store_id = feed.state().store_id
             feed.commit(WITNESS, 0)
         self._thread.start()
@@ -94,7 +95,7 @@ class Witness:
         self._thread.join()
 
     def _run(self) -> None:
-        with Feed(self._address, WAIT_MS) as feed:
+        with HistoryFeed(self._address, WAIT_MS) as feed:
             while True:
                 is_last = self._stopping.is_set()
                 with suppress(ManagerAway):
@@ -103,7 +104,7 @@ class Witness:
                         self.rows += feed.rows(self.store_id, self.last, state.last)
                         if STREAM in state.cursors:  # Else it would begin behind what goes now.
                             feed.commit(WITNESS, self.last)
-                    except (HistoryLost, RequestError) as error:
+                    except (DataLost, RequestError) as error:
                         self.wrong.append(f"the witness: {error}")
                         return
                     if is_last:

@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from pyspark_qmgr.schema import SchemaInvalid, schema_of
 from pyspark_qmgr.source import DefaultSource
-from pyspark_qmgr.stream import HistoryStreamReader
+from pyspark_qmgr.stream import StreamReader
 from qmgr_client.blocking import Client, connect
 from qmgr_tables.options import OptionInvalid
 from qmgr_tables.tables import TABLES
@@ -48,18 +48,16 @@ def happen(client: Client, count: int) -> str:
     return store_id
 
 
-def reader_of(
-    directory: Path, schema: StructType | None = None, **options: str
-) -> HistoryStreamReader:
+def reader_of(directory: Path, schema: StructType | None = None, **options: str) -> StreamReader:
     source = DefaultSource(
         {"url": address_of(directory), "cursor": "lake", "waitMs": "0", **options}
     )
     reader = source.streamReader(schema or source.schema())
-    assert isinstance(reader, HistoryStreamReader)
+    assert isinstance(reader, StreamReader)
     return reader
 
 
-def rows(reader: HistoryStreamReader, start: Any, end: Any) -> list[dict[str, Any]]:
+def rows(reader: StreamReader, start: Any, end: Any) -> list[dict[str, Any]]:
     partitions = reader.partitions(start, end)
     assert type(partitions) is list
     assert {type(partition) for partition in partitions} <= {InputPartition}

@@ -43,10 +43,56 @@ def test_stores_share_and_what_one_leaves_another_has() -> None:
     assert take({"a": 0, "b": 0}, {"a": 2, "b": 60}, 100) == {"a": 2, "b": 8}
 
 
-def test_store_that_is_new_or_away_or_was_put_back_is_no_reason_to_read() -> None:
+def test_what_is_new_or_away_or_was_put_back_is_no_reason_to_read() -> None:
     assert take({"a": 5}, {"a": 5, "b": 7}, 10) == {"a": 5, "b": 7}
-    assert take({"a": 5, "c": 1}, {"a": 5}, 10) == {"a": 5, "c": 1}
+    assert take({"a": 5, "c": 1}, {"a": 5, "c": 1}, 10) == {"a": 5, "c": 1}
     assert take({"a": 5}, {"a": 3}, 10) == {"a": 3}
+
+
+def test_what_is_gone_is_in_no_offset_any_more() -> None:
+    for rows in (None, 10, 20):
+        assert take({"a": 5, "c": 1}, {"a": 6}, rows) == {"a": 6}
+    assert take({"a": 5}, {}, 10) == {}
+
+
+def test_place_behind_the_last_row_is_come_to_also_where_there_is_none() -> None:
+    """Of messages that were consumed nothing is left but their numbers."""
+
+    def sparse(_: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        yield from ((seq, 1, BYTES) for seq in (3, 8) if after < seq <= until)
+        yield until, 0, 0
+
+    assert admitted({"a": 0}, {"a": 9}, sparse, 1, None) == {"a": 3}
+    assert admitted({"a": 3}, {"a": 9}, sparse, 1, None) == {"a": 9}
+    assert admitted({"a": 8, "b": 0}, {"a": 9, "b": 9}, sparse, 1, None) == {"a": 8, "b": 3}
+    assert admitted({"a": 8, "b": 8}, {"a": 9, "b": 9}, sparse, 1, None) == {"a": 9, "b": 9}
+
+
+def test_who_has_nothing_left_keeps_nobody_from_a_share() -> None:
+    """A busy queue that is emptied at once has the longest backlog time and again."""
+
+    def emptied(name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        if name.startswith("quiet"):
+            yield after + 1, 1, BYTES
+        yield until, 0, 0
+
+    ends = {"quiet": 1, "quiet too": 2, "busy": 1_000}
+    start = dict.fromkeys(ends, 0)
+    assert admitted(start, ends, emptied, 1, None) == {"quiet": 0, "quiet too": 2, "busy": 1_000}
+    assert admitted(start, ends, emptied, 2, None) == {"quiet": 1, "quiet too": 2, "busy": 1_000}
+
+
+def test_who_has_no_share_is_not_asked() -> None:
+    asked: list[str] = []
+
+    def counted(name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        asked.append(name)
+        return sizes(name, after, until)
+
+    assert admitted(dict.fromkeys("abc", 0), dict.fromkeys("abc", 9), counted, 20, None) == {
+        "a": 0, "b": 1, "c": 1,
+    }  # fmt: skip
+    assert asked == ["a", "b", "c"]
 
 
 stores = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 30))
@@ -59,10 +105,12 @@ def test_batches_come_to_the_end_and_keep_to_the_limits(
     behind = {store_id: max(end, start.get(store_id, 0)) for store_id, end in ends.items()}
     while True:
         found = take(start, behind, rows, size)
-        read = sum(found[one] - start[one] for one in start)
-        assert all(start[one] <= found[one] for one in start)
+        assert found.keys() == behind.keys()
+        common = start.keys() & found.keys()
+        read = sum(found[one] - start[one] for one in common)
+        assert all(start[one] <= found[one] for one in common)
         assert read <= 1 or (read * EVENTS <= rows and read * BYTES <= size)
         if found == start:
             break
         start = found
-    assert start == start | behind
+    assert start == behind

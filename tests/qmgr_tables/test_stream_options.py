@@ -6,6 +6,7 @@ from qmgr_tables.options import OptionInvalid
 from qmgr_tables.stream_options import WAIT_MS, is_streamed, parse
 
 URL = {"url": "127.0.0.1:7470", "cursor": "lake"}
+MESSAGES = {"url": "127.0.0.1:7470", "table": "messages"}
 
 
 def test_defaults() -> None:
@@ -26,6 +27,17 @@ def test_options_are_spelled_in_any_case() -> None:
     assert (found.from_latest, found.skip_lost, found.wait_ms) == (True, True, 0)
     assert (found.rows_max, found.bytes_max) == (10, 20)
     assert (found.of.queues, found.of.rows_per_partition) == (frozenset({"A", "B"}), 7)
+
+
+def test_messages_have_no_cursor_and_what_tables_of_them_take() -> None:
+    found = parse({
+        **MESSAGES, "states": "ready", "includePayload": "false", "MAXBODYBYTES": "9",
+        "queuesPattern": "A.*", "since": "2024-05-01", "minPartitions": "3", "cursor": " ",
+    })  # fmt: skip
+    assert (found.cursor, found.of.table, found.of.paths) == ("", "messages", ())
+    assert (found.of.states, found.of.include_body) == (frozenset({"ready"}), False)
+    assert (found.of.max_body_bytes, found.of.min_partitions) == (9, 3)
+    assert (found.of.queues_pattern, found.of.since_us) == ("A.*", 1_714_521_600_000_000)
 
 
 def test_snapshots_take_no_cursor() -> None:
@@ -50,8 +62,15 @@ def test_snapshots_take_no_cursor() -> None:
         ({**URL, "maxBytesPerTrigger": "9" * 20}, "maxBytesPerTrigger: '9+' is not an integer"),
         ({**URL, "waitMs": "-1"}, "waitMs: '-1' is not an integer from 0 to 86400000; correct it"),
         ({**URL, "cursr": "x"}, "option 'cursr' is not known of streams; did you mean cursor?"),
-        ({**URL, "includePayload": "false"}, "option 'includePayload' is not known of streams"),
-        ({**URL, "table": "messages"}, "option table: messages is not streamed, only history"),
+        ({**URL, "onDamaged": "skip"}, "option 'onDamaged' is not known of streams; "),
+        ({**URL, "includePayload": "false"}, "includePayload: history has no bodies and states; l"),
+        ({**URL, "maxBodyBytes": "1"}, "option maxBodyBytes: history has no bodies and states"),
+        ({**URL, "table": "queues"}, "table: queues is not streamed, only history, messages; read"),
+        ({**URL, "table": "message"}, "option table: 'message' is no table; did you mean messages"),
+        ({**URL, "table": "messages"}, "option cursor: no message is kept for a stream; leave it"),
+        ({"path": "/x", "table": "messages"}, "option table: messages is streamed from a url only"),
+        ({**MESSAGES, "path": "/x"}, "options url and path: a stream reads one of them; leave one"),
+        ({**MESSAGES, "states": "lost"}, "option states: 'lost' is no state of a message; there"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_tables.history_batch import SCHEMA
-from qmgr_tables.history_feed import HistoryLost
+from qmgr_tables.line import DataLost
 from qmgr_tables.stream_options import parse
 from qmgr_tables.stream_path import Snapshots
 from qmgr_tables.stream_source import Offsets
@@ -116,9 +116,9 @@ def test_history_between_two_snapshots_is_lost_or_passed_over(
         picture(manager, days, 2)
     source = snapshots(days)
     end = source.ends({STORE: 0}, wait=False)
-    with pytest.raises(HistoryLost, match=f"rows {last + 1} to {last + 2} of the history of store"):
+    with pytest.raises(DataLost, match=f"rows {last + 1} to {last + 2} of the history of store"):
         source.parts({STORE: 0}, end, source._options.of)
-    with pytest.raises(HistoryLost, match=f"rows {end[STORE] + 1} to {end[STORE] + 5} of the"):
+    with pytest.raises(DataLost, match=f"rows {end[STORE] + 1} to {end[STORE] + 5} of the"):
         source.parts({STORE: last + 2}, {STORE: end[STORE] + 5}, source._options.of)
     found = seqs(snapshots(days, failOnDataLoss="false"), {STORE: 0}, end)
     assert found == [*range(1, last + 1), *range(last + 3, end[STORE] + 1)]

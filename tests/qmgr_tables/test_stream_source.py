@@ -1,9 +1,10 @@
-"""What a stream reads from has two kinds, and both can be all that a stream asks for."""
+"""What a stream reads from has three kinds, and each can be all that a stream asks for."""
 
 import inspect
 
 import pytest
 
+from qmgr_tables.stream_browse import Browsing
 from qmgr_tables.stream_options import parse
 from qmgr_tables.stream_path import Snapshots
 from qmgr_tables.stream_source import Source
@@ -11,9 +12,10 @@ from qmgr_tables.stream_url import Journals
 
 URL: Source = Journals(parse({"url": "nowhere:1", "cursor": "lake"}))
 PATH: Source = Snapshots(parse({"path": "/nowhere"}))
+MESSAGES: Source = Browsing(parse({"url": "nowhere:1", "table": "messages"}))
 
 
-@pytest.mark.parametrize("source", [URL, PATH], ids=["url", "path"])
+@pytest.mark.parametrize("source", [URL, PATH, MESSAGES], ids=["url", "path", "messages"])
 def test_source_takes_what_the_stream_gives(source: Source) -> None:
     asked = {name: value for name, value in vars(Source).items() if not name.startswith("_")}
     assert len(asked) == 7

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from qmgr_client.blocking import Client, connect
-from qmgr_tables import stream_url
+from qmgr_tables import stream_managers
 from qmgr_tables.history_batch import SCHEMA
-from qmgr_tables.history_feed import HistoryLost, ManagerAway, State
+from qmgr_tables.history_feed import State
+from qmgr_tables.line import DataLost, ManagerAway
 from qmgr_tables.stream_options import parse
 from qmgr_tables.stream_source import Offsets, Part
 from qmgr_tables.stream_url import Journals
@@ -116,8 +117,8 @@ def test_store_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> No
 def test_queue_manager_that_is_away_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_url, "REST_S", 0.0)
-    monkeypatch.setattr(stream_url, "REST_DIALS", 0)
+    monkeypatch.setattr(stream_managers, "REST_S", 0.0)
+    monkeypatch.setattr(stream_managers, "REST_DIALS", 0)
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -127,7 +128,7 @@ def test_queue_manager_that_is_away_holds_up_no_other(
             stores = store_of(first), store_of(second)
             start = source.begin()
         happen(first, 2)
-        assert source.ends(start, wait=False) == {stores[0]: 2}
+        assert source.ends(start, wait=False) == {stores[0]: 2, stores[1]: 0}
         start = {stores[0]: 1, stores[1]: 0}
         source.commit(start)
         assert cursor_of(first) == 1
@@ -179,7 +180,7 @@ def test_history_that_is_gone_is_an_error_or_passed_over(
         client.cursor_commit("lake", 4)
         happen(client, 1)
         assert client.history_show()["first"] == 5
-        with pytest.raises(HistoryLost, match="rows 2 to 4 of history are not kept"):
+        with pytest.raises(DataLost, match="rows 2 to 4 of history are not kept"):
             journals(tmp_path).ends({store: 1}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 1}, wait=False) == {store: 7}
@@ -191,7 +192,7 @@ def test_store_that_was_put_back_is_an_error_or_gone_on_with(tmp_path: Path) -> 
     with served(tmp_path) as client:
         happen(client, 3)
         store = store_of(client)
-        with pytest.raises(HistoryLost, match="up to row 9, and ends with row 3: the"):
+        with pytest.raises(DataLost, match="up to row 9, and ends with row 3: the"):
             journals(tmp_path).ends({store: 9}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
         assert source.ends({store: 9}, wait=False) == {store: 3}
@@ -208,7 +209,7 @@ def test_cursor_that_went_back_betrays_a_store_that_was_put_back(tmp_path: Path)
         source.commit({store: 4})
         client.cursor_delete("lake")
         client.cursor_commit("lake", 3)
-        with pytest.raises(HistoryLost, match="cursor lake went back to row 3: the store was put"):
+        with pytest.raises(DataLost, match="cursor lake went back to row 3: the store was put"):
             source.ends({store: 4}, wait=False)
 
 
@@ -216,11 +217,12 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
     with served(tmp_path) as client:
         happen(client, 1)
         store = store_of(client)
-        with pytest.raises(HistoryLost, match="store 0000 is at none of these any more: name the"):
+        with pytest.raises(DataLost, match="store 0000 is at none of these any more: name the"):
             journals(tmp_path).ends({store: 0, "0000": 5}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
-        assert source.ends({store: 0, "0000": 5}, wait=False) == {store: 1}
-        with pytest.raises(HistoryLost, match="store 0000 of the checkpoint is at none of these"):
+        # It goes on where it was, should it be there again.
+        assert source.ends({store: 0, "0000": 5}, wait=False) == {store: 1, "0000": 5}
+        with pytest.raises(DataLost, match="store 0000 of the checkpoint is at none of these"):
             source.parts({"0000": 1}, {"0000": 2}, source._options.of)
 
 
