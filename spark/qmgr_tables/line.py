@@ -6,6 +6,7 @@ again, which is safe where it is asked to read.
 
 import time
 from collections.abc import Callable
+from math import ceil
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -72,7 +73,7 @@ class Line:
         wait_ms = self._wait_ms if wait_ms is None else wait_ms
         until_s = time.monotonic() + wait_ms / 1_000
         while True:
-            left_ms = max(int((until_s - time.monotonic()) * 1_000), 0)
+            left_ms = max(ceil((until_s - time.monotonic()) * 1_000), 0)
             was_connected = self._client is not None
             try:
                 return ask(self._connected(left_ms))

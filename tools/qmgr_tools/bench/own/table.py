@@ -6,6 +6,7 @@ All ways take turns in each round. Spark reads each column of each row and drops
     decoder     the batches that Spark is given, made in one process, without Spark
     loop        each record decoded in Python, for comparison
     spark       the table, on one core and on two
+    ready       one batch again and again, by Spark: what Spark takes itself
     Parquet     the same rows in a file: read by pyarrow on one thread, and by Spark
     PostgreSQL  some of the same rows, read by Spark over JDBC
 """

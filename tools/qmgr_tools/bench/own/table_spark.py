@@ -146,11 +146,13 @@ DOING = {"read": read, "sums": sums, "copy": copy}
 def main(cores: str, jar: str = "") -> None:
     """Do what is asked for until nothing more can come."""
     from pyspark_qmgr.session import local_session
+    from qmgr_tools.bench.own.table_ready import Ready
 
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # What Spark prints is no answer.
     settings = {"spark.driver.extraClassPath": jar} if jar else {}
     session = local_session("bench", int(cores), settings=settings)
+    session.dataSource.register(Ready)
     for line in sys.stdin:
         what, (format_, options), to = json.loads(line)
         try:

@@ -53,6 +53,9 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
         "loop": lambda: loop(str(path), max(rows // LOOP_SHARE, 1)),
         SPARK: lambda: one.read(rows, whole),
         LEAN_SPARK: lambda: one.read(rows, lean),
+        "spark, 1 core, ready batches": lambda: one.read(
+            rows, ("ready", {"path": str(path), "rows": str(rows)})
+        ),
         "spark, 2 cores": lambda: two.read(rows, whole),
         "spark, 2 cores, no payload": lambda: two.read(rows, lean),
         "pyarrow, Parquet": lambda: measured(
