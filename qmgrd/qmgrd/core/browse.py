@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
 LOOKED_AT_MAX = 1_000  # messages that are not wanted, for one page; fewer of weight
+DELAY_BYTES = 13  # in a frame, at most: index and ms of one that is delayed
 
 Place = tuple[int, int]
 Cursor = list[int]  # a place, and what else tells where a browse goes on
@@ -67,11 +68,12 @@ def browse(
             continue
         size += len(record)
         item = _item(queue, tx, now, entry, record, priority, arrival)
-        frame_bytes += len(item)
+        is_delayed = key[keys.POSITION_AT] == keys.LANE_DELAYED
+        frame_bytes += len(item) + (DELAY_BYTES if is_delayed else 0)
         is_full = size > bytes_max or frame_bytes > DELIVER_MAX_BYTES
         if len(items) == count or (items and is_full):
             return Page(items, cursor, looked_at, delays)
-        if key[keys.POSITION_AT] == keys.LANE_DELAYED:
+        if is_delayed:
             delays.append([len(items), max(entry.due_ms - now.ms, 0)])
         items.append(item)
         cursor = behind_it

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+from qmgr_config.model import FRAME_OVERHEAD_BYTES
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.browse import LOOKED_AT_MAX
-from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Delivery, delivery
+from qmgrd.core.take import DELIVER_MAX_BYTES
+from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Delivery, delivery, record
 from tests.qmgrd.core.test_selection import browsed, got
 
 
@@ -207,6 +210,16 @@ def test_cursor_is_of_one_order(app: Client, order: int) -> None:
             assert app.ask(m.Browse, *ask[1:])["items"] == []
         else:
             assert app.code_of(m.Browse, *ask[1:]) == ErrorCode.INCONSISTENT_BROWSE
+
+
+def test_page_of_which_all_are_delayed_stays_within_a_frame(app: Client) -> None:
+    late = record(b"x" * 26, flags=records.FLAG_DELAYED, delay_ms=records.DELAY_MAX_MS)
+    app.ask(m.QueueAlter, "Q", {"depth_max": m.GET_MAX_MESSAGES})
+    for _ in range(m.GET_MAX_MESSAGES // 1_000):
+        app.put_records("Q", *[late] * 1_000)
+    _, value = by_arrival(app, 0, m.GET_MAX_MESSAGES)
+    assert len(value["delays"]) == len(value["items"]) > 8_000
+    assert len(pack(value)) < DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES
 
 
 def test_expired_ones_are_not_met_in_the_order_of_arrival(app: Client) -> None:
