@@ -298,8 +298,8 @@ class Units:
         At the end of this turn; what is more than a slice, in those that follow.
         """
         self._close(session, unit)
-        for queue in {held.queue.id: held.queue for held in self._let_go(unit)}.values():
-            if not queue.deleted:  # Its places stay empty, whatever a restart follows.
+        for queue, _, arrival, _ in self._let_go(unit):
+            if arrival and not queue.deleted:  # That place stays empty, after a crash as well.
                 self._context.dirty_queues[queue.id] = queue
         for lessee in unit.lessees.values():
             self._returns.later(lessee.leases.values(), how)

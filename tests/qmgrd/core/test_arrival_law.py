@@ -12,6 +12,8 @@ from qmgr_protocol import record as records
 from tests.qmgrd.core.harness import Client, Delivery, Manager, delivery
 from tests.qmgrd.core.unit_of_work import UnitOfWork, settle
 
+UNITS_MAX = 3  # that are open at a time
+
 
 class Follower:
     """Reads a queue as it comes. Invariant: up to ``at`` it needs to look at nothing any more."""
@@ -45,9 +47,8 @@ class World:
         self.app.ask(m.QueueCreate, "Q", {"backout_threshold": 0})
         self.random = random.Random(seed)
         self.follower = Follower()
-        self.unit: UnitOfWork | None = None
+        self.open: list[UnitOfWork] = []
         self.units = self.count = 0
-        self.gone: set[bytes] = set()
 
     def bodies(self) -> list[bytes]:
         """Return one or more new messages."""
@@ -60,8 +61,8 @@ class World:
         fields: dict[str, int] = {"priority": self.random.randint(0, 9)}
         if not self.random.randrange(3):
             fields |= {"flags": records.FLAG_DELAYED, "delay_ms": self.random.randint(1, 9_000)}
-        if self.unit is not None and self.random.randrange(2):
-            self.unit.put("Q", *self.bodies(), **fields)
+        if self.open and self.random.randrange(2):
+            self.random.choice(self.open).put("Q", *self.bodies(), **fields)
         else:
             self.app.put("Q", *self.bodies(), **fields)
 
@@ -71,13 +72,13 @@ class World:
         self.app.put("Q", body, group=(b"%024d" % self.random.randint(0, 2), self.count, False))
 
     def begin(self) -> None:
-        """Begin a unit, or end the one that is open."""
-        if self.unit is None:
+        """Begin a unit, or end one that is open."""
+        if len(self.open) < UNITS_MAX and self.random.randrange(2):
             self.units += 1
-            self.unit = UnitOfWork(self.app, self.units)
-        else:
-            self.random.choice([self.unit.commit, self.unit.backout])()
-            self.unit = None
+            self.open.append(UnitOfWork(self.app, self.units))
+        elif self.open:
+            unit = self.open.pop(self.random.randrange(len(self.open)))
+            self.random.choice([unit.commit, unit.backout])()
 
     def get(self) -> None:
         """Get some, and end their leases in any way."""
@@ -85,8 +86,6 @@ class World:
         if not found:
             return
         action = self.random.choice([m.ACK, m.RELEASE, m.RETURN, m.UNREAD])
-        if action == m.ACK:
-            self.gone |= {one.body for one in found}
         delay_ms = 0
         if action in (m.RELEASE, m.RETURN):
             delay_ms = self.random.choice([0, 500, 20_000])
@@ -100,7 +99,7 @@ class World:
     def end(self) -> None:
         """End the queue manager, and the unit with it, and begin anew."""
         self.random.choice([self.manager.crash, self.manager.restart])()
-        self.app, self.unit = self.manager.connect("app"), None
+        self.app, self.open = self.manager.connect("app"), []
 
     def follow(self) -> None:
         """Read on."""
@@ -127,8 +126,8 @@ def test_each_message_is_met_once(seed: int, steps: list[Callable[[World], None]
     world = World(seed)
     for step in steps:
         step(world)
-    if world.unit is not None:
-        world.begin()
+    for unit in world.open:
+        unit.commit()
     world.follow()
     seen = world.follower.seen
     assert len(seen) == len(set(seen))
@@ -162,6 +161,16 @@ def test_places_of_a_unit_that_was_backed_out_stay_empty_after_a_crash(app: Clie
     other.put("Q", b"three")
     (found,) = other.browse("Q")
     assert found.arrival > arrived == 2
+
+
+def test_unit_that_kept_no_places_writes_nothing_when_it_is_backed_out(app: Client) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
+    app.ask(m.QueueCreate, "FAR@NYC")
+    unit = UnitOfWork(app)
+    unit.put("FAR@NYC", b"one")
+    before = app.manager.turns.broker.context.turn_number
+    unit.backout()
+    assert app.manager.turns.broker.context.turn_number == before
 
 
 def test_queue_that_is_deleted_with_a_unit_open_leaves_no_counters(app: Client) -> None:
