@@ -113,7 +113,7 @@ class Browsing:
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """Yield arrival, 1 and bytes of messages."""
         store_id, queue_id = _parts(name)
-        url, state = self._find(store_id)
+        url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
             for page in self._feeds[url].pages(store_id, queue, queue_id, after, until):
@@ -135,7 +135,7 @@ class Browsing:
         length = max(length, -(-count // PARTITIONS_MAX), 1)
         found: list[Part] = []
         for store_id, ranges in by_store.items():
-            url, state = self._find(store_id)
+            url, state = self._managers.find(store_id)
             pieces = (piece for one in ranges for piece in self._pieces(store_id, one, length))
             found += [
                 Ranges(url, state.queue_manager, store_id, some, self._options.wait_ms)
@@ -168,22 +168,12 @@ class Browsing:
 
     def _there(self, store_id: str, queue_id: int, after: int, until: int) -> Iterator[Range]:
         """Yield the range from the first message on that is there, if one is."""
-        url, state = self._find(store_id)
+        url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
             pages = self._feeds[url].pages(store_id, queue, queue_id, after, until, messages_max=1)
             for page in islice(pages, 1):
                 yield Range(queue, queue_id, arrival_of(page.items[0]) - 1, until)
-
-    def _find(self, store_id: str) -> tuple[str, Queues]:
-        """Return where a store is, waiting for its queue manager."""
-        found = self._managers.find(store_id)
-        if found is None:
-            raise DataLost(
-                f"{', '.join(self._options.urls)}: store {store_id} of the checkpoint is at none "
-                "of these: name the address of its queue manager"
-            )
-        return found
 
     def _lose(self, why: str) -> None:
         if not self._options.skip_lost:

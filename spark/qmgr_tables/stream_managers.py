@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from qmgr_tables.line import ManagerAway
+from qmgr_tables.line import DataLost, ManagerAway
 
 REST_S = 1.0  # until a queue manager that is away is asked again, at least
 REST_DIALS = 10  # times as long as it was tried for
@@ -65,8 +65,18 @@ class Managers(Generic[State]):
             found.append((url, state))
         return found
 
-    def find(self, store_id: str) -> tuple[str, State] | None:
-        """Return where a store is, and how it was, waiting for queue managers."""
+    def find(self, store_id: str) -> tuple[str, State]:
+        """Return where a store is, and how it was, waiting for queue managers.
+
+        Raises:
+            ManagerAway: one has been away for too long.
+            DataLost: all answer, and none of them has it.
+        """
         if store_id not in self.at:
             self.states(wait=True)
-        return self.at.get(store_id)
+        if store_id not in self.at:
+            raise DataLost(
+                f"{', '.join(self._asks)}: store {store_id} of the checkpoint is at none of these: "
+                "name the address of its queue manager"
+            )
+        return self.at[store_id]

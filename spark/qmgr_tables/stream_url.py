@@ -85,7 +85,7 @@ class Journals:
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """Yield number, events and bytes of rows."""
-        url, _ = self._find(name)
+        url, _ = self._managers.find(name)
         for seq, data in self._feeds[url].rows(name, after, until):
             yield seq, events_in(data), len(data)
 
@@ -99,7 +99,7 @@ class Journals:
         length = rows_per_partition(sum(until - after for after, until in wanted.values()), options)
         found: list[Part] = []
         for store_id, (after, until) in wanted.items():
-            url, state = self._find(store_id)
+            url, state = self._managers.find(store_id)
             self._keep(url, state, after)
             found += [
                 RowRange(
@@ -131,16 +131,6 @@ class Journals:
         """End the connections."""
         for feed in self._feeds.values():
             feed.close()
-
-    def _find(self, store_id: str) -> tuple[str, State]:
-        """Return where a store is, waiting for its queue manager."""
-        found = self._managers.find(store_id)
-        if found is None:
-            raise DataLost(
-                f"{', '.join(self._options.urls)}: store {store_id} of the checkpoint is at none "
-                "of these: name the address of its queue manager"
-            )
-        return found
 
     def _new(self, url: str, state: State) -> int:
         """Return what to begin behind, of a store that is new to the stream, and keep the rest."""

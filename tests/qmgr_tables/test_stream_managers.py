@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from qmgr_tables import stream_managers
-from qmgr_tables.line import ManagerAway
+from qmgr_tables.line import DataLost, ManagerAway
 from qmgr_tables.stream_managers import Managers
 
 HOUR_MS = 3_600_000
@@ -60,7 +60,8 @@ def test_all_are_asked_and_where_they_are_is_known() -> None:
     managers.states(wait=True)
     assert fleet.waits[2:] == [("a", None), ("b", None)]
     assert managers.find("s2") == ("a", TWO)
-    assert managers.find("s9") is None
+    with pytest.raises(DataLost, match="a, b: store s9 of the checkpoint is at none of these: na"):
+        managers.find("s9")
 
 
 def test_who_is_away_is_left_alone_for_a_while_and_holds_up_no_other(
