@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from qmgr_client.blocking import Client
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.messages import DELIVERY
 from qmgr_tables.line import DataLost, Line
 
 PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
@@ -101,4 +102,5 @@ def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str
 
 def arrival_of(item: bytes) -> int:
     """Return the arrival of the message that a delivery item holds."""
-    return int.from_bytes(item[1:9], "big")
+    arrival: int = DELIVERY.unpack_from(item)[1]
+    return arrival
