@@ -98,7 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _sorted(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Return what each task reads; the same for the same offsets."""
+        """Return what each task reads; all of it the same rows for the same offsets."""
         parts = self._source.parts(start, end, self._options.of)
         return [InputPartition(part) for part in parts]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from qmgr_tables.stream_source import Offsets
 
-# Yields number, events and bytes of the rows of a store behind one number up to another.
+# Yields number, rows and bytes of what a store, or queue, has behind one number up to another.
 Sizes = Callable[[str, int, int], Iterator[tuple[int, int, int]]]
 _NO_LIMIT = 2**63 - 1
 
@@ -14,31 +14,30 @@ def admitted(
 ) -> Offsets:
     """Return up to where a batch reads that begins behind *start*.
 
-    Stores share alike in what is allowed; what one does not use the next may, and in the end those
-    may whose share was too little for a row. A row of history is not cut, and where there is
+    Stores, or queues, share alike in what is allowed; what one does not use the next may, and in
+    the end those may whose share was too little for a row. Where there are fewer rows than queues,
+    those with the longest backlogs go first. A row of history is not cut, and where there is
     something to read, one is read, however long it is.
     """
     if rows_max is None and bytes_max is None:
         return ends
     waiting = sorted(
-        (store_id for store_id in ends if start.get(store_id, ends[store_id]) < ends[store_id]),
-        key=lambda store_id: ends[store_id] - start[store_id],
+        (name for name in ends if start.get(name, ends[name]) < ends[name]),
+        key=lambda name: ends[name] - start[name],
     )  # The longest backlog has what all others left.
-    found = ends | {store_id: start[store_id] for store_id in waiting}
+    found = ends | {name: start[name] for name in waiting}
     rows_left = _NO_LIMIT if rows_max is None else rows_max
     bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
     is_one_due = True
-    for share, store_id in (
-        *((len(waiting) - place, store_id) for place, store_id in enumerate(waiting)),
-        *((1, store_id) for store_id in reversed(waiting)),
+    for share, name in (
+        *((len(waiting) - place, name) for place, name in enumerate(waiting)),
+        *((1, name) for name in reversed(waiting)),
     ):
         rows_most, bytes_most, is_due = rows_left // share, bytes_left // share, share == 1
-        if found[store_id] > start[store_id] or not (
-            (rows_most and bytes_most) or (is_due and is_one_due)
-        ):
+        if found[name] > start[name] or not ((rows_most and bytes_most) or (is_due and is_one_due)):
             continue  # It is not even asked.
-        found[store_id], rows, size = _taken(
-            sizes(store_id, start[store_id], ends[store_id]), start[store_id], rows_most,
+        found[name], rows, size = _taken(
+            sizes(name, start[name], ends[name]), start[name], rows_most,
             bytes_most, is_one_due=is_due and is_one_due,
         )  # fmt: skip
         rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)

@@ -28,9 +28,9 @@ class Source(Protocol):
     """What a stream reads: journals, or queues."""
 
     def begin(self) -> Offsets:
-        """Return what a stream without a checkpoint begins behind; from here on it is kept.
+        """Return what a stream without a checkpoint begins behind; from here on history is kept.
 
-        The same again until the first batch is written.
+        Of what is there both times, the same again until the first batch is written.
         """
         ...
 
@@ -57,7 +57,10 @@ class Source(Protocol):
         ...
 
     def parts(self, start: Offsets, end: Offsets, options: Options) -> list[Part]:
-        """Return what has all behind *start* up to *end* once; the same whenever asked."""
+        """Return what has all behind *start* up to *end* once.
+
+        The same rows whenever asked; of messages, those that are still there.
+        """
         ...
 
     def commit(self, end: Offsets) -> None:
