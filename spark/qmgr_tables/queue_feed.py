@@ -68,6 +68,9 @@ class QueueFeed(Line):
 
         Nothing where that very queue is not there any more.
 
+        Args:
+            messages_max: of the first page; each that follows may be twice as long.
+
         Raises:
             ManagerAway: nobody answers.
             DataLost: another store is there.
@@ -88,6 +91,7 @@ class QueueFeed(Line):
                 yield Page(page["items"][:count], delays, page["wall_us"])
             is_last = page["next"] is None or count < len(arrivals)
             after = until if is_last else page["next"][1]
+            messages_max = min(2 * messages_max, PAGE_MESSAGES)
 
 
 def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:

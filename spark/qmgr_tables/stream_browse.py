@@ -22,6 +22,7 @@ from qmgr_tables.stream_managers import Managers
 from qmgr_tables.stream_options import StreamOptions
 from qmgr_tables.stream_source import Offsets, Part
 
+FIRST_PAGE = 16  # messages: of a queue among many, a batch may have few
 log = logging.getLogger(__name__)
 
 
@@ -116,7 +117,8 @@ class Browsing:
         url, state = self._managers.find(store_id)
         if queue_id in state.queues:
             queue = state.queues[queue_id].queue
-            for page in self._feeds[url].pages(store_id, queue, queue_id, after, until):
+            feed = self._feeds[url]
+            for page in feed.pages(store_id, queue, queue_id, after, until, FIRST_PAGE):
                 for item in page.items:
                     yield arrival_of(item), 1, len(item)
         yield until, 0, 0

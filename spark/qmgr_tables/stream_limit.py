@@ -15,30 +15,33 @@ def admitted(
     """Return up to where a batch reads that begins behind *start*.
 
     Stores, or queues, share alike in what is allowed; what one does not use the next may, and in
-    the end those may whose share was too little for a row. Where there are fewer rows than queues,
-    those with the longest backlogs go first. A row of history is not cut, and where there is
-    something to read, one is read, however long it is.
+    the end those may whose share was too little for a row. Where there are fewer rows than queues
+    they take turns: whose turn it is, follows from how far all have come. A row of history is not
+    cut, and where there is something to read, one is read, however long it is.
     """
     if rows_max is None and bytes_max is None:
         return ends
-    waiting = sorted(
-        (name for name in ends if start.get(name, ends[name]) < ends[name]),
-        key=lambda name: ends[name] - start[name],
-    )  # The longest backlog has what all others left.
-    found = ends | {name: start[name] for name in waiting}
+    turns = sorted(name for name in ends if start.get(name, ends[name]) < ends[name])
+    found = ends | {name: start[name] for name in turns}
+    first = sum(found.values()) % max(len(turns), 1)
+    turns = [*turns[first:], *turns[:first]]
+    # The longest backlog has what all others left.
+    waiting = sorted(turns[:rows_max], key=lambda name: ends[name] - start[name])
     rows_left = _NO_LIMIT if rows_max is None else rows_max
     bytes_left = _NO_LIMIT if bytes_max is None else bytes_max
     is_one_due = True
-    for share, name in (
-        *((len(waiting) - place, name) for place, name in enumerate(waiting)),
-        *((1, name) for name in reversed(waiting)),
-    ):
-        rows_most, bytes_most, is_due = rows_left // share, bytes_left // share, share == 1
-        if found[name] > start[name] or not ((rows_most and bytes_most) or (is_due and is_one_due)):
+    for place, name in enumerate([*waiting, *turns]):
+        left, is_again = len(waiting) - place, place >= len(waiting)
+        share = 1 if is_again else left
+        if left == 1:  # What was too little for those before is not the last one's alone.
+            share += sum(found[other] == start[other] for other in waiting[:place])
+        rows_most, bytes_most = rows_left // share, bytes_left // share
+        is_due = is_one_due and (is_again or share == 1)
+        if found[name] > start[name] or not ((rows_most and bytes_most) or is_due):
             continue  # It is not even asked.
         found[name], rows, size = _taken(
-            sizes(name, start[name], ends[name]), start[name], rows_most,
-            bytes_most, is_one_due=is_due and is_one_due,
+            sizes(name, start[name], ends[name]), start[name], rows_most, bytes_most,
+            is_one_due=is_due,
         )  # fmt: skip
         rows_left, bytes_left = max(rows_left - rows, 0), max(bytes_left - size, 0)
         is_one_due = is_one_due and not size
