@@ -10,7 +10,7 @@ from qmgr_protocol.messages import DELIVERY
 from qmgr_tables.line import DataLost, Line
 
 PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
-_NO_QUEUE = 0
+NO_QUEUE = 0  # the id of none
 
 
 class Extent(NamedTuple):
@@ -100,7 +100,7 @@ def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str
         return client.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
     except RequestError as error:
         if error.code in (ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_IS_REMOTE):
-            return {"store_id": client.status()["store_id"], "queue_id": _NO_QUEUE}
+            return {"store_id": client.status()["store_id"], "queue_id": NO_QUEUE}
         raise
 
 

@@ -16,7 +16,7 @@ from qmgr_tables.history import cut
 from qmgr_tables.line import DataLost
 from qmgr_tables.messages import BATCH_BYTES, BATCH_ROWS, batch_of, bytes_of
 from qmgr_tables.options import PARTITIONS_MAX, Options
-from qmgr_tables.queue_feed import Extent, QueueFeed, Queues, arrival_of
+from qmgr_tables.queue_feed import NO_QUEUE, Extent, QueueFeed, Queues, arrival_of
 from qmgr_tables.row import Row
 from qmgr_tables.stream_managers import Managers
 from qmgr_tables.stream_options import StreamOptions
@@ -73,9 +73,10 @@ class Browsing:
 
     def lasts(self) -> Offsets:
         """Return the last arrival of each queue, waiting for queue managers."""
-        return {
+        states = self._managers.states(wait=True)
+        return self._begun(states) | {
             _name(state.store_id, queue_id): found.arrived
-            for _, state in self._managers.states(wait=True)
+            for _, state in states
             for queue_id, found in self._wanted(state)
         }
 
@@ -84,8 +85,7 @@ class Browsing:
         if not start and self._options.from_latest:
             if self._latest is None:
                 self._latest = self.lasts()
-            if self._latest:  # Else the stream has begun, and all that comes is new.
-                return dict(self._latest)
+            return dict(self._latest)
         states = self._managers.states(wait=wait)
         met = {state.store_id for _, state in states}
         found = {name: at for name, at in start.items() if _parts(name)[0] not in met}
@@ -109,7 +109,7 @@ class Browsing:
                         "begin anew with a new checkpoint, or go on: failOnDataLoss=false"
                     )
                 found[name] = extent.arrived if name in start else 0
-        return found
+        return found | self._begun(states)
 
     def sizes(self, name: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """Yield arrival, 1 and bytes of messages."""
@@ -152,6 +152,16 @@ class Browsing:
         """End the connections."""
         for feed in self._feeds.values():
             feed.close()
+
+    def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
+        """Return what a stream from the latest on has of each store: that it has begun.
+
+        So it is never without an offset: where there is no queue yet, or none any more, a stream
+        that goes on from its checkpoint has all of the queues that come.
+        """
+        if not self._options.from_latest:
+            return {}
+        return {_name(state.store_id, NO_QUEUE): 0 for _, state in states}
 
     def _wanted(self, state: Queues) -> list[tuple[int, Extent]]:
         return [

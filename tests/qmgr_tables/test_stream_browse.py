@@ -44,6 +44,11 @@ def offset_of(client: Client, queue: str = "Q") -> str:
     return f"{client.status()['store_id']}/{client.queue_show(queue)['queue_id']}"
 
 
+def begun_of(client: Client) -> str:
+    """What an offset of a stream from the latest on calls its beginning."""
+    return f"{client.status()['store_id']}/0"
+
+
 def put(client: Client, count: int, queue: str = "Q") -> None:
     client.put_many(queue, [b"x"] * count)
 
@@ -108,7 +113,7 @@ def test_latest_is_what_the_first_batch_says_also_where_it_is_read_again(tmp_pat
         source, name = browsing(tmp_path, startingOffsets="latest"), offset_of(client)
         start = source.begin()
         first = source.ends(start, wait=False)
-        assert (start, first) == ({}, {name: 3})
+        assert (start, first) == ({}, {begun_of(client): 0, name: 3})
         put(client, 2)
         assert source.ends(start, wait=False) == first
         again = browsing(tmp_path, startingOffsets="latest")
@@ -121,12 +126,29 @@ def test_latest_where_nothing_is_yet_has_all_that_comes(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         source = browsing(tmp_path, startingOffsets="latest", queues="NEW")
         start = source.begin()
-        assert source.ends(start, wait=False) == {} == start
+        first = source.ends(start, wait=False)
+        assert (start, first) == ({}, {begun_of(client): 0})
         client.queue_create("NEW")
         put(client, 2, "NEW")
-        begun = source.ends(start, wait=False)
-        assert begun == {offset_of(client, "NEW"): 0}
-        assert read(source, begun, source.ends(begun, wait=False)) == [("NEW", 1), ("NEW", 2)]
+        again = browsing(tmp_path, startingOffsets="latest", queues="NEW")
+        begun = again.ends(first, wait=True)
+        assert begun == first | {offset_of(client, "NEW"): 0}
+        assert read(again, begun, again.ends(begun, wait=False)) == [("NEW", 1), ("NEW", 2)]
+
+
+def test_latest_of_which_all_queues_were_deleted_has_all_of_those_that_come(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        put(client, 3)
+        source = browsing(tmp_path, startingOffsets="latest", queues="Q")
+        first = source.ends(source.begin(), wait=False)
+        client.queue_delete("Q", purge=True)
+        none = source.ends(first, wait=False)
+        assert none == {begun_of(client): 0} == source.lasts()
+        client.queue_create("Q")
+        put(client, 2)
+        begun = source.ends(none, wait=False)
+        assert begun == none | {offset_of(client): 0}
+        assert read(source, begun, source.ends(begun, wait=False)) == [("Q", 1), ("Q", 2)]
 
 
 def test_queue_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> None:
