@@ -226,6 +226,14 @@ def test_store_that_is_nowhere_is_an_error_or_left_behind(tmp_path: Path) -> Non
             source.parts({"0000": 1}, {"0000": 2}, source._options.of)
 
 
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_checkpoint_of_messages_is_named(tmp_path: Path, fail: str) -> None:
+    with served(tmp_path) as client:
+        start = {f"{store_of(client)}/1": 5}
+        with pytest.raises(DataLost, match="/1', which is no journal: it is that of a stream of"):
+            journals(tmp_path, failOnDataLoss=fail).ends(start, wait=False)
+
+
 def test_cursor_that_loses_a_race_with_a_limit_begins_where_history_does(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
