@@ -9,6 +9,7 @@ from qmgr_tables.line import DataLost, ManagerAway
 
 REST_S = 1.0  # until a queue manager that is away is asked again, at least
 REST_DIALS = 10  # times as long as it was tried for
+REST_ASKS = 9  # times as long as the slowest took to answer, until all are asked; at most REST_S
 log = logging.getLogger(__name__)
 
 
@@ -34,9 +35,13 @@ class Managers(Generic[State]):
         self.away: dict[str, tuple[float, float]] = {}  # since when, and when to ask again
         self._asks = asks
         self._wait_ms = wait_ms
+        self._again_s = 0.0  # when those that answered may be asked again
 
     def states(self, *, wait: bool) -> list[tuple[str, State]]:
         """Return address and state of all queue managers that answer.
+
+        Without *wait* they have a rest between two calls: a query without a trigger asks a hundred
+        times a second whether there is more, and who has many queues has much to answer.
 
         Args:
             wait: whether those are waited for that are away.
@@ -44,7 +49,9 @@ class Managers(Generic[State]):
         Raises:
             ManagerAway: one has been away for too long.
         """
-        found = []
+        found, slowest_s = [], 0.0
+        if not wait:
+            time.sleep(max(self._again_s - time.monotonic(), 0))
         for url, ask in self._asks.items():
             now_s = time.monotonic()
             since_s, again_s = self.away.get(url, (now_s, now_s))
@@ -63,6 +70,8 @@ class Managers(Generic[State]):
             self.away.pop(url, None)
             self.at[state.store_id] = url, state
             found.append((url, state))
+            slowest_s = max(slowest_s, time.monotonic() - now_s)
+        self._again_s = time.monotonic() + min(REST_ASKS * slowest_s, REST_S)
         return found
 
     def find(self, store_id: str) -> tuple[str, State]:

@@ -1,5 +1,6 @@
 """Queue managers that come and go: none of them holds up the others, and none is forgotten."""
 
+import time
 from typing import NamedTuple
 
 import pytest
@@ -47,6 +48,22 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ONE, TWO = Status("s1", 1), Status("s2", 1)
+
+
+def test_who_is_slow_to_answer_has_a_rest_unless_all_are_waited_for() -> None:
+    asked: list[float] = []
+
+    def slow(wait_ms: int | None) -> Status:
+        asked.append(time.monotonic())
+        time.sleep(0.02)
+        return ONE
+
+    managers = Managers({"a": slow, "b": lambda wait_ms: TWO}, HOUR_MS)
+    managers.states(wait=False)
+    managers.states(wait=True)
+    managers.states(wait=False)
+    first, waited, again = asked
+    assert waited - first < stream_managers.REST_ASKS * 0.02 < again - waited
 
 
 def test_all_are_asked_and_where_they_are_is_known() -> None:
