@@ -26,6 +26,7 @@ class Queues(NamedTuple):
     queue_manager: str
     store_id: str
     queues: dict[int, Extent]
+    others: dict[str, str]  # what is of another kind: kinds by name
 
 
 class Page(NamedTuple):
@@ -58,7 +59,8 @@ class QueueFeed(Line):
             for row in rows
             if row["kind"] == "local"
         }
-        return Queues(status["name"], status["store_id"], queues)
+        others = {row["queue"]: row["kind"] for row in rows if row["kind"] != "local"}
+        return Queues(status["name"], status["store_id"], queues, others)
 
     def pages(
         self, store_id: str, queue: str, queue_id: int, after: int, until: int,

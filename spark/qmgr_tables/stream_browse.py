@@ -64,6 +64,7 @@ class Browsing:
         asks = {url: feed.state for url, feed in self._feeds.items()}
         self._managers = Managers(asks, options.wait_ms)
         self._latest: Offsets | None = None  # as it was when that was asked first
+        self._warned: set[tuple[str, str]] = set()
 
     def begin(self) -> Offsets:
         """Return what the stream begins behind; what is the latest is in its first end."""
@@ -96,6 +97,7 @@ class Browsing:
                 "checkpoint"
             )
         for url, state in states:
+            self._warn(url, state)
             for queue_id, extent in state.queues.items():
                 name = _name(state.store_id, queue_id)
                 if not self._options.of.wants(extent.queue):
@@ -152,6 +154,16 @@ class Browsing:
         """End the connections."""
         for feed in self._feeds.values():
             feed.close()
+
+    def _warn(self, url: str, state: Queues) -> None:
+        """Tell once of each queue that is asked for by name and is not streamed."""
+        for queue in sorted(self._options.of.queues & state.others.keys()):
+            if (url, queue) not in self._warned:
+                self._warned.add((url, queue))
+                log.warning(
+                    "qmgr: %s: %s is not streamed, it is of kind %s: name local queues",
+                    url, queue, state.others[queue],
+                )  # fmt: skip
 
     def _begun(self, states: list[tuple[str, Queues]]) -> Offsets:
         """Return what a stream from the latest on has of each store: that it has begun.

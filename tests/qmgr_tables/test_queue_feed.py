@@ -52,6 +52,7 @@ def test_state_has_the_queues_that_applications_put_to_and_no_others(tmp_path: P
         assert found.pop("Q") == 1
         assert all(name.startswith("SYSTEM.") for name in found)
         assert {row["kind"] for row in client.queue_list()} > {"local", "alias", "transmission"}
+        assert state.others.items() >= {("OTHER", "alias"), ("FAR@NYC", "remote")}
 
 
 def test_open_unit_of_work_holds_the_extent_back(tmp_path: Path) -> None:

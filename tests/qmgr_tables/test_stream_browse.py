@@ -213,6 +213,20 @@ def test_what_applications_do_not_put_to_is_not_streamed(tmp_path: Path) -> None
         assert read(source, start, source.ends(start, wait=False)) == [("Q", 1)]
 
 
+def test_name_of_what_is_not_streamed_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(tmp_path) as client:
+        client.queue_create("ALIAS", {"alias_of": "Q"})
+        client.queue_create("SAME", {"alias_of": "Q"})
+        source = browsing(tmp_path, queues="Q,ALIAS,LATER", queuesPattern=".*")
+        source.ends(source.ends(source.begin(), wait=False), wait=False)
+        told = [record.message for record in caplog.records]
+        url = address_of(tmp_path)
+        why = "is not streamed, it is of kind alias: name local queues"
+        assert told == [f"qmgr: {url}: ALIAS {why}"]
+
+
 def test_store_that_was_put_back_is_an_error_or_gone_on_with(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
