@@ -20,6 +20,17 @@ def integer(low: int, high: int) -> Check:
     return check
 
 
+def among(*values: int) -> Check:
+    """Return a check for an integer that is one of *values*."""
+
+    def check(value: Any) -> str:
+        if type(value) is int and value in values:
+            return ""
+        return f"{_show(value)} is none of {', '.join(map(str, values))}"
+
+    return check
+
+
 def text(length_max: int) -> Check:
     """Return a check for text of at most *length_max* characters."""
 

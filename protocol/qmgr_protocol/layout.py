@@ -19,6 +19,7 @@ from qmgr_protocol.field import (
     U32,
     U64,
     Check,
+    among,
     array,
     binary,
     blobs,
@@ -37,7 +38,7 @@ from qmgr_protocol.record import GROUP_NUMBER_MAX
 ID_END, SEQ_END = 2**32, 2**63  # Ids of requests and streams, and those of messages, are below.
 _ID = integer(1, ID_END - 1)
 _SEQ = integer(1, SEQ_END - 1)
-_BROWSE_ORDER = either(integer(m.PHYSICAL, m.LOGICAL), integer(m.ARRIVAL, m.ARRIVAL))
+_BROWSE_ORDER = among(m.PHYSICAL, m.LOGICAL, m.ARRIVAL)
 _LEASE = integer(0, m.LEASE_MAX_MS)
 _WAIT = integer(0, m.WAIT_MAX_MS)
 _COUNT = integer(1, m.GET_MAX_MESSAGES)

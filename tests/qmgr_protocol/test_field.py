@@ -15,6 +15,7 @@ U8_TEXT = field.mapping(2, field.text(3), field.either(field.flag, field.U8))
 GOOD: list[tuple[str, field.Check, Any]] = [
     ("lowest", field.integer(1, 9), 1),
     ("highest", field.integer(1, 9), 9),
+    ("among", field.among(0, 3), 3),
     ("u8", field.U8, 255),
     ("u16", field.U16, 65_535),
     ("u32", field.U32, 2**32 - 1),
@@ -44,6 +45,9 @@ BAD: list[tuple[str, field.Check, Any, str]] = [
     ("too low", field.integer(1, 9), 0, "0 is not an integer from 1 to 9"),
     ("too high", field.integer(1, 9), 10, "10 is not an integer from 1 to 9"),
     ("bool", field.integer(0, 9), True, "True is not an integer from 0 to 9"),
+    ("not among", field.among(0, 1, 3), 2, "2 is none of 0, 1, 3"),
+    ("bool among", field.among(0, 1, 3), True, "True is none of 0, 1, 3"),
+    ("map among", field.among(0, 1, 3), {}, "a map of 0 is none of 0, 1, 3"),
     ("float", field.U8, 1.0, "1.0 is not an integer from 0 to 255"),
     ("NaN", field.U8, float("nan"), "nan is not an integer from 0 to 255"),
     ("nil", field.U8, None, "None is not an integer from 0 to 255"),
