@@ -67,8 +67,8 @@ class Journals:
         """Return up to where history can be read now; see stream_source."""
         if any("/" in name for name in start):
             raise DataLost(
-                f"the checkpoint has {next(iter(start))[:80]!r}, which is no journal: it is that of a "
-                "stream of messages; name another checkpointLocation"
+                f"the checkpoint has {next(iter(start))[:80]!r}, which is no journal: it is that "
+                "of a stream of messages; name another checkpointLocation"
             )
         found, met = dict(start), set()
         for url, state in self._managers.states(wait=wait):
