@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_tools.bench.own.table import COUNTS, Tables, WayOf, table
-from qmgr_tools.bench.own.table_ways import DECODER, LEAN_SPARK, SPARK
+from qmgr_tools.bench.own.table_ways import DECODER, LEAN_SPARK, LONG_SPARK, SPARK
 from qmgr_tools.bench.setting import Setting
 
 ONE = WayOf(SPARK, 1_000, 300_000, 260_000, 3.8, 1.5, 1.2, 3.0)
@@ -12,9 +12,12 @@ ONE = WayOf(SPARK, 1_000, 300_000, 260_000, 3.8, 1.5, 1.2, 3.0)
 
 def test_targets_are_about_spark_on_one_core_with_payload() -> None:
     others = [replace(ONE, way=way, rows_per_core_s=1, ratio=9.0) for way in (DECODER, LEAN_SPARK)]
-    assert [target.reached for target in Tables([ONE, *others], []).targets()] == [True, True]
+    long = replace(ONE, way=LONG_SPARK, rows_per_core_s=1)
+    fine = Tables([ONE, long, *others], [])
+    assert [target.reached for target in fine.targets()] == [True, True, True]
     slow = replace(ONE, rows_per_core_s=249_999, ratio=1.31)
-    assert [target.reached for target in Tables([slow, *others], []).targets()] == [False, False]
+    slow_ones = Tables([slow, replace(long, ratio=1.31), *others], [])
+    assert [target.reached for target in slow_ones.targets()] == [False, False, False]
 
 
 def test_bars_tell_ours_from_others() -> None:

@@ -4,8 +4,11 @@ Format "ready" yields the first batch of a snapshot's messages again and again, 
 the table itself has. So its time bounds from below what any source in Python can reach.
 """
 
+import gc
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise, repeat
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -39,6 +42,10 @@ class _Reader(DataSourceReader):
         self._path = path
         self._rows = rows
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        be_prompt()
+
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each part of the rows, as the table has them."""
         count = -(-self._rows // ROWS_PER_PARTITION)
@@ -47,13 +54,18 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield so many rows."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        be_prompt()
-        schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
-        first = next(batches(self._path, verify="false"))
-        ready = pa.RecordBatch.from_arrays(first.columns, schema=schema)
+        ready = _first(self._path)
         full, rest = divmod(partition.value, ready.num_rows)
         yield from repeat(ready, full)
         if rest:
             yield ready.slice(0, rest)
+
+
+@cache
+def _first(path: str) -> pa.RecordBatch:
+    """Return the first batch, once made in a process."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    gc.freeze()  # As for the table itself.
+    schema = to_arrow_schema(schema_of(MESSAGES), timezone="UTC")
+    return pa.RecordBatch.from_arrays(next(batches(path, verify="false")).columns, schema=schema)

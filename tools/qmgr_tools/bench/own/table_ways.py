@@ -21,7 +21,9 @@ from qmgrd.ops.snapshots import read
 
 DECODER, LEAN_DECODER = "decoder", "decoder, no payload"
 SPARK, LEAN_SPARK = "spark, 1 core", "spark, 1 core, no payload"
+LONG_SPARK = "spark, 1 core, long partitions"
 LEAN = {"includePayload": "false"}
+LONG = {"rowsPerPartition": "1000000"}  # as docs/spark.md says of many rows for each core
 LOOP_SHARE = 10  # The loop reads one message of so many: it is slow.
 Ways = dict[str, Callable[[], Reading]]
 
@@ -37,9 +39,9 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
     Raises:
         LoadFailed: they do not read the same.
     """
-    file, whole, lean = (
+    file, whole, lean, long = (
         setting.directory / "messages.parquet", snapshot_table(path),
-        snapshot_table(path, **LEAN),
+        snapshot_table(path, **LEAN), snapshot_table(path, **LONG),
     )  # fmt: skip
     in_parquet: Table = ("parquet", {"path": str(file)})
     setting.say("TABLE: the same in Parquet")
@@ -52,6 +54,7 @@ def ways_of(setting: Setting, one: Session, two: Session, path: Path, rows: int)
         LEAN_DECODER: lambda: measured(batches(str(path), verify="false", **LEAN)),
         "loop": lambda: loop(str(path), max(rows // LOOP_SHARE, 1)),
         SPARK: lambda: one.read(rows, whole),
+        LONG_SPARK: lambda: one.read(rows, long),
         LEAN_SPARK: lambda: one.read(rows, lean),
         "spark, 1 core, ready batches": lambda: one.read(
             rows, ("ready", {"path": str(path), "rows": str(rows)})
