@@ -74,17 +74,27 @@ class Family:
                 body = b"%d" % self.put
                 async with manager.unit_of_work() as unit:
                     for queue in FAMILY:
-                        await unit.put(queue, body)
+                        await unit.put(queue, body, correlation_id=body)
                 while self.put > self.got + FAMILY_BACKLOG_MAX and not self.stopping.is_set():
                     await asyncio.sleep(0.005)
 
     async def _consume(self) -> None:
-        """Get the first of each: one unit after the other, so that is one number."""
+        """Get the first of one queue, and that number of the others.
+
+        The first of these may be another: two who put at once may come in one order on one queue,
+        and in the other on the next.
+        """
         async with self._connect() as manager:
             while not self.stopping.is_set():
                 with suppress(RequestError):
                     async with manager.unit_of_work() as unit:
-                        found = [await unit.get(queue, 200) for queue in FAMILY]
+                        first = await unit.get(FAMILY[0], 200)
+                        number = b"" if first is None else first.body
+                        found = [first] + [
+                            await unit.get(queue, 200, correlation_id=number)
+                            for queue in FAMILY[1:]
+                            if number
+                        ]
                         if None in found or self._random.random() < 0.1:
                             await unit.backout()
                             continue
