@@ -2,7 +2,7 @@
 
 from qmgr_protocol.errors import ErrorCode, RequestError
 
-AHEAD_MAX_US = 24 * 3_600 * 1_000_000
+AHEAD_MAX_US = 1_000_000  # by which the clocks of one queue manager and its restored self differ
 
 
 class Stamper:
@@ -29,13 +29,15 @@ class Stamper:
         return self.origin + self.last_us.to_bytes(8, "big")
 
     def observe(self, trailer: bytes, wall_us: int) -> None:
-        """Stay ahead of a UID of our own name that comes back from elsewhere.
+        """Stay above a UID of our own name that comes back from elsewhere.
 
-        A store that was restored from a snapshot meets its own later messages again; giving their
-        timestamps to new messages would have these taken for duplicates.
+        A store that was restored from a snapshot meets its own later messages again. If new
+        messages got the same timestamps, they would count as duplicates. No message that this queue
+        manager stamped is ahead of its clock. So a client that invents a UID of our name cannot
+        push the timestamps of all later messages into the future.
 
         Raises:
-            RequestError: VALUE_INVALID, it lies more than a day ahead of the wall clock.
+            RequestError: VALUE_INVALID, the timestamp is ahead of the wall clock.
         """
         if trailer[:-8] != self.origin:
             return
@@ -45,6 +47,7 @@ class Stamper:
         if timestamp > wall_us + AHEAD_MAX_US:
             raise RequestError(
                 ErrorCode.VALUE_INVALID,
-                f"timestamp {timestamp} of this queue manager's own name is over a day ahead",
+                f"UID {self.origin.decode()}/{timestamp} is {timestamp - wall_us} us ahead of the "
+                f"clock: at most {AHEAD_MAX_US} us under this queue manager's own name",
             )
         self.last_us = timestamp
