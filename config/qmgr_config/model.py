@@ -228,8 +228,11 @@ class Unit(Section):
     age_max_ms: Annotated[int, in_ms("100 ms", "1 d")] = 300 * SECOND_MS
     """How long it may be open, in ms; then it is backed out."""
 
-    held_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 256 * MIB
-    """The most bytes that all units of work together hold in memory."""
+    held_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 64 * MIB
+    """The most bytes that all units of work hold in memory; 1 KiB is added for each put."""
+
+    connection_bytes_max: Annotated[int, in_bytes("1 KiB", "1 TiB")] = 16 * MIB
+    """The most of these bytes that the units of work of one connection hold."""
 
     units_per_connection_max: Annotated[int, count(1, 10_000)] = 100
     """The most units of work that one connection may have open."""

@@ -284,8 +284,8 @@ class ErrorCode(Coded):
         902, _NEVER, "", "The unit of work holds as much as one may.",
         "Commit sooner, or raise the limits in section unit of qmgrd.toml.")
     UNITS_EXHAUSTED = (
-        903, _NEVER, "", "No room for another unit of work on this connection.",
-        "Commit or back out others first, or open another connection.")
+        903, _NEVER, "", "Units of work take as many places, or as much memory, as they may.",
+        "Commit or back out others first. See section unit of qmgrd.toml.")
     UNIT_INCOMPLETE = (
         904, _NEVER, "", "The unit of work holds other than its commit says: it was backed out.",
         "Do the work again. Where a step of it failed, back out instead of committing.")

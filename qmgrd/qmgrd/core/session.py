@@ -61,6 +61,7 @@ class Session:
     lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
     subscriptions: dict[str, None] = field(default_factory=dict)  # that end with it
     units: dict[int, Unit] = field(default_factory=dict)
+    unit_bytes: int = 0  # in memory, of the puts of its units
     readers: dict[int, Reader] = field(default_factory=dict)  # of gets, by their numbers
     lessees_max: int = 64  # beyond it those without leases are dropped
     answers: dict[int, Answers] = field(default_factory=dict)  # of this turn, by stream

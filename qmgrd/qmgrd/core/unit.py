@@ -16,6 +16,9 @@ from qmgrd.core.queue import Queue
 
 if TYPE_CHECKING:
     from qmgrd.core.context import Timer
+    from qmgrd.core.session import Session
+
+PUT_BYTES = 1024  # in memory, in addition to the record
 
 
 class Held(NamedTuple):
@@ -30,13 +33,15 @@ class Held(NamedTuple):
 class Unit:
     """One unit of work. Invariant: ``gets`` counts the leases of ``lessees``."""
 
-    __slots__ = ("bytes", "lessees", "number", "puts", "rows", "timer")
+    __slots__ = ("bytes", "held_bytes", "lessees", "number", "puts", "rows", "session", "timer")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, session: "Session") -> None:
         self.number = number
+        self.session = session
         self.puts: list[Held] = []
         self.lessees: dict[int, Lessee] = {}  # by queue id
         self.bytes = 0
+        self.held_bytes = 0  # of the puts in memory
         self.rows = 0
         self.timer: Timer | None = None  # of its age
 
@@ -53,7 +58,7 @@ class Unit:
         return found
 
     def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:
-        """Add puts to *queue*, whose commit writes so many *rows*; return their bytes."""
+        """Add puts to *queue*, whose commit writes so many *rows*; return their bytes in memory."""
         size = 0
         for held in puts:
             queue.held[held.index_key] = held.arrival
@@ -66,10 +71,15 @@ class Unit:
         self.puts += puts
         self.bytes += size
         self.rows += rows
+        size += PUT_BYTES * len(puts)
+        self.held_bytes += size
+        self.session.unit_bytes += size
         return size
 
     def let_go(self) -> list[Held]:
         """Return the puts, which no longer wait."""
+        self.session.unit_bytes -= self.held_bytes
+        self.held_bytes = 0
         puts, self.puts = self.puts, []
         for queue, prepared, _, index_key in puts:
             queue.held.pop(index_key, None)

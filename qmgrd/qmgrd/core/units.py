@@ -20,7 +20,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.refusals import shortened
 from qmgrd.core.returns import BACKED_OUT, How, Returns
 from qmgrd.core.session import Session
-from qmgrd.core.unit import Held, Unit
+from qmgrd.core.unit import PUT_BYTES, Held, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
 ROWS_OF_A_GET = 7
@@ -37,7 +37,7 @@ class Units:
         self._catalogue = catalogue
         self._returns = returns
         self._dead_letters = dead_letters
-        self._held_bytes = 0  # of the puts of all units
+        self._held_bytes = 0  # in memory, of the puts of all units
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
         """Begin a unit."""
@@ -52,7 +52,7 @@ class Units:
                 f"{amount(len(session.units), 'open unit')} of work on this "
                 f"connection, at most {limits.units_per_connection_max}",
             )
-        unit = session.units[message.unit] = Unit(message.unit)
+        unit = session.units[message.unit] = Unit(message.unit, session)
         due_ms = self._context.now.ms + limits.age_max_ms
         unit.timer = self._context.timers.at(due_ms, lambda: self._too_old(session, unit))
         self._context.send(session.connection, m.Ok(message.request_id))
@@ -166,9 +166,8 @@ class Units:
 
     def _let_go(self, unit: Unit) -> list[Held]:
         """Return the puts of *unit*, which no longer wait."""
-        puts_ = unit.let_go()
-        self._held_bytes -= sum(len(held.prepared.record) for held in puts_)
-        return puts_
+        self._held_bytes -= unit.held_bytes
+        return unit.let_go()
 
     def _longest(self, queue: Queue) -> int:
         return queue.longest(self._context.config.limits.message_max_bytes)
@@ -185,13 +184,25 @@ class Units:
                     ErrorCode.UNIT_TOO_LARGE,
                     f"unit {unit.number} would hold {count} {word}, at most {most}",
                 )
-        held = self._held_bytes + bytes_
-        if bytes_ and held > limits.held_bytes_max:
-            raise RequestError(
-                ErrorCode.UNITS_EXHAUSTED,
-                f"all units of work would hold {held} bytes, at most {limits.held_bytes_max}",
-                1_000,
-            )
+        if bytes_:
+            more = bytes_ + PUT_BYTES * messages
+            self._check_memory(unit.session.unit_bytes + more, self._held_bytes + more)
+
+    def _check_memory(self, own_bytes: int, all_bytes: int) -> None:
+        """Raise UNITS_EXHAUSTED if a connection, or all together, would hold too much."""
+        limits = self._context.config.unit
+        for held, most, whose, remedy in (
+            (own_bytes, limits.connection_bytes_max, "the units of work of this connection",
+             "commit some, or raise unit.connection_bytes_max"),
+            (all_bytes, limits.held_bytes_max, "the units of work of all connections",
+             "try again later, or raise unit.held_bytes_max"),
+        ):  # fmt: skip
+            if held > most:
+                raise RequestError(
+                    ErrorCode.UNITS_EXHAUSTED,
+                    f"{whose} would hold {held} bytes, at most {most}: {remedy}",
+                    1_000,
+                )
 
     def _rows_max(self) -> int:
         """Return how many rows a commit may write: in a small map fewer, as all is one turn."""

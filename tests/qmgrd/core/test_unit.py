@@ -7,12 +7,17 @@ from qmgrd.core.ids import Ids
 from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
-from qmgrd.core.unit import Held, Unit
+from qmgrd.core.session import Session
+from qmgrd.core.unit import PUT_BYTES, Held, Unit
 
 
 def queue(number: int) -> Queue:
     bounds = Bounds(10, 1_000, 1_000, 10)
     return Queue(number, f"Q{number}", bounds, Counters(), Ids(1, b""), Schedule())
+
+
+def session() -> Session:
+    return Session(1, "app", b"")
 
 
 def held(queue: Queue, size: int, name: bytes) -> Held:
@@ -22,7 +27,7 @@ def held(queue: Queue, size: int, name: bytes) -> Held:
 
 
 def test_unit_and_queues_count_what_is_held() -> None:
-    unit, first, second = Unit(7), queue(1), queue(2)
+    unit, first, second = Unit(7, session()), queue(1), queue(2)
     for each in (held(first, 10, b"a"), held(second, 20, b"b"), held(first, 30, b"c")):
         unit.hold(each.queue, [each], 3)
     assert (unit.number, len(unit.puts), unit.bytes, unit.rows) == (7, 3, 60, 9)
@@ -32,15 +37,25 @@ def test_unit_and_queues_count_what_is_held() -> None:
 
 
 def test_what_is_let_go_is_held_by_nobody() -> None:
-    unit, first = Unit(7), queue(1)
+    unit, first = Unit(7, session()), queue(1)
     unit.hold(first, [held(first, 10, b"a")], 3)
     assert [found.index_key for found in unit.let_go()] == [b"a"]
     assert (first.held, first.held_messages, first.held_bytes) == ({}, 0, 0)
     assert unit.let_go() == []
 
 
+def test_session_counts_what_its_units_hold_in_memory() -> None:
+    owner, target = session(), queue(1)
+    first, second = Unit(7, owner), Unit(8, owner)
+    first.hold(target, [held(target, 10, b"a"), held(target, 20, b"b")], 6)
+    second.hold(target, [held(target, 5, b"c")], 3)
+    assert (first.held_bytes, owner.unit_bytes) == (30 + 2 * PUT_BYTES, 35 + 3 * PUT_BYTES)
+    first.let_go()
+    assert (first.held_bytes, owner.unit_bytes) == (0, 5 + PUT_BYTES)
+
+
 def test_unit_holds_gets_by_queue_and_knows_whose_it_is() -> None:
-    unit, first, second = Unit(7), queue(1), queue(2)
+    unit, first, second = Unit(7, session()), queue(1), queue(2)
     lessee = unit.lessee(first, "app")
     assert lessee.is_unit
     assert unit.lessee(first, "app") is lessee

@@ -158,7 +158,7 @@ def test_commit_is_all_or_nothing_over_a_crash_G20(store: AnyStore, app: Client,
 Step = tuple[str, str, list[bytes]]
 LIMITS: list[dict[str, int]] = [
     {}, {}, {}, {}, {"messages_max": 5}, {"bytes_max": 5_000}, {"rows_max": 12},
-    {"held_bytes_max": 6_000},
+    {"held_bytes_max": 12_000}, {"connection_bytes_max": 12_000},
 ]  # fmt: skip
 BOUNDS: list[dict[str, Any]] = [
     {}, {}, {"priority_default": 7}, {"depth_max": 4}, {"bytes_max": 6_000},
@@ -693,6 +693,23 @@ def test_units_of_a_connection_are_bounded_and_numbers_are_free_again() -> None:
     assert first.commit() == []
     UnitOfWork(app, 1).put("Q", b"x")
     assert app.manager.connect().ask(m.UnitBegin, 1) is None  # Each connection has its own.
+    audit(app.manager)
+
+
+def test_one_connection_cannot_hold_the_memory_of_all_units() -> None:
+    app = limited(connection_bytes_max=10_000, held_bytes_max=25_000)
+    units = [UnitOfWork(app, number) for number in (1, 2)]
+    units[0].put("Q", bytes(4_000))
+    units[1].put("Q", b"", b"", b"")  # Each takes memory, whatever its length.
+    with_puts = units[1].put_records("Q", *[record(b"")] * 2)
+    assert with_puts == [ErrorCode.UNITS_EXHAUSTED]  # The first still fits.
+    other = app.manager.connect()
+    UnitOfWork(other).put("Q", bytes(8_000))
+    third = app.manager.connect()
+    one = UnitOfWork(third)
+    assert one.put_records("Q", record(bytes(8_000))) == [ErrorCode.UNITS_EXHAUSTED]
+    units[0].backout()
+    assert one.put_records("Q", record(bytes(8_000))) == []
     audit(app.manager)
 
 
