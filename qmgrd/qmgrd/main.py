@@ -27,6 +27,8 @@ from qmgrd.store.lmdb_store import LmdbStore, StoreIsSnapshot, StoreLocked, Stor
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STORE, EXIT_LISTEN = 0, 1, 2, 3, 4
 
+UMASK = 0o077  # Files with messages, and what leads to them, are for the daemon's user alone.
+
 _DESCRIPTION = """\
 A queue manager: keeps messages in queues on disk until somebody gets them.
 It serves until SIGTERM or SIGINT; its log goes to stderr.
@@ -55,6 +57,7 @@ log = structlog.get_logger()
 
 def main() -> None:
     """Run the daemon and exit with its code."""
+    os.umask(UMASK)
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

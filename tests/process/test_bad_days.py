@@ -1,10 +1,12 @@
 """Bad input and bad days, each with its own clear error, on a real daemon."""
 
 import hashlib
+import os
 import random
 import resource
 import signal
 import socket
+import stat
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -639,6 +641,20 @@ def test_files_may_run_out_and_who_is_there_is_served_on(make: Make) -> None:
         with daemon.connect("late") as late:
             assert late.ask(m.Status)["boot"] == 1
     assert daemon.stop() == 0
+
+
+def test_nobody_but_the_owner_may_read_what_the_daemon_writes(make: Make, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        daemon = make().start()
+    finally:
+        os.umask(before)
+    with daemon.connect() as wire:
+        wire.ask(m.Snapshot, str(tmp_path / "copy"))
+    for path in (daemon.data_dir, tmp_path / "copy"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        for found in path.rglob("*"):
+            assert stat.S_IMODE(found.stat().st_mode) == (0o700 if found.is_dir() else 0o600), found
 
 
 def test_log_that_nobody_reads_harms_nobody(make: Make) -> None:

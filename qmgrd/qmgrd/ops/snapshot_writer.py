@@ -39,7 +39,8 @@ from qmgrd.store.inspect import StoreUnreadable
 TRAILER = b"\0whole\0\xff"  # behind the last page
 PIECE_BYTES = 1 << 20
 SYNC_BYTES = 8 << 20  # Much unsynced data would make the daemon's own syncs wait.
-DIRECTORY_MODE, FILE_MODE = 0o750, 0o640
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # Messages are their owner's alone.
+UMASK = 0o077  # for copies that other libraries write
 NICENESS = 10
 _HINTS = {
     errno.ENOENT: "create the directory that is to hold it",
@@ -240,6 +241,7 @@ def _sync(directory: Path) -> None:
 def main() -> int:
     """Do what the command line asks; return the exit code."""
     os.nice(NICENESS)
+    os.umask(UMASK)
     order = Order(**json.loads(sys.argv[1]))
     try:
         if order.directory.startswith("memory:"):

@@ -134,7 +134,7 @@ class LmdbStore:
         self._data = directory / "store" / DATA_FILE
         if is_snapshot(directory) or ((directory / DATA_FILE).exists() and not self._data.exists()):
             raise StoreIsSnapshot(directory)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(0o700, parents=True, exist_ok=True)
         self._lock_fd = lock_directory(directory)
         try:
             _check_missing(directory, self._data)

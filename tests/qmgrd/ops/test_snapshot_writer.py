@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -250,14 +251,18 @@ def test_reserve_is_held_while_it_writes(manager: Manager, tmp_path: Path) -> No
     assert only_the_store_is_left(tmp_path)
 
 
-def test_others_may_not_read_messages(manager: Manager, tmp_path: Path) -> None:
-    old = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_nobody_but_the_owner_may_read_messages(
+    manager: Manager, tmp_path: Path, umask: int
+) -> None:
+    old = os.umask(umask)
     try:
         manifest_of(manager, tmp_path)
     finally:
         os.umask(old)
-    for path in (tmp_path / "snap", *(tmp_path / "snap").iterdir()):
-        assert path.stat().st_mode & 0o027 == 0
+    assert stat.S_IMODE((tmp_path / "snap").stat().st_mode) == 0o700
+    for path in (tmp_path / "snap").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_all_is_synced_before_it_has_its_name(
