@@ -25,6 +25,7 @@ from qmgr_config.units import DAY_MS, GIB, KIB, MIB, SECOND_MS, TIB, bytes_text,
 
 LISTEN_TCP_MAX = 16
 FRAME_OVERHEAD_BYTES = 64 * KIB  # kept free in the largest frame beside the largest message
+UNIX_PLACES = 16  # connections over the unix socket beyond listen.connections_max
 UNIX_PATH_MAX_BYTES = 107  # of sockaddr_un, less its closing NUL
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -83,6 +84,18 @@ class Listen(Section):
 
     connections_max: Annotated[int, count(1, 100_000)] = 2000
     """The most connections open at a time, of clients and queue managers together."""
+
+    connections_per_address_max: Annotated[int, count(1, 100_000)] = 1000
+    """The most of them from one address; the unix socket and loopback addresses are exempt."""
+
+    handshake_ms: Annotated[int, in_ms("10 ms", "1 min")] = 5 * SECOND_MS
+    """How long the handshake of a new connection may take, in ms."""
+
+    greetings_max: Annotated[int, count(1, 100_000)] = 256
+    """The most connections whose handshake is not done; the oldest gives way to a new one."""
+
+    greetings_per_address_max: Annotated[int, count(1, 100_000)] = 32
+    """The most of them from one address, and over the unix socket."""
 
     @property
     def addresses(self) -> tuple[Address, ...]:

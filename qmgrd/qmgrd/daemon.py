@@ -27,7 +27,9 @@ from qmgrd.core.kv import Now, StoreFailed
 from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
+from qmgrd.net.doorkeeper import Doorkeeper
 from qmgrd.net.listener import Listener, ListenFailed, listen
+from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session
 from qmgrd.ops.notify import Notifier
 from qmgrd.ops.snapshot_desk import SnapshotDesk
@@ -40,6 +42,8 @@ RECOVERIES_MAX = 5  # within KEEP_OUT_MS; then the process ends and its supervis
 DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
 LEAVE_MAX_MS = 250  # and, once they have, to close their end
 LISTENING_FILE = "listening.json"
+LOOK_S = 1.0  # from one look at the connections to the next
+_LINK = "link"  # in place of an origin: a link of ours is not dialled
 
 log = structlog.get_logger()
 
@@ -55,9 +59,9 @@ class Daemon:
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
-        self._sessions: dict[int, Session] = {}
+        self._doors = Doorkeeper(config.listen, KEEP_OUT_MS, self.now_ms())
+        self._sessions = self._doors.sessions
         self._connections = 0
-        self._kept_out: dict[str, int] = {}
         self._recoveries: list[int] = []
         self._turn_scheduled = False
         self._turn_times = TurnTimes()
@@ -103,7 +107,7 @@ class Daemon:
             "pid": os.getpid(),
             "uptime_ms": self.now_ms() - self._started_ms,
             "cpu_ms": round((times.user + times.system) * 1000),
-            "connections": len(self._sessions),
+            "connections": self._doors.open_count,
             "store_used_bytes": space.used_bytes,
             "store_map_bytes": space.map_bytes,
             "disk_free_bytes": space.disk_free_bytes,
@@ -154,7 +158,7 @@ class Daemon:
     async def _serve(self, listeners: list[Listener]) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            heartbeat = tasks.create_task(self._heartbeat())
+            beats = [tasks.create_task(self._heartbeat()), tasks.create_task(self._look())]
             self._snapshots.look()
             self.want_turn()
             await self._stopped.wait()
@@ -162,7 +166,7 @@ class Daemon:
                 listener.close()
             if self._failure is None:
                 await self._finish()
-            for task in (heartbeat, *self._dials):
+            for task in (*beats, *self._dials):
                 task.cancel()
 
     def stop(self) -> None:
@@ -231,7 +235,7 @@ class Daemon:
             if session is not None:
                 session.say_goodbye(goaway)
         for note in outcome.notes:
-            getattr(log, note.level)(note.event, **note.facts)
+            self._doors.log.write(note.level, note.event, {}, lines_max=NOTES_MAX, **note.facts)
         for effect in outcome.effects:
             if isinstance(effect, Dial) and self._tasks is not None:
                 task = self._tasks.create_task(self._dial(effect))
@@ -240,46 +244,30 @@ class Daemon:
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
 
-    def _make_peer(self, dial: Dial | None = None) -> Peer:
+    def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
             self._connections, self._turns.intake, self.config.limits, self._welcome,
-            self.now_ms(), dial=dial, admit=self._admit,
+            self.now_ms(), dial=dial,
+            admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
         )  # fmt: skip
 
-    def session_opened(self, session: Session) -> bool:
-        """Take in a connection, if there is room."""
-        limit = self.config.listen.connections_max
-        self._sessions[session.peer.number] = session
-        if len(self._sessions) <= limit:
-            return True
-        session.say_goodbye(
-            m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, f"{limit} connections are open", 1_000)
-        )
-        return False
+    def session_entered(self, session: Session) -> None:
+        """Take in a new connection."""
+        self._doors.entered(session, self.now_ms())
 
     def session_closed(self, session: Session, why: str) -> None:
         """Forget a connection."""
-        self._sessions.pop(session.peer.number, None)
-        if session.peer.goaway is not None and session.peer.goaway.code not in _ORDERLY:
-            log.warning("connection closed", peer=session.peer.peer_name, why=why,
-                        address=session.address)  # fmt: skip
+        self._doors.left(session, why)
         self.want_turn()
 
-    def _admit(self, hello: m.Hello) -> m.Goaway | None:
-        until_ms = self._kept_out.get(hello.name, 0)
-        wait_ms = until_ms - self.now_ms()
-        if wait_ms <= 0:
-            return None
-        return m.Goaway(
-            ErrorCode.PEER_KEPT_OUT, "a request of this peer met a bug here; see the log", wait_ms
-        )
-
     async def _dial(self, effect: Dial) -> None:
-        if self._kept_out.get(effect.link, 0) > self.now_ms():
+        if self._doors.kept_out.wait_ms(_LINK, effect.link, self.now_ms()):
             why = "what this peer sent met a bug here; see the log"
         else:
-            why = await dial(effect.address, lambda: Session(self, lambda: self._make_peer(effect)))
+            why = await dial(
+                effect.address, lambda: Session(self, lambda new: self._make_peer(new, effect))
+            )
         if why:
             self._in_turn(lambda broker: broker.dial_failed(effect, why))
 
@@ -294,7 +282,7 @@ class Daemon:
         self._recoveries = [t for t in self._recoveries if t > now_ms - KEEP_OUT_MS] + [now_ms]
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
-            self._kept_out[guilty.peer.peer_name] = now_ms + KEEP_OUT_MS
+            self._keep_out(guilty)
         goaway = m.Goaway(
             ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and starts anew", 100
         )
@@ -309,6 +297,13 @@ class Daemon:
             self._fail(StoreFailed(f"cannot start anew: {type(error).__name__}: {error}"))
         else:
             self.want_turn()
+
+    def _keep_out(self, guilty: Session) -> None:
+        peer = guilty.peer
+        origin, name = guilty.origin, peer.peer_name
+        if peer.dial is not None:
+            origin, name = _LINK, peer.dial.link
+        self._doors.kept_out.add(origin, name, self.now_ms())
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4
@@ -325,6 +320,12 @@ class Daemon:
                 continue  # The loop was held up: what came meanwhile is still to be read.
             for session in list(self._sessions.values()):
                 session.poll(now_ms)
+
+    async def _look(self) -> None:
+        """Turn away, again and again, whoever takes up room and does not get on."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._doors.look(self.now_ms())
 
     async def _finish(self) -> None:
         """Finish what has arrived, say goodbye, wait a little for it to be heard."""
@@ -347,9 +348,6 @@ class Daemon:
             if waited_ms > LEAVE_MAX_MS and not unwritten:
                 break
             await asyncio.sleep(0.01)
-
-
-_ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
 
 def _write_listening(data_dir: Path, addresses: list[str]) -> None:

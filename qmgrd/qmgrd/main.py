@@ -20,6 +20,7 @@ from qmgrd.core.row import RowDamaged
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
 from qmgrd.net.listener import ListenFailed
+from qmgrd.ops import descriptors
 from qmgrd.ops import log as logs
 from qmgrd.ops.notify import Notifier
 from qmgrd.store.inspect import StoreUnreadable
@@ -79,6 +80,7 @@ def run(arguments: list[str]) -> int:
         print("the configuration is sound")
         return EXIT_OK
     logs.configure(config.log, sys.stderr)
+    descriptors.raise_limit(config.listen)
     try:
         store = LmdbStore(config.queue_manager.data_dir, config.store.map_bytes)
     except (StoreIsSnapshot, StoreLocked, StoreMissing, StoreUnreadable) as error:

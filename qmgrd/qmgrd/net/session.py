@@ -14,6 +14,7 @@ WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
 UNREAD_MAX_BYTES = 128 * 1024 * 1024  # of answers that a peer does not fetch; then it is cut off
 LINGER_S = 1.0  # for a peer to read a goodbye
+UNIX = "unix"  # the origin of connections over the unix socket
 FETCH_S = 10.0  # and for one that has closed, or was, to fetch what lay in front of it
 
 
@@ -26,8 +27,8 @@ class Host(Protocol):
     def want_turn(self) -> None:
         """Have a turn run soon."""
 
-    def session_opened(self, session: "Session") -> bool:
-        """Take note of a session; return whether there is room for it."""
+    def session_entered(self, session: "Session") -> None:
+        """Take note of a new session."""
 
     def session_closed(self, session: "Session", why: str) -> None:
         """Take note that a session is gone."""
@@ -38,8 +39,9 @@ class Session(asyncio.Protocol):
 
     peer: Peer
 
-    def __init__(self, host: Host, make_peer: Callable[[], Peer]) -> None:
+    def __init__(self, host: Host, make_peer: "Callable[[Session], Peer]") -> None:
         self.address = ""
+        self.origin = ""  # the host of the peer, without its port, or UNIX
         self._make_peer = make_peer
         self._host = host
         self._transport: asyncio.Transport | None = None
@@ -48,13 +50,14 @@ class Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin: a link says hello, a listener waits for it."""
-        self.peer = self._make_peer()
+        self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         peername = transport.get_extra_info("peername")
-        self.address = str(Address(*peername[:2])) if isinstance(peername, tuple) else "unix"
-        if not self._host.session_opened(self):
-            return
+        is_tcp = isinstance(peername, tuple)
+        self.address = str(Address(*peername[:2])) if is_tcp else UNIX
+        self.origin = peername[0] if is_tcp else UNIX
+        self._host.session_entered(self)
         if self.peer.dial:
             self._transport.write(self.peer.hello())
 
@@ -115,7 +118,7 @@ class Session(asyncio.Protocol):
             return
         if transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
             why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
-            self._cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
+            self.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
         transport.write(data)
 
@@ -126,7 +129,7 @@ class Session(asyncio.Protocol):
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
-    def _cut_off(self, goaway: m.Goaway) -> None:
+    def cut_off(self, goaway: m.Goaway) -> None:
         """Close at once: nobody is there to fetch the goodbye, which says why in the log."""
         self.say_goodbye(goaway)
         if self._transport is not None:
@@ -197,7 +200,7 @@ class Session(asyncio.Protocol):
         try:
             ping = self.peer.poll(now_ms)
         except RemoteProtocolError as error:
-            self._cut_off(goodbye(error))
+            self.cut_off(goodbye(error))
         else:
             if ping:
                 self.write(ping)

@@ -25,8 +25,8 @@ WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
 class Host:
     """What a session needs, with events to wait for."""
 
-    def __init__(self, *, room: bool = True) -> None:
-        self.room = room
+    def __init__(self, *, refusal: m.Goaway | None = None) -> None:
+        self.refusal = refusal
         self.clock_ms = 0
         self.turns = 0
         self.intake = Intake()
@@ -41,18 +41,18 @@ class Host:
         self.turns += 1
         self.turn.set()
 
-    def session_opened(self, session: Session) -> bool:
+    def session_entered(self, session: Session) -> None:
         self.opened.put_nowait(session)
-        if not self.room:
-            session.say_goodbye(m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
-        return self.room
 
     def session_closed(self, session: Session, why: str) -> None:
         self.closed.put_nowait(why)
 
-    def make_peer(self, dial: Dial | None = None) -> Peer:
+    def make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         limits = Limits(heartbeat_ms=100, liveness_ms=300)
-        return Peer(1, self.intake, limits, WELCOME, self.clock_ms, dial=dial)
+        return Peer(
+            1, self.intake, limits, WELCOME, self.clock_ms, dial=dial,
+            admit=lambda hello: self.refusal,
+        )  # fmt: skip
 
 
 class Client:
@@ -248,7 +248,7 @@ async def test_peer_that_does_not_close_is_closed_after_a_while(
 
 
 async def test_connection_for_which_there_is_no_room_is_told(tmp_path: Path) -> None:
-    host = Host(room=False)
+    host = Host(refusal=m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "full"))
     async with serving(tmp_path / "s", host) as (client, _):
         client.send(HELLO)
         (goaway,) = await client.hear()
@@ -341,7 +341,7 @@ async def test_link_says_hello_first(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(20):
         transport, _ = await loop.create_unix_connection(
-            lambda: Session(host, lambda: host.make_peer(Dial("QM2", "far", 1))),
+            lambda: Session(host, lambda new: host.make_peer(new, Dial("QM2", "far", 1))),
             str(tmp_path / "far"),
         )
         hello = await heard.get()

@@ -1,0 +1,58 @@
+"""Limits what strangers can write into the log: the first lines whole, the rest as a sum."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+PERIOD_MS = 60_000
+LINES_MAX = 10  # of one subject in a period
+SUBJECTS_MAX = 1_000  # beyond it all further ones of an event share a count
+NOTES_MAX = 100  # lines of one note in a period: operators cause most of them
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Subject:
+    level: str
+    event: str
+    facts: dict[str, Any]  # that all its lines have in common
+    lines: int = 0
+    left_out: int = 0
+
+
+class LogLimit:
+    """Lines by subject. Invariant: no subject is older than a period; at most so many are known."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._subjects: dict[tuple[str, ...], _Subject] = {}
+        self._since_ms = now_ms
+
+    def write(
+        self, level: str, event: str, subject: dict[str, Any], *, lines_max: int = LINES_MAX,
+        **facts: Any,
+    ) -> None:  # fmt: skip
+        """Log *event* with *subject* and *facts*, or count it if *subject* was logged too often."""
+        key = event, *map(str, subject.values())
+        known = self._subjects.get(key)
+        if known is None:
+            if len(self._subjects) >= SUBJECTS_MAX:
+                key, subject = (event,), {}
+            known = self._subjects.setdefault(key, _Subject(level, event, subject))
+        if known.lines < lines_max:
+            known.lines += 1
+            getattr(log, level)(event, **subject, **facts)
+        else:
+            known.left_out += 1
+
+    def sum_up(self, now_ms: int) -> None:
+        """Log, once a period, how many lines of each subject were left out."""
+        if now_ms - self._since_ms < PERIOD_MS:
+            return
+        for known in self._subjects.values():
+            if known.left_out:
+                facts = known.facts | {"more": known.left_out, "in_ms": now_ms - self._since_ms}
+                getattr(log, known.level)(known.event, **facts)
+        self._subjects.clear()
+        self._since_ms = now_ms

@@ -1,0 +1,32 @@
+"""Raises the limit of open files to what the connections of a configuration need."""
+
+import resource
+
+import structlog
+
+from qmgr_config.model import UNIX_PLACES, Listen
+
+OTHERS = 128  # store, log, listeners, dials, snapshots, connections that are being closed
+
+log = structlog.get_logger()
+
+
+def needed(listen: Listen) -> int:
+    """Return how many descriptors a daemon may have open."""
+    greetings = listen.greetings_max + listen.greetings_per_address_max
+    return listen.connections_max + UNIX_PLACES + greetings + OTHERS
+
+
+def raise_limit(listen: Listen) -> None:
+    """Raise the soft limit as far as needed and allowed; log it if that is not enough."""
+    wanted = needed(listen)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        log.warning(
+            "too few open files are allowed: connections may have to wait", allowed=most,
+            needed=wanted, do="raise LimitNOFILE, or lower listen.connections_max",
+        )  # fmt: skip

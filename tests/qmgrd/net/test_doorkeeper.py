@@ -1,0 +1,185 @@
+"""Who may come in: unfinished handshakes are few and short, and keep nobody out."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from qmgr_config.model import UNIX_PLACES
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd import daemon as daemons
+from qmgrd.net import doorkeeper
+from tests.qmgrd.net.wire import Wire
+from tests.qmgrd.test_daemon import Running, running
+from tests.qmgrd.test_daemon import thawed as thawed  # runs around each test
+
+TCP = {"tcp": ["127.0.0.1:0"]}
+
+
+def addresses(here: Running) -> tuple[str, str]:
+    """Return those of TCP and of the unix socket."""
+    tcp, unix = here.daemon.addresses
+    return tcp, unix
+
+
+async def at_the_end(wire: Wire) -> None:
+    """Wait until the daemon closed it."""
+    try:
+        while await wire.reader.read(1 << 16):
+            pass
+    except ConnectionError:
+        pass
+    await wire.close()
+
+
+async def greeting(here: Running, count: int) -> None:
+    """Wait until so many handshakes are not done."""
+    while len(here.daemon._doors._greetings) != count:
+        await asyncio.sleep(0)
+
+
+async def test_handshake_that_is_not_done_in_time_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever single bytes arrive meanwhile; liveness_ms is not waited for."""
+    monkeypatch.setattr(daemons, "LOOK_S", 0.01)
+    with capture_logs() as logs:
+        async with running(tmp_path, listen={"handshake_ms": 50}) as here:
+            mute, slow = [await Wire.dial(here.address) for _ in range(2)]
+            slow.writer.write(b"\0")
+            await at_the_end(mute)
+            await at_the_end(slow)
+    told = [log["why"] for log in logs if log["event"] == "connection closed"]
+    assert told == ["the handshake was not done within 50 ms"] * 2
+
+
+async def test_oldest_greeting_of_an_address_gives_way(tmp_path: Path) -> None:
+    limits = TCP | {"greetings_per_address_max": 3}
+    async with running(tmp_path, listen=limits) as here:
+        tcp, _ = addresses(here)
+        mutes = []
+        for count in (1, 2, 3):
+            mutes.append(await Wire.dial(tcp))
+            await greeting(here, count)
+        good = await Wire.connect(tcp)
+        await at_the_end(mutes[0])
+        assert (await good.ask(m.Status))["connections"] == 1
+        mutes[2].send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
+        await mutes[2].next(m.Welcome)
+        for wire in (good, *mutes[1:]):
+            await wire.close()
+
+
+async def test_mute_connections_of_all_addresses_are_bounded(tmp_path: Path) -> None:
+    limits = TCP | {"greetings_max": 4, "greetings_per_address_max": 100}
+    async with running(tmp_path, listen=limits) as here:
+        tcp, unix = addresses(here)
+        mutes = [await Wire.dial(tcp) for _ in range(20)]
+        for wire in mutes[:16]:
+            await at_the_end(wire)
+        await greeting(here, 4)
+        mute = await Wire.dial(unix)  # It has greetings of its own.
+        await greeting(here, 5)
+        for wire in (mute, *mutes[16:]):
+            await wire.close()
+
+
+async def test_mute_connections_take_no_places(tmp_path: Path) -> None:
+    async with running(tmp_path, listen=TCP | {"connections_max": 2}) as here:
+        tcp, _ = addresses(here)
+        mutes = [await Wire.dial(tcp) for _ in range(20)]
+        wires = [await Wire.connect(tcp) for _ in range(2)]
+        assert (await wires[0].ask(m.Status))["connections"] == 2
+        for wire in (*mutes, *wires):
+            await wire.close()
+
+
+async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path, listen=TCP | {"connections_max": 2}) as here:
+        tcp, _ = addresses(here)
+        wires = [await Wire.connect(tcp) for _ in range(2)]
+        late = await Wire.dial(tcp)
+        late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
+        assert (await late.next(m.Goaway)).code == ErrorCode.CONNECTIONS_EXHAUSTED
+        await late.close()
+        await wires[0].close()
+        while here.daemon._doors.open_count > 1:
+            await asyncio.sleep(0)
+        wires[0] = await Wire.connect(tcp)
+        for wire in wires:
+            await wire.ask(m.Status)
+            await wire.close()
+
+
+async def test_unix_socket_has_places_of_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path, listen=TCP | {"connections_max": 2}) as here:
+        tcp, unix = addresses(here)
+        wires = [await Wire.connect(tcp) for _ in range(2)]
+        wires += [await Wire.connect(unix) for _ in range(UNIX_PLACES)]
+        await wires[-1].ask(m.Status)
+        late = await Wire.dial(unix)
+        late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
+        assert (await late.next(m.Goaway)).code == ErrorCode.CONNECTIONS_EXHAUSTED
+        for wire in (late, *wires):
+            await wire.close()
+
+
+async def test_one_address_cannot_take_all_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorkeeper, "LOOPBACK", ())
+    limits = TCP | {"connections_per_address_max": 2}
+    async with running(tmp_path, listen=limits) as here:
+        tcp, unix = addresses(here)
+        wires = [await Wire.connect(tcp) for _ in range(2)]
+        late = await Wire.dial(tcp)
+        late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
+        goaway = await late.next(m.Goaway)
+        assert goaway.text == "2 connections from 127.0.0.1 are open"
+        wires += [await Wire.connect(unix) for _ in range(3)]
+        for wire in (late, *wires):
+            await wire.close()
+
+
+async def test_loopback_addresses_are_exempt(tmp_path: Path) -> None:
+    limits = TCP | {"connections_per_address_max": 2}
+    async with running(tmp_path, listen=limits) as here:
+        for wire in [await Wire.connect(addresses(here)[0]) for _ in range(4)]:
+            await wire.close()
+
+
+async def test_bug_keeps_out_the_guilty_address_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, listen=TCP) as here:
+        tcp, unix = addresses(here)
+
+        def bug(session: object, message: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        here.daemon._turns.broker._handlers[m.Status] = bug
+        guilty = await Wire.connect(tcp, "app")
+        guilty.send(m.Status(1))
+        assert (await guilty.next(m.Goaway)).code == ErrorCode.INTERNAL_ERROR
+        again = await Wire.dial(tcp)
+        again.send(m.Hello(m.MAGIC, 1, 1, "client", "app"))
+        assert (await again.next(m.Goaway)).code == ErrorCode.PEER_KEPT_OUT
+        real = await Wire.connect(unix, "app")
+        await real.ask(m.Status)
+        for wire in (guilty, again, real):
+            await wire.close()
+
+
+async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            for _ in range(30):
+                bad = await Wire.dial(here.address)
+                bad.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                await at_the_end(bad)
+            while here.daemon._sessions:
+                await asyncio.sleep(0)
+            here.daemon._doors.look(here.daemon.now_ms() + 60_000)
+    told = [log for log in logs if log["event"] == "connection closed"]
+    assert len(told) == 11
+    assert (told[-1]["from"], told[-1]["code"], told[-1]["more"]) == ("unix", 100, 20)
