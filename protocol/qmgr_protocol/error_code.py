@@ -129,8 +129,8 @@ class ErrorCode(Coded):
         312, _LATER, "", "It serves one connection at a time, and another one has it.",
         "Wait and try again, or share it: qmctl queue alter NAME --no-exclusive.")
     QUEUE_IS_SYSTEM = (
-        313, _NEVER, "", "The queue manager needs the queue itself.",
-        "Leave it as it is, or purge it; its limits can be altered.")
+        313, _NEVER, "", "The queue manager needs the queue itself, and alone puts messages on it.",
+        "Put on another queue. To empty it, purge it; its limits can be altered.")
     TEMPLATE_UNKNOWN = (
         314, _NEVER, "", "There is no such template.",
         "See: qmctl template ls. Create it with: qmctl template set.")

@@ -13,6 +13,7 @@ from qmgr_protocol.limits import (
     Attribute,
     Quantity,
 )
+from qmgrd.core.system import EVENTS, PUBLICATIONS
 
 INHIBITS = ("put_inhibit", "get_inhibit")  # the state of a queue, and no part of its definition
 ALIAS_OF = "alias_of"
@@ -38,7 +39,7 @@ def check(noun: str, name: str, attribute: str, value: Any) -> None:
     if known.quantity == "flag":
         if type(value) is not bool:
             _refuse(f"{noun}s.{name}.{attribute}: {_shown(value)} is neither true nor false")
-    elif fault := _fault(known, name, value):
+    elif fault := _fault(known, name, value) or _backout_fault(attribute, value):
         path = f"{noun}s.{name}.{attribute}"
         _refuse(f"{path if attribute == ALIAS_OF else _of(attribute, noun, name)}: {fault}")
 
@@ -89,6 +90,12 @@ def _queue_fault(name: str, value: Any) -> str:
     if not queue:
         return f"{value} is filled by puts to remote queues such as QUEUE@{manager}"
     return "that is the queue itself" if value == name else ""
+
+
+def _backout_fault(attribute: str, value: Any) -> str:
+    if attribute == "backout_queue" and value in (EVENTS, PUBLICATIONS):
+        return f"{value} takes messages from the queue manager alone"
+    return ""
 
 
 def _shown(value: Any) -> str:

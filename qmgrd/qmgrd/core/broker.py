@@ -273,10 +273,12 @@ class Broker:
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn()
-        self._refresh_groups()
-        self._answer_all()
+        # Events and publications change queues. So they come before the last look at groups, and
+        # behind that nothing changes a queue. What it reports itself waits for the next turn.
         tell(context, self.catalogue, self.dead_letters)
         self.publications.count()
+        self._refresh_groups()
+        self._answer_all()
         self._write()
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
@@ -332,6 +334,7 @@ class Broker:
         links = self.streams.links
         return bool(
             self.context.awake_queues
+            or self.context.events
             or self.jobs.busy
             or self.settlements.busy
             or links.is_busy

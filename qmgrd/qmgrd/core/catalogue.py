@@ -24,7 +24,7 @@ from qmgrd.core.boot import check_arrivals
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
-from qmgrd.core.definition import check_alias, check_same
+from qmgrd.core.definition import check_alias, check_new, check_same
 from qmgrd.core.holders import Holders
 from qmgrd.core.link import Link
 from qmgrd.core.missing import is_carried, is_published, no_queue, no_subscription, no_target
@@ -156,11 +156,12 @@ class Catalogue:
     def destination(self, name: str) -> tuple[Queue, str]:
         """Return the queue on which a put to *name* is stored, and the target behind a link.
 
-        That of a publication is its topic.
+        That of a publication is its topic. All messages that the queue manager did not write itself
+        come this way: those of clients, units, links and jobs. Its own go to :meth:`own`.
 
         Raises:
             RequestError: as :meth:`find`; QUEUE_IS_TRANSMISSION, QUEUE_IS_SUBSCRIPTION,
-                PUT_INHIBITED, TOPIC_INVALID.
+                QUEUE_IS_SYSTEM, PUT_INHIBITED, TOPIC_INVALID.
         """
         if topic_names.is_topic(name):
             return self._publications(name[1:])
@@ -171,6 +172,8 @@ class Catalogue:
         if isinstance(found, Remote):
             if found.put_inhibit:
                 raise attributes.put_inhibited(found.name)
+            if found.target in system.ATTRIBUTES:
+                raise system.no_puts(name, f"{found.target} of {found.manager}")
             queue, target = route.way(self, found.target, found.manager)
         elif isinstance(found, Proxy) or found.holders is not None or found.is_publications:
             raise is_published(name)
@@ -179,20 +182,30 @@ class Catalogue:
                 ErrorCode.QUEUE_IS_TRANSMISSION,
                 f"{name} is filled by puts to remote queues such as QUEUE{name}",
             )
+        elif found.name in system.ATTRIBUTES:
+            raise system.no_puts(name, found.name)
         else:
             queue, target = found, ""
         if queue.bounds.put_inhibit:
             raise attributes.put_inhibited(queue.name)
         return queue, target
 
+    def own(self, name: str) -> Queue:
+        """Return the system queue *name* for a message of the queue manager itself.
+
+        Raises:
+            RequestError: PUT_INHIBITED.
+        """
+        queue = self.system(name)
+        if queue.bounds.put_inhibit:
+            raise attributes.put_inhibited(name)
+        return queue
+
     def _publications(self, topic: str) -> tuple[Queue, str]:
         """Return the queue that keeps what is published to *topic*, and that."""
         self.topics.check_put(topic)
         route.check_proxies(self, topic)
-        queue = self.system(system.PUBLICATIONS)
-        if queue.bounds.put_inhibit:
-            raise attributes.put_inhibited(queue.name)
-        return queue, topic
+        return self.own(system.PUBLICATIONS), topic
 
     def keeper(self, name: str) -> Queue:
         """Return the queue that stores what is put on *name*: of a remote one its link's.
@@ -227,28 +240,10 @@ class Catalogue:
         if name in self.queues:
             check_same(name, self._rows[name], given)
             return self.show_queue(name)
-        self._check_definition(name, given, kind, manager)
+        check_new(self, self._context.name, name, given, kind)
         queue_id = 0 if kind in KINDS else self.next_queue_id()
         self.store_queue(name, attributes.stored(given) | {"kind": kind, "queue_id": queue_id})
         return self.show_queue(name)
-
-    def _check_definition(self, name: str, given: dict[str, Any], kind: str, manager: str) -> None:
-        """Refuse what cannot be defined beside all that is."""
-        if kind == "remote":
-            if manager == self._context.name:
-                raise RequestError(
-                    ErrorCode.VALUE_INVALID,
-                    f"{name} is of this very queue manager: say {names.split(name)[0]}",
-                )
-            route.link_to(self, manager)
-        else:
-            system.check_free(name)
-        if kind == "alias":
-            check_alias(self.queues, name, given[ALIAS_OF])
-        self.check_room()
-        if kind == "local":
-            found = self.templates.of(name)
-            attributes.check_in_force(name, given, found)
 
     def check_room(self) -> None:
         """Raise QUEUES_EXHAUSTED where no further queue may be defined."""

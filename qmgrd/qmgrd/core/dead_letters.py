@@ -130,13 +130,13 @@ class DeadLetters:
 
     def _put(self, record: bytes, extra: Mapping[str, Any], header: notes.Note) -> None:
         context = self._context
-        queue, target = self._catalogue.destination(DEAD_LETTERS)
+        queue = self._catalogue.own(DEAD_LETTERS)
         context.reserve([record])
         overflow.make_room(context, self, queue, 1, len(record))
         context.touch(queue)
         limit = queue.longest(context.config.limits.message_max_bytes)
         prepared = prepare(
-            queue, context.tx, context.now, context.stamper, record, limit, target.encode(), extra,
+            queue, context.tx, context.now, context.stamper, record, limit, b"", extra,
             is_moved=True,
         )  # fmt: skip
         left_ms = extra.get(EXTRA_EXPIRY_MS, records.check(record).expiry_ms)
@@ -178,7 +178,10 @@ class DeadLetters:
 
     def _place(self, name: str, source: Queue) -> Place | None:
         try:
-            place = Place(*self._catalogue.destination(name))
+            if name == DEAD_LETTERS:
+                place = Place(self._catalogue.own(name))
+            else:
+                place = Place(*self._catalogue.destination(name))
         except RequestError:
             return None
         return None if place.queue is source else place

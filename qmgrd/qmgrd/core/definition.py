@@ -1,12 +1,16 @@
 """What cannot be defined beside what is defined already."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from qmgr_protocol import name as names
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import attributes
+from qmgrd.core import attributes, route, system
 from qmgrd.core.attribute import ALIAS_OF
 from qmgrd.core.named import Alias
+
+if TYPE_CHECKING:
+    from qmgrd.core.catalogue import Catalogue
 
 
 def check_alias(queues: Mapping[str, object], name: str, target: str) -> None:
@@ -20,6 +24,26 @@ def check_alias(queues: Mapping[str, object], name: str, target: str) -> None:
             fault = f"{name} is to be an alias, and {other.name} is an alias of it"
     if fault:
         raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
+
+
+def check_new(
+    catalogue: "Catalogue", own: str, name: str, given: dict[str, Any], kind: str
+) -> None:
+    """Refuse a queue *name* that cannot be defined next to what is defined at *own*."""
+    if kind == "remote":
+        target, manager = names.split(name)
+        if manager == own:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID, f"{name} is of this very queue manager: say {target}"
+            )
+        route.link_to(catalogue, manager)
+    else:
+        system.check_free(name)
+    if kind == "alias":
+        check_alias(catalogue.queues, name, given[ALIAS_OF])
+    catalogue.check_room()
+    if kind == "local":
+        attributes.check_in_force(name, given, catalogue.templates.of(name))
 
 
 def check_same(name: str, known: dict[str, Any], given: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from qmgrd.core.named import Proxy
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import Selection, selection
 from qmgrd.core.session import Session
-from qmgrd.core.system import PUBLICATIONS
+from qmgrd.core.system import ATTRIBUTES, PUBLICATIONS, no_puts
 
 
 class JobAdmin:
@@ -89,6 +89,8 @@ class JobAdmin:
             raise is_published(name)
         if isinstance(found, Queue) and found.is_transmission:
             raise is_transmission(name)
+        if isinstance(found, Queue) and found.name in ATTRIBUTES:
+            raise no_puts(name, found.name)
         if found is source:
             raise is_itself(name, source.name)
 

@@ -26,6 +26,15 @@ def check_free(name: str) -> None:
         )
 
 
+def no_puts(name: str, queue: str) -> RequestError:
+    """Return the error for a message that somebody else puts on the system queue *queue*."""
+    what = name if name == queue else f"{name} leads to {queue}, which"
+    return RequestError(
+        ErrorCode.QUEUE_IS_SYSTEM,
+        f"{what} takes messages from the queue manager alone; put on a queue of your own",
+    )
+
+
 def check_deletable(name: str) -> None:
     """Raise QUEUE_IS_SYSTEM where the queue manager needs the queue *name*."""
     if name in ATTRIBUTES:

@@ -33,6 +33,7 @@ GIVEN_UP = frozenset({
 })  # fmt: skip
 HOPELESS = frozenset({
     ErrorCode.GROUP_NUMBER_TAKEN, ErrorCode.GROUP_ENDED, ErrorCode.ROUTE_LOOP,
+    ErrorCode.QUEUE_IS_SYSTEM,
 })  # fmt: skip
 STREAMS_MAX = 1_000  # of which something is known: not of the one that was refused longest ago
 

@@ -15,6 +15,7 @@ from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgr_protocol.record import Fields, Uid
 from qmgr_protocol.states import Side
 from qmgrd.core.boot import Boot
+from qmgrd.core.broker import Broker
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Outcome
 from qmgrd.core.kv import Now
@@ -168,6 +169,20 @@ class Manager:
     def queue(self, name: str) -> Queue:
         """Return the queue itself, to look inside."""
         return self.turns.broker.catalogue.local(name)
+
+    def fill(self, name: str, *batch: bytes) -> None:
+        """Put records on a system queue, as an older daemon let clients do."""
+
+        def put(broker: Broker) -> None:
+            context, queue = broker.context, broker.catalogue.system(name)
+            limit = context.config.limits.message_max_bytes
+            for record in batch:
+                done = queue.put(context.tx, context.now, context.stamper, [record], limit)
+                assert not done.refused, done.refused
+            context.touch(queue)
+
+        self.turns.intake.event(0, put)
+        self.turn()
 
     def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """Return all rows whose keys start with *prefix*."""

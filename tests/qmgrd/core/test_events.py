@@ -7,8 +7,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgrd.core.context import Context
 from qmgrd.core.events import EVENTS_PER_TURN
 from qmgrd.core.system import DEAD_LETTERS, EVENTS
+from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 from tests.qmgrd.core.unit_of_work import UnitOfWork
@@ -170,3 +172,44 @@ def test_consumer_of_events_is_handed_them_as_they_come(app: Client) -> None:
     app.manager.rest()
     (found,) = app.delivered()
     assert json.loads(found.body)["event"] == "inhibited"
+
+
+def member(number: int, body: bytes = b"") -> bytes:
+    return record(body, group=(b"G" * 24, number, False))
+
+
+def test_event_that_pushes_out_a_member_of_a_group_is_told(manager: Manager, app: Client) -> None:
+    """The queue's groups are brought up to date after the events, whatever these push out."""
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": 3})
+    manager.fill(EVENTS, member(1), member(2), record(b"{}"))
+    app.put("Q", b"x", expiry_ms=10)
+    manager.turn(10)
+    assert json.loads(app.bodies(EVENTS)[-1])["event"] == "message expired"
+    manager.restart()
+    audit(manager)
+
+
+def test_event_that_pushes_a_member_into_the_dead_letters_is_told(
+    manager: Manager, app: Client
+) -> None:
+    app.ask(m.QueueAlter, EVENTS, {"overflow": "dead-letter-oldest", "depth_max": 2})
+    manager.fill(EVENTS, member(1), record(b"{}"))
+    app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
+    assert app.bodies(DEAD_LETTERS) == [b""]
+
+
+def test_event_of_the_very_end_of_a_turn_is_told_by_the_next(manager: Manager, app: Client) -> None:
+    """The broker is busy until then, and only until then."""
+    broker = manager.turns.broker
+    write = broker.context.journal.write
+
+    def write_and_tell(context: Context) -> None:
+        write(context)
+        broker.context.journal.write = write  # type: ignore[method-assign]
+        context.event("history nearly full")
+
+    broker.context.journal.write = write_and_tell  # type: ignore[method-assign]
+    app.put("Q", b"x")
+    assert manager.turns.wanted
+    manager.rest()
+    assert [x["event"] for x in told(app)] == ["history nearly full"]

@@ -433,7 +433,7 @@ def test_so_many_are_skipped_in_one_go(app: Client, monkeypatch: pytest.MonkeyPa
 
 def test_skip_waits_for_a_queue_that_takes_dead_letters(app: Client) -> None:
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
-    app.put(DEAD, b"full")
+    app.manager.fill(DEAD, record(b"full"))
     put(app, "A1 A2")
     assert refusal(app, m.GroupAlter, "Q", A, "skip", 0, 0)[0] == ErrorCode.QUEUE_FULL
     assert show(app)["next"] == 1

@@ -58,7 +58,7 @@ def test_so_many_groups_leave_at_once_and_the_others_follow_over_a_restart(
     store: AnyStore, app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_watch, "ENDING_MAX", 3)
-    app.put(DEAD, b"full")
+    app.manager.fill(DEAD, record(b"full"))
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000, "expiry_action": "dead-letter"})
     put(app, *range(10))
@@ -78,7 +78,7 @@ def test_groups_that_leave_are_no_jobs_of_operators(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qmgrd.core.jobs.RUNNING_MAX", 1)
-    app.put(DEAD, b"full")
+    app.manager.fill(DEAD, record(b"full"))
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1})
     app.ask(m.QueueAlter, "Q", {"group_incomplete_ms": 1_000, "expiry_action": "dead-letter"})
     put(app, 1, 2)

@@ -146,7 +146,7 @@ def test_few_are_tried_where_none_has_a_place_among_the_dead_letters(
 
     monkeypatch.setattr(DeadLetters, "bury", counted)
     app.ask(m.QueueAlter, DEAD_LETTERS, {"depth_max": 1})
-    app.put(DEAD_LETTERS, b"full")
+    app.manager.fill(DEAD_LETTERS, record(b"full"))
     app.put("Q", *[b"x"] * 60)
     app.ask(m.QueueAlter, "Q", BURY | {"depth_max": 20})
     (refused,) = app.put_records("Q", record(b"1"))

@@ -179,7 +179,7 @@ def test_what_has_no_place_anywhere_stays_and_comes_back_G22(
 ) -> None:
     app.ask(m.QueueAlter, DEAD, {"depth_max": 1} if why == "full" else {"put_inhibit": True})
     if why == "full":
-        app.put(DEAD, b"there")
+        app.manager.fill(DEAD, record(b"there"))
     alter(app, backout_threshold=1)
     app.put("Q", b"x", bytes(9_000))
     found = app.get("Q", 2)

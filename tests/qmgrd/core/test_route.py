@@ -110,7 +110,7 @@ def test_what_passes_through_waits_where_its_link_is_inhibited(app: Client) -> N
 def test_circle_is_no_way_around_what_is_asked_of_any_put(app: Client) -> None:
     """What lies beyond the window, or has no UID, becomes no dead letter."""
     app.ask(m.LinkCreate, "SFO", {"addresses": ["h:1"], "transit": True, "stopped": True})
-    app.put(DEAD_LETTERS, b"before")
+    app.manager.fill(DEAD_LETTERS, record(b"before"))
     looped: list[list[Any]] = [[0, {m.EXTRA_NOTE: pack({"hops": ["QM1", "JFK"]})}]]
     far = Far(app.manager)
     far.open()

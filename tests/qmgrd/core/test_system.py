@@ -7,10 +7,11 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.system import ATTRIBUTES, DEAD_LETTERS, EVENTS, PUBLICATIONS
-from tests.qmgrd.core.harness import AnyStore, Client, Manager
+from tests.qmgrd.core.far import Far
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
 
 USES: list[Callable[[Client, str], object]] = [
-    lambda app, name: app.put(name, b"x"),
+    lambda app, name: app.put_records(name, record(b"x")),
     lambda app, name: app.get(name),
     lambda app, name: app.show(name),
     lambda app, name: app.bodies(name),
@@ -42,10 +43,10 @@ def test_events_make_room_for_newer_ones_and_dead_letters_do_not(app: Client) ->
 
 def test_system_queues_come_beyond_the_limit_and_take_no_room() -> None:
     app = Manager(limits={"queues_max": 2}).connect()
-    app.put(DEAD_LETTERS, b"x")
+    app.get(DEAD_LETTERS)
     app.ask(m.QueueCreate, "A")
     app.ask(m.QueueCreate, "B")
-    app.put(EVENTS, b"x")
+    app.get(EVENTS)
     with pytest.raises(RequestError, match="2 queues, at most 2") as caught:
         app.ask(m.QueueCreate, "C")
     assert caught.value.code is ErrorCode.QUEUES_EXHAUSTED
@@ -67,7 +68,7 @@ def test_queue_of_publications_is_made_by_whatever_asks_for_it(
 def test_system_queue_is_altered_and_purged_but_not_deleted(
     store: AnyStore, app: Client, name: str
 ) -> None:
-    app.put(name, b"x")
+    app.manager.fill(name, record(b"x"))
     app.ask(m.QueueAlter, name, {"depth_max": 7})
     for purge in (False, True):
         with pytest.raises(RequestError, match=f"{name} is needed by the queue manager") as caught:
@@ -92,8 +93,65 @@ def test_system_queue_elsewhere_may_have_a_remote_queue_and_an_alias(app: Client
     app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
     assert app.ask(m.QueueCreate, f"{DEAD_LETTERS}@NYC")["kind"] == "remote"
     app.ask(m.QueueCreate, "DLQ", {"alias_of": DEAD_LETTERS})
-    app.put("DLQ", b"x")
+    app.manager.fill(DEAD_LETTERS, record(b"x"))
+    assert app.bodies("DLQ") == [b"x"]
+
+
+def lead_to(app: Client, name: str) -> list[str]:
+    """Return names by which a client may try to put on the system queue *name*."""
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    app.ask(m.QueueCreate, "ALIAS", {"alias_of": name})
+    app.ask(m.QueueCreate, f"{name}@NYC")
+    app.ask(m.QueueCreate, "FAR", {"alias_of": f"{name}@NYC"})
+    return [name, "ALIAS", f"{name}@NYC", "FAR"]
+
+
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+def test_nobody_else_puts_on_a_system_queue_by_whatever_name(app: Client, name: str) -> None:
+    ways = lead_to(app, name)
+    app.ask(m.UnitBegin, 1)
+    for way in ways:
+        (refused,) = app.put_records(way, record(b"x"))
+        assert refused.code is ErrorCode.QUEUE_IS_SYSTEM
+        assert "takes messages from the queue manager alone" in refused.text
+        assert app.code_of(m.UnitPut, 1, way, [record(b"x")]) is ErrorCode.QUEUE_IS_SYSTEM
+    assert app.bodies(name) == app.bodies("@NYC") == []
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("name", [DEAD_LETTERS, EVENTS])
+def test_no_job_brings_messages_to_a_system_queue(app: Client, name: str, copy: bool) -> None:
+    app.put("Q", b"x")
+    for way in lead_to(app, name)[:2]:
+        move = (m.QueueMove, "Q", way, "", 0, 0, copy, 0)
+        assert app.code_of(*move) is ErrorCode.QUEUE_IS_SYSTEM
+
+
+@pytest.mark.parametrize("name", [EVENTS, PUBLICATIONS])
+def test_system_queue_is_no_backout_queue(app: Client, name: str) -> None:
+    given = {"backout_queue": name}
+    assert app.code_of(m.QueueAlter, "Q", given) is ErrorCode.VALUE_INVALID
+    assert app.code_of(m.TemplateSet, "A.*", given) is ErrorCode.VALUE_INVALID
+    app.ask(m.QueueAlter, "Q", {"backout_queue": DEAD_LETTERS})
+
+
+def test_backout_queue_that_leads_to_a_system_queue_is_passed_over(app: Client) -> None:
+    app.ask(m.QueueCreate, "ALIAS", {"alias_of": EVENTS})
+    app.ask(m.QueueAlter, "Q", {"backout_queue": "ALIAS", "backout_threshold": 1})
+    app.put("Q", b"x")
+    app.release(*app.get("Q"))
     assert app.bodies(DEAD_LETTERS) == [b"x"]
+
+
+def test_link_is_not_blocked_by_a_message_for_a_system_queue(app: Client) -> None:
+    """No retry could ever succeed: the message becomes a dead letter at once."""
+    far = Far(app.manager)
+    far.open()
+    far.send(1, record(b"x", uid=("FAR", 1)), queue=EVENTS)
+    assert far.committed() == [1]
+    (letter,) = app.browse(DEAD_LETTERS)
+    assert letter.body == b"x"
+    assert b"x" not in app.bodies(EVENTS)
 
 
 def test_system_queue_is_no_alias(app: Client) -> None:

@@ -218,7 +218,7 @@ def test_what_has_no_place_stays_at_its_sender_until_there_is_one_G18(
     attributes: dict[str, Any], words: str
 ) -> None:
     app, far = manager_of(retries=1)
-    app.put(DEAD_LETTERS, b"other")
+    app.manager.fill(DEAD_LETTERS, record(b"other"))
     app.ask(m.QueueAlter, DEAD_LETTERS, attributes)
     long = record(LONG, uid=("FAR", 1))
     refuse(far, 1, batch=(long,))
@@ -286,7 +286,7 @@ def test_highest_id_held_may_be_a_dead_letters(store: AnyStore) -> None:
 def test_message_of_which_a_copy_is_a_dead_letter_already_stays_with_its_sender() -> None:
     """That copy may have come another way, from another queue: it is work of its own."""
     app, far = manager_of(retries=1)
-    app.put_records(DEAD_LETTERS, message(1))
+    app.manager.fill(DEAD_LETTERS, message(1))
     refuse(far, 1)
     refuse(far, 1)
     assert app.bodies(DEAD_LETTERS) == [b"1"]
