@@ -8,7 +8,7 @@ from qmgr_protocol.errors import (
     FieldInvalid,
     RequestError,
 )
-from qmgrd.core import committed, keys, overflow, producer
+from qmgrd.core import client_put, committed, keys, producer
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -17,7 +17,6 @@ from qmgrd.core.jobs import Jobs
 from qmgrd.core.link_streams import LinkStreams
 from qmgrd.core.producer import Producer
 from qmgrd.core.refusals import shortened
-from qmgrd.core.refused_puts import count_refused, tell_full
 from qmgrd.core.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.units import Units
 
@@ -165,21 +164,14 @@ class Streams:
         self, name: str, batch: list[bytes], answers: Answers, ids: Sequence[int]
     ) -> list[tuple[int, RequestError]]:
         """Put *batch* on the queue of that name; return which records were refused, and why."""
-        context = self._context
         try:
-            queue, target = self._catalogue.destination(name)
-            context.reserve(batch)
-            if queue.is_publications:  # All in all, with what goes on over links.
-                context.reserve(batch * len(self._catalogue.topics.proxies_of(target)))
+            queue, target, done = client_put.store(
+                self._context, self._catalogue, self._dead_letters, name, batch
+            )
         except RequestError as error:
-            count_refused(context, self._catalogue, name, error, len(batch))
             return [(index, error) for index in range(len(batch))]
-        done = overflow.put(context, self._dead_letters, queue, batch, target)
         if queue.is_publications:
             self._tell_matches(answers, ids, target, done.refused)
-        tell_full(context, queue, done.refused, len(batch))
-        context.rows += done.rows
-        context.touch(queue)
         for index, timestamp, count in done.stamped:
             if ids[index + count - 1] == ids[index] + count - 1:
                 committed.add_stamps(answers.stamped, ids[index], timestamp, count)

@@ -10,8 +10,8 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import Fields, Uid
+from qmgrd.core import client_put, keys, lane
 from qmgrd.core import entry as entries
-from qmgrd.core import keys, lane
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
@@ -114,7 +114,7 @@ class Sweep:
             self._report(queue, record)
 
     def _report(self, queue: Queue, record: bytes) -> None:
-        """Tell the queue that *record* wants its reply on that it expired."""
+        """Report the expiry of *record* where it wants its reply, as if its producer put that."""
         context = self._context
         try:
             fields = records.decode(record)
@@ -122,11 +122,10 @@ class Sweep:
             if type(reply_to) is not str or fields.uid is None:
                 return
             report = _report_of(queue.name, fields.uid, fields.correlation_id)
-            target, bound_for = self._catalogue.destination(reply_to)
-            limit = context.config.limits.message_max_bytes
-            done = target.put(context.tx, context.now, context.stamper, [report], limit, bound_for)
-            context.touch(target)
-            for _, error in done.refused:
+            stored = client_put.store(
+                context, self._catalogue, self._dead_letters, reply_to, [report]
+            )
+            for _, error in stored.done.refused:
                 raise error
         except RequestError as error:
             context.event("report has no place", queue=queue.name, why=name_of(error.code))

@@ -1,6 +1,7 @@
 """What is due: expiry, delay, UIDs that are forgotten, what is gone with a restart."""
 
 import json
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
+from qmgr_protocol.checksum import crc32
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
 from qmgrd.core.sweep import SLICE_ROWS
@@ -244,6 +246,68 @@ def test_report_that_has_no_place_is_an_event(app: Client) -> None:
     assert [x["why"] for x in events(app) if x["event"] == "report has no place"] == [
         "QUEUE_UNKNOWN"
     ]
+
+
+def expire_with_report(app: Client, reply_to: object) -> list[str]:
+    """Let a message expire that wants a report; return why the report has no place."""
+    envelope = {records.REPLY_TO: reply_to}
+    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
+    sweep(app.manager, 1_000)
+    return [x["why"] for x in events(app) if x["event"] == "report has no place"]
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "why"),
+    [
+        (EVENTS, "QUEUE_IS_SYSTEM"), (DEAD_LETTERS, "QUEUE_IS_SYSTEM"),
+        ("ALIAS", "QUEUE_IS_SYSTEM"),
+        ("SYSTEM.PUBLICATIONS", "QUEUE_IS_SUBSCRIPTION"), ("@NYC", "QUEUE_IS_TRANSMISSION"),
+        ("CLOSED", "PUT_INHIBITED"), ("FULL", "QUEUE_FULL"), ("no name", "NAME_INVALID"),
+        ("/#", "TOPIC_INVALID"), ("", "NAME_INVALID"),
+    ],
+)  # fmt: skip
+def test_report_goes_nowhere_where_its_client_could_not_put(
+    app: Client, reply_to: str, why: str
+) -> None:
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["h:1"]})
+    app.ask(m.QueueCreate, "ALIAS", {"alias_of": EVENTS})
+    app.ask(m.QueueCreate, "CLOSED", {"put_inhibit": True})
+    app.ask(m.QueueCreate, "FULL", {"depth_max": 1})
+    app.put("FULL", b"full")
+    assert expire_with_report(app, reply_to) == [why]
+    refused = {name: app.show(name)["refused"] for name in ("CLOSED", "FULL")}
+    assert refused == {name: int(name == reply_to) for name in refused}
+
+
+def test_report_takes_no_more_room_than_puts_leave(app: Client) -> None:
+    manager = app.manager
+    app.ask(m.QueueCreate, "REPLIES")
+    envelope = {records.REPLY_TO: "REPLIES"}
+    app.put("Q", b"1", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY, envelope=envelope)
+    manager.store.disk_free_bytes = 0
+    sweep(manager, 1_000)
+    manager.store.disk_free_bytes = 1 << 40
+    assert counts(app) == (0, 0, 1, 0)
+    assert (app.bodies("REPLIES"), app.show("REPLIES")["refused"]) == ([], 1)
+
+
+def test_report_makes_room_where_a_put_would(app: Client) -> None:
+    app.ask(m.QueueCreate, "REPLIES", {"depth_max": 1, "overflow": "discard-oldest"})
+    app.put("REPLIES", b"old")
+    assert expire_with_report(app, "REPLIES") == []
+    assert app.bodies("REPLIES") == [b""]
+
+
+@pytest.mark.parametrize("envelope", [b"", b"\xc1", b"\x80", b"\x93\x01", bytes(20)])
+def test_report_of_whatever_envelope_fails_no_turn(app: Client, envelope: bytes) -> None:
+    whole = bytearray(record(b"", expiry_ms=1_000, flags=records.FLAG_REPORT_EXPIRY))
+    head = records.HEAD_BYTES
+    whole[head:head] = envelope
+    struct.pack_into(">H", whole, head - 6, len(envelope))  # Before the length of the body.
+    struct.pack_into(">I", whole, 0, crc32(bytes(whole[records.SUMMED_AT :])))
+    assert not app.put_records("Q", bytes(whole))
+    sweep(app.manager, 1_000)
+    assert counts(app) == (0, 0, 1, 0)
 
 
 def test_rule_diverts_to_the_dead_letters_where_it_expires_no_more_G12(

@@ -1,0 +1,48 @@
+"""A put of a client, or one that the daemon makes on behalf of a client, such as a report.
+
+Both go the same way, so the daemon never does for a client what the client could not do itself.
+"""
+
+from typing import NamedTuple
+
+from qmgr_protocol.errors import RequestError
+from qmgrd.core import overflow
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.put import Put
+from qmgrd.core.queue import Queue
+from qmgrd.core.refused_puts import count_refused, tell_full
+
+
+class Stored(NamedTuple):
+    """Where a batch went, and what became of its records."""
+
+    queue: Queue
+    target: str  # of a publication: its topic
+    done: Put
+
+
+def store(
+    context: Context, catalogue: Catalogue, dead_letters: DeadLetters, name: str,
+    batch: list[bytes],
+) -> Stored:  # fmt: skip
+    """Put *batch* on the queue or topic *name*; refusals are counted and told to operators.
+
+    Raises:
+        RequestError: why none of *batch* could be put, as :meth:`Catalogue.destination`, or
+            STORE_FULL.
+    """
+    try:
+        queue, target = catalogue.destination(name)
+        context.reserve(batch)
+        if queue.is_publications:  # All in all, with what goes on over links.
+            context.reserve(batch * len(catalogue.topics.proxies_of(target)))
+    except RequestError as error:
+        count_refused(context, catalogue, name, error, len(batch))
+        raise
+    done = overflow.put(context, dead_letters, queue, batch, target)
+    tell_full(context, queue, done.refused, len(batch))
+    context.rows += done.rows
+    context.touch(queue)
+    return Stored(queue, target, done)
