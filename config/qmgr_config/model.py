@@ -156,6 +156,9 @@ class Limits(Section):
     turn_rows: Annotated[int, count(1, 1_000_000)] = 5000
     """The most rows of the store read and written in one turn, about."""
 
+    turn_ms: Annotated[int, in_ms("1 ms", "10 s")] = 50
+    """The time that one turn may take, in ms, about: nobody else is served meanwhile."""
+
     heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS
     """How long a connection is silent before a heartbeat goes out, in ms."""
 

@@ -80,8 +80,9 @@ class Daemon:
 
     def _start_turns(self) -> Turns:
         return Turns(
-            self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of
-        )
+            self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of,
+            time.perf_counter_ns,
+        )  # fmt: skip
 
     def _set_clock(self, boot: Boot) -> Now:
         mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000

@@ -178,6 +178,7 @@ def config(random: Random, name: str) -> Config:
             "put_window_messages": max(random.choice([2, 64, 4096]), link_window),
             "turn_requests": random.choice([1, 50, 4096]),
             "turn_rows": random.choice([20, 5_000]),
+            "turn_ms": random.choice([1, 4, 50]),
         },
         "link": {
             "window_messages": link_window,

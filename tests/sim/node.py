@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.sim.lab import Lab
 
 KEEP_OUT_MS = 60_000
+LOOK_NS = 100_000  # by which the clock of turns moves on whenever it is read
 
 
 class Injected(Exception):
@@ -101,6 +102,7 @@ class Node:
         self.config = config
         self.name = config.queue_manager.name
         self.store = WatchedStore(self._durable)
+        self._clock_ns = 0
         self.replay = Replay(self.name, config)
         self.store_id = hashlib.sha256(self.name.encode()).digest()[:16]
         self.turns_type = turns_type
@@ -131,7 +133,9 @@ class Node:
         salt = hashlib.sha256(self.store_id + bytes([self.starts % 256, self.starts // 256]))
         chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
-            self.turns = self.turns_type(self.config, self.store, self._set_clock, chance)
+            self.turns = self.turns_type(
+                self.config, self.store, self._set_clock, chance, clock_ns=self._look
+            )
         except Crash:
             self.store.abort()
             self._stopped(clean=False)
@@ -139,6 +143,11 @@ class Node:
         self.up = True
         self._kick = True  # As the daemon: one turn at once, whatever waits.
         self.poll_ms = self.lab.now_ms
+
+    def _look(self) -> int:
+        """Return the time by which turns have theirs: each arrival and each slice takes as long."""
+        self._clock_ns += LOOK_NS
+        return self._clock_ns
 
     def _set_clock(self, boot: Boot) -> Now:
         wall_us = self.lab.wall_us(self)

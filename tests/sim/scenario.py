@@ -76,6 +76,7 @@ def config(random: Random, name: str) -> Config:
             "turn_requests": random.choice([1, 3, 50, 4096]),
             "turn_bytes": random.choice([1024, 16 << 20]),
             "turn_rows": random.choice([1, 20, 5_000]),
+            "turn_ms": random.choice([1, 4, 50]),
         },
         "queue_defaults": {"leases_max": random.choice([1, 4, 30, 10_000])},
         "unit": {

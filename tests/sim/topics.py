@@ -249,6 +249,7 @@ def config(random: Random, name: str) -> Config:
             "put_window_messages": random.choice([2, 64, 4096]),
             "turn_requests": random.choice([1, 50, 4096]),
             "turn_rows": random.choice([20, 100, 5_000]),
+            "turn_ms": random.choice([1, 4, 50]),
         },
         "link": {
             "commit_messages": random.choice([1, 500]),

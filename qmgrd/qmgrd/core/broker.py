@@ -20,6 +20,7 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.admin import Admin
 from qmgrd.core.boot import Boot
+from qmgrd.core.budget import DELIVERY, WORK, ClockNs, still
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.connection import ConnectionFacts, Connections, no_facts
 from qmgrd.core.context import Context, Dial, Outcome
@@ -63,9 +64,10 @@ class Broker:
     def __init__(
         self, config: Config, boot_: Boot, tx: Transaction, now: Now,
         facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
+        clock_ns: ClockNs = still,
     ) -> None:  # fmt: skip
         self.context = context = Context(
-            config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt
+            config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt, clock_ns
         )
         context.tx, context.now = tx, now
         context.stamper.last_us = boot_.stamp_us
@@ -84,6 +86,7 @@ class Broker:
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
+        self._last_link = ""  # that was pumped
         context.journal.load(tx, now)
         self.jobs.load()
         context.schedule.load(tx)
@@ -254,8 +257,9 @@ class Broker:
     def end(self) -> Outcome:
         """Ring timers, do jobs, hand out messages, write what changed; return what to send."""
         context = self.context
-        turn_rows = context.turn_rows
-        context.timers.ring(context.now.ms, TIMERS_PER_TURN)
+        turn_rows, budget = context.turn_rows, context.budget
+        budget.allow(WORK)
+        context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget)
         self.sweep.run()
         self.settlements.return_leases()
         self.subscriptions.end_leaving()
@@ -263,11 +267,9 @@ class Broker:
         self.jobs.run()
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
-        for link in self.catalogue.links.values():
-            if link.queue.id in context.awake_queues:
-                del context.awake_queues[link.queue.id]
-                link.pump.run()
+        self._pump_links()
         self._refresh_groups()
+        budget.allow(DELIVERY)
         # Half a turn is the consumers' own: else puts that fill every turn would starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
         self.streams.producer_count -= self.jobs.producers_gone
@@ -283,6 +285,19 @@ class Broker:
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
+
+    def _pump_links(self) -> None:
+        """Send what links have, in rotation: what this turn has no time for, the next one sends."""
+        awake = self.context.awake_queues
+        links = [link for link in self.catalogue.links.values() if link.queue.id in awake]
+        if len(links) > 1:
+            links.sort(key=lambda link: (link.name <= self._last_link, link.name))
+        for at, link in enumerate(links):
+            if at and self.context.budget.is_over:
+                return
+            self._last_link = link.name
+            del awake[link.queue.id]
+            link.pump.run()
 
     def _refresh_groups(self) -> None:
         """Have the groups that this turn changed be where they belong, and known to who waits."""

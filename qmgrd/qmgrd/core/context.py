@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.budget import ENDLESS, Budget, ClockNs, still
 from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
 from qmgrd.core.journal import Journal
@@ -99,16 +100,27 @@ class Timers:
             self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
-    def ring(self, now_ms: int, count: int) -> None:
-        """Make at most *count* of the calls that are due; what they set waits for the next turn."""
-        calls: list[Callable[[], None]] = []
-        while len(calls) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
-            timer = heappop(self._heap)[2]
-            assert timer.call is not None
-            calls.append(timer.call)
-            timer.call = None
-        for call in calls:
+    def ring(self, now_ms: int, count: int, budget: Budget = ENDLESS) -> None:
+        """Make at most *count* of the calls that are due, and one at least.
+
+        What they set, and what *budget* has no time for, waits for the next turn.
+        """
+        due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
+        while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
+            entry = heappop(self._heap)
+            assert entry[2].call is not None
+            due.append((entry, entry[2].call))
+            entry[2].call = None
+        for at, (_, call) in enumerate(due):
+            if at and budget.is_over:
+                self._set_again(due[at:])
+                return
             call()
+
+    def _set_again(self, due: list[tuple[tuple[int, int, Timer], Callable[[], None]]]) -> None:
+        for entry, call in due:
+            entry[2].call = call
+            heappush(self._heap, entry)
 
 
 CRAMPED_MS = 1_000  # until it is looked anew whether publications have room to go out
@@ -118,15 +130,17 @@ Facts = tuple[tuple[str, Any], ...]
 class Context:
     """The queue manager's identity and limits, and the open turn.
 
-    ``rows`` estimates the rows read and written in this turn, ``turn_rows`` bounds them.
+    ``rows`` estimates the rows read and written in this turn, ``turn_rows`` bounds them, and
+    ``budget`` bounds the time.
     """
 
     tx: Transaction
     now: Now
 
     def __init__(
-        self, config: Config, name: str, store_id: bytes, boot: int, salt: bytes = b""
-    ) -> None:
+        self, config: Config, name: str, store_id: bytes, boot: int, salt: bytes = b"",
+        clock_ns: ClockNs = still,
+    ) -> None:  # fmt: skip
         self.config = config
         self.name = name
         self.store_id = store_id
@@ -140,6 +154,7 @@ class Context:
         self.dials = 0
         self.turn_number = 0
         self.turns = 0  # since this start, those in which nothing was written, too
+        self.budget = Budget(config.limits.turn_ms, clock_ns)
         self.rows = 0
         self.turn_rows = config.limits.turn_rows
         self.store_full = ""  # why puts are refused, or nothing

@@ -1,16 +1,33 @@
-"""What has arrived and waits for its turn: a queue per connection, taken in rotation."""
+"""What has arrived and waits for its turn: a queue per connection; connections take turns by time.
+
+Each connection has a clock: the time that its requests have used. The connection whose clock shows
+the least is served next. So a request waits for what others sent only as long as these have used
+less time, and a flood of expensive requests delays nobody but its sender.
+
+    slot 7   [ A  C  D ]     connections whose clocks show 7 slots of about 1 ms, in rotation
+    slot 8   [ B ]
+    slot 20  [ E ]           E sent something that took 13 ms
+
+1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
+2. A connection that had nothing waiting starts just before the slot that is served, however little
+   it used before: it is next, behind others that came as it did, and nobody saves up time.
+3. A connection that has used its share of a turn waits for the next turn.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgrd.core.budget import ENDLESS, Budget
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
 TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from that have nothing here
+SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
 class SettlePart(NamedTuple):
@@ -43,23 +60,48 @@ class Arrival(NamedTuple):
 class Pending:
     """What one connection has waiting. The counts are what its credit is held against."""
 
-    __slots__ = ("arrivals", "bytes", "closed", "messages", "put_bytes", "put_messages")
+    __slots__ = (
+        "arrivals", "bytes", "closed", "connection", "messages", "put_bytes", "put_messages",
+        "used_ns",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
         self.bytes = 0
         self.messages = 0  # of any kind but puts
         self.put_messages = 0
         self.put_bytes = 0
+        self.used_ns = 0  # the connection's clock
+
+    def next(self) -> Arrival:
+        """Remove and return the first arrival."""
+        arrival = self.arrivals.popleft()
+        if arrival.event is None:
+            if type(arrival.message) is m.Put:
+                self.put_messages -= len(arrival.message.records) or 1
+                self.put_bytes -= arrival.size_bytes
+            else:
+                self.messages -= _counts(arrival.message)
+            self.bytes -= arrival.size_bytes
+        return arrival
 
 
 class Intake:
-    """All that waits. Invariant: ``_rotation`` names each connection with arrivals once."""
+    """All that waits.
+
+    Invariant: between turns ``_lines`` names each connection with arrivals once, and no line is
+    empty; ``_slots`` is a heap of their slots.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[int, Pending] = {}
-        self._rotation: deque[int] = deque()
+        self._lines: dict[int, deque[Pending]] = {}  # by slot
+        self._slots: list[int] = []
+        self._slot = 1  # the latest one that was served
+        self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
+        self._aside: list[Pending] = []  # of these, who had their share
         self._bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
@@ -69,13 +111,13 @@ class Intake:
         )
 
     def __bool__(self) -> bool:
-        return bool(self._rotation)
+        return bool(self._lines)
 
     def of(self, connection: int) -> Pending:
         """Return what *connection* has waiting."""
         found = self._pending.get(connection)
         if found is None:
-            found = self._pending[connection] = Pending()
+            found = self._pending[connection] = Pending(connection)
         return found
 
     def message(self, connection: int, message: m.Message, size_bytes: int) -> None:
@@ -88,16 +130,28 @@ class Intake:
             pending.put_bytes += size_bytes
         else:
             pending.messages += _counts(message)
-        self._add(connection, pending, Arrival(message, None, size_bytes))
+        self._add(pending, Arrival(message, None, size_bytes))
 
     def event(self, connection: int, event: "Callable[[Broker], None]") -> None:
         """Add an event, behind what the connection sent before it."""
-        self._add(connection, self.of(connection), Arrival(None, event, 0))
+        self._add(self.of(connection), Arrival(None, event, 0))
 
-    def _add(self, connection: int, pending: Pending, arrival: Arrival) -> None:
+    def _add(self, pending: Pending, arrival: Arrival) -> None:
         if not pending.arrivals:
-            self._rotation.append(connection)
+            slot = self._slot - 1
+            if pending.used_ns >> SLOT_SHIFT < slot:
+                pending.used_ns = slot << SLOT_SHIFT
+            self._line_up(pending)
         pending.arrivals.append(arrival)
+
+    def _line_up(self, pending: Pending) -> None:
+        """Add *pending*, which has arrivals, to the line of its slot."""
+        slot = pending.used_ns >> SLOT_SHIFT
+        line = self._lines.get(slot)
+        if line is None:
+            line = self._lines[slot] = deque()
+            heappush(self._slots, slot)
+        line.append(pending)
 
     def close(self, connection: int) -> None:
         """Forget a connection that is gone, once what it left is taken."""
@@ -107,28 +161,65 @@ class Intake:
             if not pending.arrivals:
                 del self._pending[connection]
 
-    def take(self, requests_max: int, bytes_max: int) -> Iterator[tuple[int, Arrival]]:
-        """Yield arrivals, one of each connection in rotation, until a bound is reached."""
-        for _ in range(requests_max):
-            if not self._rotation or bytes_max <= 0:
-                return
-            connection = self._rotation.popleft()
-            pending = self._pending[connection]
-            arrival = pending.arrivals.popleft()
-            if pending.arrivals:
-                self._rotation.append(connection)
-            elif pending.closed:
-                del self._pending[connection]
-            if arrival.event is None:
-                if type(arrival.message) is m.Put:
-                    pending.put_messages -= len(arrival.message.records) or 1
-                    pending.put_bytes -= arrival.size_bytes
-                else:
-                    pending.messages -= _counts(arrival.message)
-                pending.bytes -= arrival.size_bytes
-                self._bytes -= arrival.size_bytes
-            bytes_max -= arrival.size_bytes
-            yield connection, arrival
+    def take(
+        self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
+    ) -> Iterator[tuple[int, Arrival]]:
+        """Yield arrivals until a bound is reached, each of the connection that has used least.
+
+        The time until the next arrival is asked for counts as used by the connection.
+        """
+        clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
+        lines, slots, slot = self._lines, self._slots, self._slot
+        now_ns = clock_ns()
+        try:
+            while slots and requests_max > 0 and bytes_max > 0:
+                slot = slots[0]
+                line = lines[slot]
+                if not line:
+                    del lines[heappop(slots)]
+                    continue
+                pending = line.popleft()
+                arrival = pending.next()
+                if pending.arrivals:
+                    line.append(pending)
+                elif pending.closed:
+                    del self._pending[pending.connection]
+                size_bytes = arrival.size_bytes
+                self._bytes -= size_bytes
+                bytes_max -= size_bytes
+                requests_max -= 1
+                before_ns = now_ns
+                try:
+                    yield pending.connection, arrival
+                finally:
+                    now_ns = clock_ns()
+                    pending.used_ns += now_ns - before_ns
+                    used = (pending.used_ns >> SLOT_SHIFT) - slot
+                    if used > 0 and line and line[-1] is pending:
+                        line.pop()
+                        self._move(pending, used, share)
+                if now_ns >= budget.end_ns:
+                    return
+        finally:
+            self._end_take(slot)
+
+    def _move(self, pending: Pending, used: int, share: int) -> None:
+        """Add *pending* to the line of its slot, unless it has used its share of slots by now."""
+        self._had[pending] = had = self._had.get(pending, 0) + used
+        if had < share:
+            self._line_up(pending)
+        else:
+            self._aside.append(pending)
+
+    def _end_take(self, slot: int) -> None:
+        """Let those that had their share in this turn be taken from in the next one."""
+        self._slot = max(slot, self._slot)
+        while self._slots and not self._lines[self._slots[0]]:
+            del self._lines[heappop(self._slots)]
+        for pending in self._aside:
+            self._line_up(pending)
+        self._aside.clear()
+        self._had.clear()
 
 
 def _counts(message: m.Message) -> bool:

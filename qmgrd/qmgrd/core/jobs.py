@@ -164,12 +164,12 @@ class Jobs:
         return job
 
     def run(self) -> None:
-        """Give a job its slice, and others too, in rotation, until the turn has had its rows."""
-        budget = self._context.turn_rows
+        """Give a job its slice, then others in rotation while the turn has rows and time left."""
+        context = self._context
         for count, job in enumerate(list(self._ready.values())):
-            if count and self._context.rows > budget:
+            if count and (context.rows > context.turn_rows or context.budget.is_over):
                 return
-            self._context.rows += SLICE_COST_ROWS
+            context.rows += SLICE_COST_ROWS
             self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
             self._settle(job, self._work(job))
 

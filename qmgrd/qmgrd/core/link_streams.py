@@ -162,7 +162,8 @@ class LinkStreams:
             if not all(self._take(inflow, single) for single in _singles(wanted)):
                 stream.clear_line()
                 return
-            if stream.in_line and self._context.rows > self._context.turn_rows:
+            context = self._context
+            if stream.in_line and (context.rows > context.turn_rows or context.budget.is_over):
                 stream.is_draining = True
                 self._draining[stream.stream_id] = inflow
                 return

@@ -23,6 +23,7 @@ from qmgr_protocol import record as records
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, topics
 from qmgrd.core import row as rows
+from qmgrd.core.budget import LOOK_EACH
 from qmgrd.core.carry import carry
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import CRAMPED_MS, Context, Timer
@@ -33,7 +34,7 @@ from qmgrd.core.subscription import Subscription
 
 BATCH_MAX = 256
 BATCH_BYTES_MAX = 1024 * 1024
-BATCH_MATCHES_MAX = 100_000  # of its topics with subscriptions
+BATCH_MATCHES_MAX = 20_000  # of its topics with subscriptions
 _COUNT_BYTES = 4
 
 
@@ -97,22 +98,29 @@ class Publications:
             return
         context.awake_queues.pop(queue.id, None)  # Nobody gets there.
         rows_max = max(context.turn_rows, context.rows + context.turn_rows // 2)
-        while context.rows < rows_max and self.can_go_on:
+        is_over = False
+        while context.rows < rows_max and self.can_go_on and not is_over:
             if self._batch is None:
                 self._batch = self._read(queue, queue.counters.next_arrival)
                 self._next, self._at = self._batch.first, 0
                 for publication in self._batch.found:
                     self._catalogue.holders.hold(publication.arrival)  # Until all of it is out.
             self._give(self._batch, rows_max)
+            is_over = context.budget.is_over
         self._catalogue.topics.next_out = self._next
         self._count(queue)
         if context.is_cramped and self.is_busy and (self._look is None or self._look.call is None):
             self._look = context.timers.at(context.now.ms + CRAMPED_MS, lambda: None)
 
     def _give(self, batch: _Batch, rows_max: int) -> None:
+        context, given = self._context, 0
         while self._at < len(batch.parts):
+            is_over = context.rows >= rows_max and self._at
+            if given and not given % LOOK_EACH and context.budget.is_over:
+                is_over = True
+            given += 1
             # The stored position is a queue id: proxies, which have none, are first and go at once.
-            if self._context.rows >= rows_max and self._at and batch.parts[self._at][0]:
+            if is_over and batch.parts[self._at][0]:
                 return
             _, subscription, part = batch.parts[self._at]
             self._at += 1

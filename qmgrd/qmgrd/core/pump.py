@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
+from qmgrd.core.budget import LOOK_EACH
 from qmgrd.core.context import Context
 from qmgrd.core.group_select import MatchInconsistent
 from qmgrd.core.group_take import take_in_order
@@ -41,13 +42,15 @@ class Pump:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
         context = self._context
         self._rows_max = budget_rows
+        is_over = False
         for queue in list(context.awake_queues.values()):
-            if context.rows > budget_rows:
+            if context.rows > budget_rows or is_over:
                 return
             if queue.is_transmission:
                 continue  # Its link looks after it.
             del context.awake_queues[queue.id]
             self._pump_queue(queue)
+            is_over = context.budget.is_over
 
     def _pump_queue(self, queue: Queue) -> None:
         """Give the consumers of *queue* that want something a share each, in rotation."""
@@ -65,6 +68,10 @@ class Pump:
         elif queue.unasked:
             self._context.awake_queues[queue.id] = queue  # For these only.
 
+    def _is_late(self, asked: int = 0) -> bool:
+        """Return whether the turn has had its time; looked up at every 16th consumer *asked*."""
+        return not asked % LOOK_EACH and self._context.budget.is_over
+
     def _pump_rotation(self, queue: Queue, allowed: int | None) -> bool:
         """Hand out in rotation; return whether that changed anything.
 
@@ -80,7 +87,7 @@ class Pump:
         for asked in range(round_):
             if queue.ready <= 0 or (moved and allowed):
                 break
-            if asked and self._context.rows > self._rows_max:
+            if asked and (self._context.rows > self._rows_max or self._is_late(asked)):
                 queue.unasked = round_ - asked
                 break  # The others have their share in the next turn.
             consumer = next(iter(queue.consumers))
@@ -102,7 +109,7 @@ class Pump:
         for prefix in list(queue.sought):
             if moved and allowed:
                 break
-            if self._context.rows > self._rows_max and prefix is not first:
+            if prefix is not first and (self._context.rows > self._rows_max or self._is_late()):
                 return True  # The others are looked after in the next turn.
             del queue.sought[prefix]
             moved |= self._pump_sought(queue, prefix, allowed)
@@ -113,7 +120,7 @@ class Pump:
         moved = False
         seeking = queue.seeking.get(prefix, OrderedDict())
         for consumer in list(seeking):
-            if moved and (allowed or self._context.rows > self._rows_max):
+            if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
                 queue.sought[prefix] = None  # The others have their share in the next turn.
                 break
             if consumer.wants and queue.ready > 0:

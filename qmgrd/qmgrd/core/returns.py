@@ -21,6 +21,7 @@ from qmgrd.core import entry as entries
 from qmgrd.core import index, keys, notes, settle
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.breaker import State
+from qmgrd.core.budget import LOOK_EACH
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.lease import Lease
@@ -66,8 +67,8 @@ class Returns:
 
     def slice(self, count: int) -> None:
         """Bring back up to *count* of those that wait, looking at RETURNS_PER_TURN at most."""
-        for _ in range(min(RETURNS_PER_TURN, len(self.waiting))):
-            if not count:
+        for at in range(min(RETURNS_PER_TURN, len(self.waiting))):
+            if not count or (at and not at % LOOK_EACH and self._context.budget.is_over):
                 return
             lease, how = self.waiting.popleft()
             queue = lease.lessee.queue

@@ -200,11 +200,13 @@ class Subscriptions:
 
     def end_leaving(self) -> None:
         """End subscriptions whose connections are gone, as far as the turn has rows for it."""
-        while self.can_go_on and self._context.rows < self._context.turn_rows:
+        context, is_over = self._context, False
+        while self.can_go_on and context.rows < context.turn_rows and not is_over:
             name, found = self._leaving.popitem()
             if self._topics.subscriptions.get(name) is found:
                 self._end(found)
-            self._context.rows += END_ROWS
+            context.rows += END_ROWS
+            is_over = context.budget.is_over
 
     def suspend(self, found: Subscription, *, suspended: bool) -> None:
         """Have a subscription get nothing more, or go on."""

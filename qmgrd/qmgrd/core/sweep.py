@@ -12,6 +12,7 @@ from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import client_put, keys, lane
 from qmgrd.core import entry as entries
+from qmgrd.core.budget import LOOK_EACH
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
@@ -41,8 +42,8 @@ class Sweep:
         count = min(SLICE_ROWS, context.turn_rows)
         rows_max = context.rows + ROWS_EACH * count
         found = context.schedule.due(context.tx, context.now.ms, count)
-        for key, value in found:
-            if context.rows >= rows_max:
+        for at, (key, value) in enumerate(found):
+            if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
                 break  # Long messages have many rows; the others are next turn's.
             context.tx.delete(key)
             context.rows += ROWS_EACH

@@ -12,6 +12,7 @@ from typing import Any
 from qmgr_config.model import Config
 from qmgrd.core.boot import Boot, boot
 from qmgrd.core.broker import Broker
+from qmgrd.core.budget import ClockNs, still
 from qmgrd.core.connection import ConnectionFacts, no_facts
 from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake
@@ -37,6 +38,7 @@ class Turns:
     def __init__(
         self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
         facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
+        clock_ns: ClockNs = still,
     ) -> None:  # fmt: skip
         """Start a queue manager from *store*, which gets a new boot number.
 
@@ -45,6 +47,7 @@ class Turns:
             new_id: 16 random bytes, another 16 at each start.
             facts: what a status adds.
             facts_of: what the row of a connection adds.
+            clock_ns: the clock by which a turn has no more than limits.turn_ms.
 
         Raises:
             StoreForeign: the store is not this queue manager's.
@@ -59,7 +62,9 @@ class Turns:
             manager = config.queue_manager
             is_named = "name" in manager.model_fields_set
             self.boot = boot(tx, manager.name, new_id, is_named=is_named)
-            self.broker = Broker(config, self.boot, tx, now_of(self.boot), facts, facts_of)
+            self.broker = Broker(
+                config, self.boot, tx, now_of(self.boot), facts, facts_of, clock_ns
+            )
         except BaseException as error:
             store.abort()
             failure = store.failure(error)
@@ -86,11 +91,13 @@ class Turns:
 
     def _apply(self, now: Now) -> Outcome:
         broker, connection = self.broker, 0
+        limits, budget = self._limits, broker.context.budget
+        budget.begin()
         tx = self._store.begin()
-        limits = self._limits
         try:
             broker.begin(tx, now, self._store.space())
-            for connection, arrival in self.intake.take(limits.turn_requests, limits.turn_bytes):
+            arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
+            for connection, arrival in arrivals:
                 if arrival.event is None:
                     broker.received(connection, arrival.message)
                 else:

@@ -16,6 +16,7 @@ from qmgr_protocol.record import Fields, Uid
 from qmgr_protocol.states import Side
 from qmgrd.core.boot import Boot
 from qmgrd.core.broker import Broker
+from qmgrd.core.budget import ClockNs, still
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Outcome
 from qmgrd.core.kv import Now
@@ -73,10 +74,12 @@ class Manager:
     """A queue manager whose clocks stand still until they are told."""
 
     def __init__(
-        self, store: AnyStore | None = None, /, *, name: str = "QM1", **sections: Any
-    ) -> None:
+        self, store: AnyStore | None = None, /, *, name: str = "QM1", clock_ns: ClockNs = still,
+        **sections: Any,
+    ) -> None:  # fmt: skip
         self.config = Config.model_validate({"queue_manager": {"name": name}, **sections})
         self.store: Any = MemoryStore() if store is None else store
+        self.clock_ns = clock_ns
         self.mono_ms = 1_000
         self.wall_us = WALL_US
         self.last = Outcome([], [], [], [])
@@ -91,7 +94,7 @@ class Manager:
         self.starts += 1
         # What is random: the id of a new store, the salt of any other start.
         chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
-        self.turns = Turns(self.config, self.store, self._set_clock, chance)
+        self.turns = Turns(self.config, self.store, self._set_clock, chance, clock_ns=self.clock_ns)
 
     def _set_clock(self, boot: Boot) -> Now:
         self._clock = StoreClock(

@@ -1,5 +1,6 @@
 """What waits for its turn: in order for each connection, in rotation among them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
+from qmgrd.core.budget import Budget
 from qmgrd.core.intake import AHEAD_MAX_BYTES, TOTAL_MAX_BYTES, Intake
+from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
 def put(*sizes: int) -> m.Put:
@@ -122,3 +125,110 @@ def test_all_connections_together_are_bounded() -> None:
     assert not intake.is_ahead(intake.of(count))
     took(intake, bytes_=1)
     assert not intake.is_ahead(intake.of(count - 1))
+
+
+class Served:
+    """An intake whose requests take the time that each connection's cost says, in milliseconds."""
+
+    def __init__(self, turn_ms: int, **cost_ms: float) -> None:
+        self.intake = Intake()
+        self.clock = Ticking()
+        self.budget = Budget(turn_ms, self.clock)
+        self.cost_ms = {int(name[1:]): cost for name, cost in cost_ms.items()}
+
+    def arrive(self, number: int, count: int = 1) -> None:
+        for _ in range(count):
+            self.intake.message(number, m.Status(1), 10)
+
+    def turn(self) -> list[int]:
+        self.budget.begin()
+        found = []
+        for number, _ in self.intake.take(10_000, 10**9, self.budget):
+            found.append(number)
+            self.clock.now_ns += int(self.cost_ms[number] * MS_NS)
+        return found
+
+
+def test_flood_of_expensive_requests_costs_others_one_of_them_in_each_turn() -> None:
+    served = Served(50, c1=13, c2=0.01)
+    served.arrive(1, 100)
+    for _ in range(10):
+        served.arrive(2)
+        assert sorted(served.turn()) == [1, 2]
+
+
+def test_connections_with_much_waiting_have_the_same_time_each() -> None:
+    served = Served(50, c1=5, c2=1, c3=0.1)
+    for number in (1, 2, 3):
+        served.arrive(number, 5_000)
+    found = Counter(number for _ in range(20) for number in served.turn())
+    times = {number: found[number] * served.cost_ms[number] for number in (1, 2, 3)}
+    assert max(times.values()) - min(times.values()) <= 10, times
+    assert sum(times.values()) > 20 * 20
+
+
+def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
+    served = Served(50, **{f"c{number}": 10 for number in range(1, 201)}, c2000=0.01)
+    for number in range(1, 201):
+        served.arrive(number, 10)
+    while len(set(found := served.turn())) and found[-1] != 200:
+        pass  # Each of them had one.
+    for _ in range(5):
+        served.turn()
+        served.arrive(2000)
+        assert served.turn()[0] == 2000
+
+
+def test_nobody_saves_up_time() -> None:
+    """A connection that was silent for long is served next, but no more than its part."""
+    served = Served(50, c1=1, c2=1)
+    served.arrive(1, 10_000)
+    for _ in range(20):
+        served.turn()
+    served.arrive(2, 10_000)
+    found = Counter(number for _ in range(10) for number in served.turn())
+    assert abs(found[1] - found[2]) <= 5, found
+
+
+def test_turn_of_no_time_takes_one_arrival() -> None:
+    served = Served(1, c1=1_000)
+    served.arrive(1, 3)
+    assert [served.turn() for _ in range(3)] == [[1], [1], [1]]
+    assert not served.intake
+    assert served.turn() == []
+
+
+def test_clock_is_read_once_an_arrival() -> None:
+    served = Served(1_000, c1=0, c2=0)
+    for number in (1, 2):
+        served.arrive(number, 500)
+    before = served.clock.looks
+    served.turn()
+    assert served.clock.looks - before <= 1_000 + 2
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 30)), max_size=60), st.integers(1, 60))
+def test_whatever_requests_cost_nothing_is_lost_and_order_is_kept(
+    arrivals: list[tuple[int, int]], turn_ms: int
+) -> None:
+    intake, clock = Intake(), Ticking()
+    budget, found = Budget(turn_ms, clock), list[tuple[int, int]]()
+    costs = dict(enumerate((cost for _, cost in arrivals), 1))
+
+    def turn() -> None:
+        budget.begin()
+        before = len(found)
+        for number, arrival in intake.take(10, 10**6, budget):
+            found.append((number, arrival.message.request_id))
+            clock.now_ns += costs[arrival.message.request_id] * MS_NS
+        assert len(found) > before
+
+    for serial, (number, cost) in enumerate(arrivals, 1):
+        intake.message(number, m.Status(serial), 10)
+        if cost % 5 == 0:
+            turn()
+    while intake:
+        turn()
+    for number in range(1, 5):
+        sent = [at for at, (of, _) in enumerate(arrivals, 1) if of == number]
+        assert [serial for of, serial in found if of == number] == sent

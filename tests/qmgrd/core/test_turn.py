@@ -19,6 +19,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, record
+from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 ID = b"P" * 16
 
@@ -291,6 +292,45 @@ def test_loud_connection_does_not_starve_a_quiet_one() -> None:
     manager.turn()
     assert len(quiet.hear()) == 1
     assert len(loud.hear()) == 9
+
+
+def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
+    """Of 10 ms half is for arrivals, and each takes one here."""
+    manager = Manager(limits={"turn_ms": 10}, clock_ns=Ticking(MS_NS))
+    app = manager.connect()
+    manager.rest()
+    app.send(*(m.Status(i) for i in range(1, 12)))
+    answered = []
+    while manager.turns.wanted:
+        manager.turn()
+        answered.append(len(app.hear()))
+    assert sum(answered) == 11
+    assert max(answered) <= 5
+
+
+def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
+    """A job, leases that come back, a publication, a consumer: each goes on in each turn."""
+    clock = Ticking()
+    manager = Manager(limits={"turn_ms": 1}, clock_ns=clock)
+    flood, quiet, lost = (manager.connect(name) for name in ("flood", "quiet", "lost"))
+    for queue in ("Q", "OLD", "BACK"):
+        quiet.ask(m.QueueCreate, queue)
+        quiet.put(queue, *[b"x"] * 700)
+    quiet.ask(m.Subscribe, "t", "B:s")
+    assert len(lost.get("BACK", 700)) > 200
+    quiet.put("/t", b"published")
+    flood.send(*(m.Status(i) for i in range(1, 1_000)))
+    clock.step_ns = MS_NS
+    quiet.send(
+        m.QueuePurge(50, "OLD"), m.Consume(51, "Q", 10_000, 1 << 20), m.Consume(52, "B:s", 9, 999)
+    )
+    lost.hang_up()
+    for _ in range(150):
+        manager.turn()
+    assert manager.turns.intake
+    assert manager.queue("OLD").counters.depth == 0
+    assert manager.queue("BACK").leases == {}
+    assert len(quiet.delivered()) == 701
 
 
 def saturated() -> tuple[Manager, Client, Client]:

@@ -1,0 +1,17 @@
+"""A clock for the budget of a turn that tests set, or that moves on at each look."""
+
+MS_NS = 1_000_000
+
+
+class Ticking:
+    """A clock. Each look moves it on by ``step_ns``."""
+
+    def __init__(self, step_ns: int = 0) -> None:
+        self.now_ns = 0
+        self.step_ns = step_ns
+        self.looks = 0
+
+    def __call__(self) -> int:
+        self.now_ns += self.step_ns
+        self.looks += 1
+        return self.now_ns
