@@ -22,7 +22,7 @@ APT = if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    done; \
 	else echo "setup: please install the Debian package $(firstword $(1))"; fi
 
-.PHONY: help setup test long check format docs demo roundtrip bench figures sim crash stream snapshots inject fuzz soak mutate \
+.PHONY: help setup test long check format docs demo roundtrip bench figures sim crash hostile stream snapshots inject fuzz soak mutate \
     lock clean
 
 help: ## this list (0 flights are all of them)
@@ -93,6 +93,10 @@ sim: setup ## SEEDS=n simulated networks, from seed START=n on
 
 crash: setup ## the real daemon killed and checked, CYCLES=n times; LINK=1: links, on a bad network
 	@$(BIN)/python -m tests.process.crash --cycles $(CYCLES) $(if $(LINK),--link)
+
+hostile: setup ## hostile clients of each kind against the real daemon, for MINUTES=n; SEED=, ONLY=kinds
+	@$(BIN)/python -m tests.process.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(ONLY),--only $(ONLY))
 
 stream: setup ## a stream of history, its executors and its daemon killed, CYCLES=n times
 	@$(BIN)/python -m tests.pyspark_qmgr.stream_kill --cycles $(CYCLES) $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,114 @@
+"""Random messages of every operation, made from the protocol's own tables.
+
+A new operation is attacked without a change here: its fields are drawn by name, or from what its
+checks accept. The names are the attackers' own, so that nothing here succeeds only because the
+daemon knows no rights yet.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+from qmgr_protocol.states import EITHER, FROM_DIALLER, QUEUE_MANAGER_ONLY, Side
+from tests.fuzz.frames import EDGES, Maker
+
+NAMES = (
+    "H.1", "H.2", "H.3", "H.1@NYC", "H.2@NYC", "@NYC", "NYC", "H.NONE", "", "bad name",
+    "x" * 1_024, "a@b@c", "/h/a", "/h/a/b", "H:s1", "H:s2", "SYSTEM.EVENTS", "SYSTEM.PUBLICATIONS",
+    "SYSTEM.DEAD.LETTERS",
+)  # fmt: skip
+TOPICS = (
+    "h/a",
+    "h",
+    "h/+",
+    "h/#",
+    "h/a/b",
+    "h//b",
+    "",
+    "h@b",
+    "x" * 1_024,
+    "h/" + "/".join("x" * 32),
+)
+SUBSCRIPTIONS = ("", "H:s1", "H:s2", ":h@NYC", "H:", "H.1")
+_OWN: dict[str, Sequence[Any]] = {
+    "topic": TOPICS,
+    "subscription": SUBSCRIPTIONS,
+    "subscriptions": (["H:s1"], ["H:s2", ""]),
+    "directory": ("relative", "", "/proc/hostile"),  # No snapshot can be taken there.
+    "cursor": ("H", "H.x", "", "bad name", "x" * 1_024),
+    "job": EDGES[6:10],  # Nor are others' jobs theirs to cancel.
+    "connection": EDGES[7:10],  # Closing others' connections is a matter of rights.
+}  # fmt: skip
+_DESTRUCTIVE = (m.QueueDelete, m.QueuePurge)
+OPERATIONS = tuple(sorted(
+    FROM_DIALLER - EITHER - {kind for side, kind in QUEUE_MANAGER_ONLY if side is Side.DIALLER},
+    key=lambda kind: layout.NUMBERS[kind],
+))  # fmt: skip
+
+
+def forged(rng: Random, item: bytes, own: bytes = b"") -> bytes:
+    """Returns a handle for a message, guessed from what delivering or browsing it shows.
+
+    Args:
+        item: of a Deliver, or of a page of browsed messages.
+        own: a handle that the attacker was given itself; its bytes are imitated.
+    """
+    priority, arrival, number = m.HANDLE.unpack_from(item)
+    checksum = int.from_bytes(item[m.DELIVERY_BYTES :][:4], "big")
+    own_number = m.HANDLE.unpack(own)[2] if own else rng.getrandbits(64)
+    count = rng.choice((1, 2, rng.randrange(100), rng.randrange(20_000)))
+    number = rng.choice((
+        number, number + count, (checksum >> 9) << 40 | count, (checksum >> 9) << 40 | count,
+        own_number + count, own_number ^ count, own_number >> 40 << 40 | count, count,
+        checksum << 32 | count, rng.getrandbits(64),
+    ))  # fmt: skip
+    return m.HANDLE.pack(priority, arrival, number % 2**64)
+
+
+class HostileMaker(Maker):
+    """Makes messages on the attackers' own names, with edge values and some sense."""
+
+    def __init__(self, rng: Random, names: Sequence[str] = NAMES) -> None:
+        """Draws from *rng*; the first three of *names* are drawn most, and may be destroyed."""
+        super().__init__(rng)
+        self._names = names
+        self._makers[m.Subscribe] = lambda: m.Subscribe(
+            self.id(), rng.choice(TOPICS[:5]), rng.choice(SUBSCRIPTIONS), "", self._attributes(),
+            rng.random() < 0.5,
+        )  # fmt: skip
+        self._makers[m.TopicSet] = lambda: m.TopicSet(
+            self.id(), rng.choice(TOPICS), self._attributes()
+        )
+        self._makers[m.QueueAlter] = lambda: m.QueueAlter(
+            self.id(), rng.choice(self._names[:3]), self._attributes()
+        )
+        self._makers[m.Settle] = lambda: (
+            super(HostileMaker, self)._settle()._replace(queue_id=2**31)
+        )  # Handles are the guessers' business.
+
+    def name(self) -> str:
+        rng = self.rng
+        return rng.choice(self._names[:3] if rng.random() < 0.7 else self._names)
+
+    def pattern(self) -> str:
+        return self.rng.choice(("H.*", "H.1", "H.?", "", "a b"))
+
+    def _value(self, kind: type[Any], name: str) -> Any:
+        if name in _OWN:
+            return self.rng.choice(_OWN[name])
+        if kind in _DESTRUCTIVE and name in ("queue", "target"):
+            return self.rng.choice(self._names[:3])
+        return super()._value(kind, name)
+
+    def _link(self) -> tuple[str, dict[str, Any]]:
+        name, attributes = super()._link()
+        attributes["addresses"] = self.rng.choice((["127.0.0.1:1"], [], ["x"], [1], None))
+        return name, attributes
+
+    def _queue_move(self) -> m.QueueMove:
+        move: m.QueueMove = super()._queue_move()
+        return move._replace(
+            queue=self.rng.choice(self._names[:3]), target=self.rng.choice(self._names[:3])
+        )

@@ -1,0 +1,39 @@
+"""An arsenal: hostile clients against one real daemon, next to well-behaved clients.
+
+    python -m tests.process.hostile --minutes 30        also: make hostile MINUTES=30
+
+    campaign (this process)              attackers (their own process, nice 19)
+      good clients, 300 operations/s       sockets, frames, floods, readers, guessers,
+      watch: latency, memory, exits        liars, deputies, hoarders: several at a time
+              │                                     │
+              ╰────────────▶  qmgrd  ◀──────────────╯
+                     killed -9 now and then, then verified and started again
+
+A campaign consists of acts. Each act has a store of its own size: ``few`` definitions, ``many``
+(9,900 queues, 3,000 topics, 1,000 templates), and ``full`` (a small map that attackers fill). An
+act alternates calm windows, which give the latency to compare with, and attacks. At the end of an
+act the load stops, everything drains, and the daemon stops, is verified and starts again.
+
+The laws:
+
+    lost, doubled     each acknowledged put reaches each of its consumers exactly once; a message
+                      that comes again is flagged as redelivered
+    stolen            no lease of another client ends by a guessed handle
+    unexpected_exits  the daemon ends only when the campaign kills it, and starts each time
+    turns_failed      the daemon never undoes a turn because of a bug
+    rss_max_mib       the daemon's own memory (RssAnon) stays below a limit
+    p99_ratio         the good clients' p99 under attack, against that of the calm windows: the
+                      medians of all windows of an act, and the worst act counts
+    longest_stall_ms  no operation of a good client takes longer than a limit
+    verify            ``qmctl store verify`` finds the store sound after each kill and at the end
+
+The machine may have two cores only, so attackers must not simply take the processor. They run
+with nice 19, and all of them together spend from one budget of frames and bytes (``enemy.Pace``):
+a burst may be as large as one connection's window, the average is small. A daemon that charges
+small requests their true cost is not slowed by that; a daemon in which kilobytes cost seconds is.
+
+Attacks that today's lack of rights makes trivially successful are left out, because access
+control is a feature of its own: attackers do not get, purge, move or delete on the good clients'
+queues, do not set templates, topics or limits that match their names, do not close their
+connections, and do not take snapshots to places where the daemon may write.
+"""

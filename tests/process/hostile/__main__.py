@@ -1,0 +1,64 @@
+"""``python -m tests.process.hostile --minutes N [--seed S] [--only KIND,...] [--plant FAULT]``."""
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+from tests.process.hostile.attackers import KINDS
+from tests.process.hostile.campaign import DEFINED, Limits, Plan, Result, run
+
+ACT_S = 180.0  # at most, so that a long campaign has many stores
+
+
+def main() -> int:
+    """Run a campaign; return 0 if all laws hold."""
+    parser = argparse.ArgumentParser(prog="python -m tests.process.hostile", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", default="", help=f"of: {','.join(KINDS)}")
+    parser.add_argument("--acts", default="few,many,full", help="which sizes of stores")
+    parser.add_argument("--dir", type=Path, default=Path("build/hostile"))
+    parser.add_argument("--stall-ms", type=float, default=Limits.stall_ms)
+    parser.add_argument("--p99-ratio", type=float, default=Limits.p99_ratio)
+    options = parser.parse_args()
+    kinds = tuple(options.only.split(",")) if options.only else tuple(KINDS)
+    acts = options.acts.split(",")
+    if options.minutes <= 0 or not set(kinds) <= set(KINDS) or not set(acts) <= set(DEFINED):
+        parser.error(f"minutes are above 0, kinds of {', '.join(KINDS)}, acts of few, many, full")
+    seed = random.randrange(2**32) if options.seed is None else options.seed
+    seconds = options.minutes * 60
+    repeats = max(1, round(seconds / ACT_S / len(acts)))
+    plan = Plan(
+        acts=acts * repeats, seconds=seconds / len(acts) / repeats, kinds=kinds,
+        limits=Limits(options.p99_ratio, options.stall_ms),
+    )  # fmt: skip
+    began_s = time.monotonic()
+    try:
+        result = run(options.dir.resolve(), seed, plan)
+    except BaseException:
+        print(f"hostile: failed in the middle, seed={seed}", file=sys.stderr)
+        raise
+    print(summary(result, seed, (time.monotonic() - began_s) / 60))
+    broken = result.broken(plan.limits)
+    if broken:
+        print(f"hostile: broken: {', '.join(broken)}; repeat with --seed {seed}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def summary(result: Result, seed: int, minutes: float) -> str:
+    """Returns the line that a ledger keeps."""
+    kinds = " ".join(f"{kind}={count}" for kind, count in sorted(result.counts.items()))
+    return (
+        f"hostile: seed={seed} minutes={minutes:.1f} {kinds} operations={result.operations} "
+        f"kills={result.kills} lost={result.lost} doubled={result.doubled} stolen={result.stolen} "
+        f"foreign={result.foreign} unexpected_exits={result.unexpected_exits} "
+        f"turns_failed={result.turns_failed} rss_max_mib={result.rss_max_mib} "
+        f"p99_ratio={result.p99_ratio:.2f} longest_stall_ms={result.longest_stall_ms:.0f} "
+        f"({result.longest_what}) verify={'unsound' if result.unsound else 'sound'}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

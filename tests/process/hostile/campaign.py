@@ -1,0 +1,304 @@
+"""A campaign: acts of a daemon, good clients and attackers, and what the laws say of them."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from qmgr_client.aio import connect
+from qmgr_tools.demo.cluster import Node
+from tests.process.hostile.attackers import KINDS
+from tests.process.hostile.good import Good
+from tests.process.hostile.watch import Watch, p99
+
+NAME = "HOSTILE"
+WAIT_MS = 60_000
+LOOK_S = 0.1
+SETTLE_S = 3.0  # after a restart, until the clients are back
+RSS_GUARD_MIB = 1_500  # a daemon beyond is killed, to spare the machine
+EXITS_MAX = 5  # of an act, then it is given up
+DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
+SETTINGS = {"few": {}, "many": {}, "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB"}}
+FULL_ONLY, FULL_LIKELY = ("fill",), ("fill", "rows", "producers")
+QMCTL = str(Path(sys.executable).with_name("qmctl"))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the laws allow."""
+
+    p99_ratio: float = 2.0
+    stall_ms: float = 1_000.0
+    rss_mib: int = 256
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a campaign consists of."""
+
+    acts: Sequence[str] = ("few", "many", "full")
+    seconds: float = 600.0  # of an act
+    calm_s: float = 3.0
+    attack_s: float = 6.0
+    kinds: Sequence[str] = tuple(KINDS)
+    at_once: Sequence[int] = (1, 2, 3)  # how many kinds attack at a time
+    kills: float = 0.25  # the share of attacks during which the daemon is killed
+    limits: Limits = field(default_factory=Limits)
+    program: Sequence[str] = ("-m", "qmgrd")
+
+
+@dataclass(slots=True)
+class Result:
+    """What a campaign counted."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # attacks, by kind
+    lost: int = 0
+    doubled: int = 0
+    stolen: int = 0
+    foreign: int = 0
+    kills: int = 0
+    unexpected_exits: int = 0
+    turns_failed: int = 0
+    unsound: int = 0
+    operations: int = 0
+    rss_max_mib: int = 0
+    p99_ratio: float = 0.0
+    longest_stall_ms: float = 0.0
+    longest_what: str = ""
+
+    def broken(self, limits: Limits) -> list[str]:
+        """Returns the names of the laws that do not hold."""
+        laws = {
+            "lost": self.lost, "doubled": self.doubled, "stolen": self.stolen,
+            "unexpected_exits": self.unexpected_exits, "turns_failed": self.turns_failed,
+            "verify": self.unsound,
+            "rss_max_mib": self.rss_max_mib > limits.rss_mib,
+            "p99_ratio": self.p99_ratio > limits.p99_ratio,
+            "longest_stall_ms": self.longest_stall_ms > limits.stall_ms,
+            "operations": not self.operations,
+        }  # fmt: skip
+        return [name for name, is_broken in laws.items() if is_broken]
+
+
+class Act:
+    """One daemon with one store, its good clients and its attackers."""
+
+    def __init__(self, kind: str, directory: Path, plan: Plan, rng: Random, result: Result) -> None:
+        self.kind, self._plan, self._rng, self._result = kind, plan, rng, result
+        settings = {"QMGRD_LOG__LEVEL": "warning", **SETTINGS[kind]}
+        self.node = Node(NAME, directory, settings, plan.program)
+        self.watch = Watch()
+        self._log = directory / f"{NAME}.log"
+        self._is_ours = True  # whether the campaign itself has the daemon down now
+        self._exits = 0
+        self._lives = asyncio.Lock()  # held while the daemon is killed or started
+
+    async def run(self) -> None:
+        """Alternates calm windows and attacks, then drains, verifies and restarts."""
+        self.node.start()
+        attackers = await _start_attackers()
+        good = Good(self.node.address, self._rng.getrandbits(32), self.watch)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                keeping = [tasks.create_task(self.watch.keep_lag()),
+                           tasks.create_task(self._guard())]  # fmt: skip
+                await self._be_up()
+                self._is_ours = False
+                await self._order(attackers, define=DEFINED[self.kind])
+                work = tasks.create_task(good.run())
+                await asyncio.sleep(1)
+                await self._rounds(attackers)
+                await self._make_room()
+                good.stopping.set()
+                await work
+                self._is_ours = True
+                for task in keeping:
+                    task.cancel()
+        finally:
+            attackers.kill()
+            await attackers.wait()
+            self._is_ours = True
+            self._result.unexpected_exits += await asyncio.to_thread(self.node.stop) != 0
+            self._add_up(good)
+        await self._verify()
+        self.node.start()
+        await self._be_up()
+        self._result.unexpected_exits += await asyncio.to_thread(self.node.stop) != 0
+
+    async def _rounds(self, attackers: asyncio.subprocess.Process) -> None:
+        plan, until_s, number = self._plan, time.monotonic() + self._plan.seconds, 0
+        while time.monotonic() < until_s and self._exits < EXITS_MAX:
+            number += 1
+            self.watch.open("calm")
+            await asyncio.sleep(plan.calm_s)
+            calm_ms = p99(self.watch.windows["calm"][-1])
+            kinds = self._choose()
+            self.watch.open("attack")
+            async with asyncio.TaskGroup() as tasks:
+                order = self._order(
+                    attackers, kinds=kinds, seconds=plan.attack_s, seed=f"{self._rng.random()}"
+                )
+                tasks.create_task(order)
+                if self._rng.random() < plan.kills:
+                    await asyncio.sleep(self._rng.uniform(0.5, plan.attack_s))
+                    await self._kill()
+            attack_ms = p99(self.watch.windows["attack"][-1])
+            self.watch.close()
+            await asyncio.sleep(0.5)
+            print(
+                f"{self.kind} {number}: {'+'.join(kinds)}: "
+                f"p99 {calm_ms:.1f} -> {attack_ms:.1f} ms, "
+                f"longest {self.watch.longest_ms:.0f} ms ({self.watch.longest_what}), "
+                f"RssAnon at most {self.watch.rss_max_mib} MiB", flush=True,
+            )  # fmt: skip
+
+    def _choose(self) -> list[str]:
+        kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
+        chosen = self._rng.sample(kinds, min(len(kinds), self._rng.choice(self._plan.at_once)))
+        likely = [kind for kind in FULL_LIKELY if kind in self._plan.kinds]
+        if self.kind == "full" and likely:
+            chosen = list(dict.fromkeys([*chosen, *likely[: self._rng.randint(1, 3)]]))
+        return chosen or list(self._plan.kinds)
+
+    async def _order(self, attackers: asyncio.subprocess.Process, **order: Any) -> None:
+        """Has the attackers follow an order, and waits until they have."""
+        order |= {"tcp": self.node.tcp, "unix": self.node.address}
+        assert attackers.stdin is not None
+        assert attackers.stdout is not None
+        attackers.stdin.write(json.dumps(order).encode() + b"\n")
+        answer = json.loads(await attackers.stdout.readline())
+        for kind, counts in answer["counts"].items():
+            self._result.counts[kind] += 1
+            self._result.stolen += counts.get("stolen", 0)
+
+    async def _make_room(self) -> None:
+        """Deletes what filled the store, as an operator does."""
+        async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
+            rows = [row["queue"] for row in await manager.queue_list()]
+            for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
+                await manager.queue_delete(queue, purge=True)
+
+    # -- the daemon's lives
+
+    async def _be_up(self) -> None:
+        """Waits until the daemon takes clients; starts it again if it ends before.
+
+        Raises:
+            GivenUp: it does not stay up.
+        """
+        up = asyncio.create_task(self._connect())
+        try:
+            while not up.done():
+                await asyncio.wait([up], timeout=LOOK_S)
+                if not (up.done() or self.node.is_running()):
+                    self._note_exit()
+                    self.node.start()
+            await up
+        finally:
+            up.cancel()
+
+    async def _connect(self) -> None:
+        async with connect(self.node.address, name="operator", wait_ms=WAIT_MS):
+            return
+
+    def _note_exit(self) -> None:
+        """Counts an exit that the campaign did not cause."""
+        assert self.node.process is not None
+        self._exits += 1
+        self._result.unexpected_exits += 1
+        code, tail = self.node.process.returncode, self.node.log_tail()
+        print(f"{self.kind}: the daemon ended with {code}:\n{tail}", file=sys.stderr)
+        if self._exits >= EXITS_MAX:
+            raise GivenUp(f"the daemon ended {self._exits} times")
+
+    async def _kill(self) -> None:
+        """Kills the daemon, verifies its store, and starts it again."""
+        async with self._lives:
+            self._is_ours = True
+            self.watch.disturb()
+            await asyncio.to_thread(self.node.kill)
+            self._result.kills += 1
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        await self._verify()
+        self.node.start()
+        await self._be_up()
+        self._is_ours = False
+        await asyncio.sleep(SETTLE_S)
+        self.watch.settle()
+
+    async def _guard(self) -> None:
+        """Looks at the daemon's memory, and starts it again if it ended by itself."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            process = self.node.process
+            if self._is_ours or process is None:
+                continue
+            if self.watch.look_at(process.pid) > RSS_GUARD_MIB:
+                print(f"{self.kind}: killed, it uses over {RSS_GUARD_MIB} MiB", file=sys.stderr)
+                await self._kill()
+            elif process.poll() is not None:
+                async with self._lives:
+                    if process is not self.node.process or self._is_ours:
+                        continue  # Killed by the campaign meanwhile.
+                    self._note_exit()
+                    self._is_ours = True
+                    self.watch.disturb()
+                    await self._start_again()
+
+    async def _verify(self) -> None:
+        command = [QMCTL, "store", "verify", str(self.node.data_dir)]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            self._result.unsound += 1
+            print(f"{self.kind}: {done.stdout}{done.stderr}", file=sys.stderr)
+
+    def _add_up(self, good: Good) -> None:
+        """Adds what was seen to the result of the campaign."""
+        result, watch = self._result, self.watch
+        result.lost += good.lost
+        result.doubled += good.doubled
+        result.stolen += good.robbed
+        result.foreign += good.foreign
+        result.operations += watch.operations
+        result.rss_max_mib = max(result.rss_max_mib, watch.rss_max_mib)
+        result.p99_ratio = max(result.p99_ratio, watch.p99_ratio)
+        if watch.longest_ms > result.longest_stall_ms:
+            result.longest_stall_ms, result.longest_what = watch.longest_ms, watch.longest_what
+        result.turns_failed += self._log.read_text(errors="replace").count("a turn failed")
+
+
+class GivenUp(Exception):
+    """The daemon does not stay up."""
+
+
+async def _start_attackers() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.process.hostile.attackers",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def run(directory: Path, seed: int, plan: Plan) -> Result:
+    """Runs the campaign of *seed* in *directory*; returns what it counted."""
+    rng, result = Random(seed), Result()
+    for number, kind in enumerate(plan.acts):
+        home = directory / f"{number}-{kind}"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        try:
+            asyncio.run(Act(kind, home, plan, rng, result).run())
+        except* GivenUp:
+            print(f"{kind}: given up, the daemon does not stay up", file=sys.stderr)
+    return result

@@ -1,0 +1,62 @@
+"""Attackers that settle what others have leased, by handles that they guess."""
+
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record
+from qmgr_protocol.record import Fields
+from tests.fuzz.hostile_maker import forged
+from tests.process.hostile.enemy import Enemy, Raid
+from tests.process.hostile.good import QUEUES
+
+GUESSES = 2_000
+LEASED = 50
+ACTIONS = (m.ACK, m.ACK, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT, m.RENEW)
+
+
+async def guess(raid: Raid) -> None:
+    """Guesses handles of the good clients, from what browsing their queues shows."""
+    enemy = await raid.client("guesser")
+    while True:
+        queue = raid.rng.choice(QUEUES)
+        queue_id = (await enemy.ask(m.Consume, queue, 0, 0))[0]
+        for _ in range(20):
+            page = await enemy.ask(m.Browse, queue, None, 20, 1 << 16)
+            await _settle(raid, enemy, queue_id, page["items"], GUESSES // 20)
+
+
+async def rob(raid: Raid) -> None:
+    """Guesses handles of another client of this attacker, and counts what that one lost."""
+    queue = f"H.ROBBED.{raid.rng.randrange(10**9)}"
+    victim, thief = await raid.client("victim"), await raid.client("thief")
+    await victim.ask(m.QueueCreate, queue)
+    stream = (await victim.ask(m.ProducerOpen, raid.rng.randbytes(16)))[0]
+    bodies = [record.encode(Fields(b"%d" % number)) for number in range(2 * LEASED)]
+    await victim.say(m.Put(stream, 1, 0, queue, bodies))
+    await victim.next(m.Committed)
+    await victim.say(m.Get(victim.id(), queue, LEASED, 0, m.LEASE_MAX_MS, 1 << 20))
+    leased: Any = await victim.next(m.Deliver)
+    for _ in range(10):
+        page = await thief.ask(m.Browse, queue, None, 2 * LEASED, 1 << 20)
+        await _settle(raid, thief, leased.queue_id, page["items"], GUESSES)
+        await _settle(raid, thief, leased.queue_id, leased.items, LEASED)
+        row = await victim.ask(m.QueueShow, queue)
+        lost = max(2 * LEASED - row["depth"], LEASED - row["leased"])
+        if lost:
+            raid.counts["stolen"] += lost
+            break
+    await victim.ask(m.QueueDelete, queue, True)
+    raid.close()
+
+
+async def _settle(raid: Raid, enemy: Enemy, queue_id: int, items: list[bytes], count: int) -> None:
+    """Settles messages by guessed handles, *count* in all, and by those shown."""
+    if not items:
+        return
+    rng = raid.rng
+    shown = [item[: m.HANDLE.size] for item in items]
+    guesses = [forged(rng, rng.choice(items)) for _ in range(count)]
+    raid.counts["guesses"] += len(shown) + len(guesses)
+    handles = b"".join(shown + guesses)
+    await enemy.say(m.Settle(enemy.id(), rng.choice(ACTIONS), queue_id, handles))
+    await enemy.next(m.Settled, m.Error)

@@ -1,0 +1,91 @@
+"""Attackers that make the daemon keep things: rows, producers, units, queues, a full store."""
+
+import asyncio
+import contextlib
+from random import Random
+
+from qmgr_protocol import messages as m
+from qmgr_protocol import record
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.record import Fields
+from tests.process.hostile.enemy import Enemy, Raid
+
+BATCH = 200
+UNITS = 60
+UNIT_BYTES = 2 << 20
+FILL_BYTES = 200_000
+
+
+async def producers(raid: Raid) -> None:
+    """Opens producers by the thousand, each under an id of its own."""
+    while True:
+        enemy = await raid.client("producers")
+        for _ in range(10):
+            ids = (raid.rng.randbytes(16) for _ in range(BATCH))
+            await enemy.say(*(m.ProducerOpen(enemy.id(), one) for one in ids))
+            await enemy.listen(0.5)
+        raid.close()
+
+
+async def units(raid: Raid) -> None:
+    """Holds units of work open, with bytes in them."""
+    body = record.encode(Fields(bytes(UNIT_BYTES)))
+    enemies = [await raid.client("units") for _ in range(3)]
+    with contextlib.suppress(RequestError):
+        await enemies[0].ask(m.QueueCreate, "H.UNITS")
+    for unit in range(1, UNITS + 1):
+        enemy = raid.rng.choice(enemies)
+        await enemy.say(m.UnitBegin(enemy.id(), unit))
+        await enemy.say(m.UnitPut(enemy.id(), unit, "H.UNITS", [body]))
+    await asyncio.gather(*(enemy.listen(20) for enemy in enemies))
+
+
+async def rows(raid: Raid) -> None:
+    """Makes rows that are no puts: queues, topics, cursors, subscriptions, templates, producers."""
+    enemy = await raid.client("rows")
+    while True:
+        await enemy.say(*(_row(raid.rng, enemy.id()) for _ in range(BATCH)))
+        await enemy.listen(0.1)
+
+
+def _row(rng: Random, request_id: int) -> m.Message:
+    """Returns a request that makes a row, under a name that was not used yet."""
+    tag = f"{rng.randrange(10**9)}"
+    requests: tuple[m.Message, ...] = (
+        m.QueueCreate(request_id, f"H.ROW.{tag}"),
+        m.TopicSet(request_id, f"h/row/{tag}", {"republish": "manual"}),
+        m.CursorCommit(request_id, f"H{tag}", 0),
+        m.Subscribe(request_id, f"h/row/{tag}", f"H:{tag}"),
+        m.TemplateSet(request_id, f"H.ROW.{tag}.*", {"depth_max": 1}),
+        m.LinkCreate(request_id, f"L{tag[:5]}", {"addresses": ["127.0.0.1:1"]}),
+        *[m.ProducerOpen(request_id, rng.randbytes(16))] * 4,
+    )
+    return rng.choice(requests)
+
+
+async def fill(raid: Raid) -> None:
+    """Puts until the store is full, and goes on."""
+    enemy = await raid.client("fill")
+    with contextlib.suppress(RequestError):
+        await enemy.ask(m.QueueCreate, "H.FILL")
+    stream = (await enemy.ask(m.ProducerOpen, raid.rng.randbytes(16)))[0]
+    body = record.encode(Fields(bytes(FILL_BYTES)))
+    for number in range(1, 100_000):
+        await enemy.say(m.Put(stream, number, number - 1, "H.FILL", [body]))
+        committed = await enemy.next(m.Committed)
+        if committed.refused:
+            raid.counts["store full"] += 1
+            await asyncio.sleep(0.1)
+
+
+async def define_many(enemy: Enemy, queues: int, topics: int, templates: int) -> None:
+    """Defines so many queues, topics and templates."""
+    wanted: list[m.Message] = [m.QueueCreate(0, f"H.MANY.{n}") for n in range(queues)]
+    wanted += [m.TopicSet(0, f"h/many/{n}", {"republish": "manual"}) for n in range(topics)]
+    wanted += [
+        m.TemplateSet(0, f"H.TEMPLATE.{n}.*", {"depth_max": n + 1}) for n in range(templates)
+    ]
+    for first in range(0, len(wanted), BATCH):
+        batch = [one._replace(request_id=enemy.id()) for one in wanted[first : first + BATCH]]
+        await enemy.say(*batch)
+        await enemy.next(m.Ok, m.Error, request_id=batch[-1][0])

@@ -1,0 +1,111 @@
+"""What the campaign sees of the daemon: latencies of good clients, its memory, its exits."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from typing import NamedTuple
+
+TICK_S = 0.005
+SAMPLES_MIN = 100  # of a window, for its p99 to mean anything
+WINDOWS_MIN = 2
+
+
+class Mark(NamedTuple):
+    """When an operation began, and what the watch knew at that moment."""
+
+    what: str
+    at_s: float
+    lag_s: float
+    epoch: int
+
+
+class Watch:
+    """Latencies by window. A window is calm or under attack.
+
+    Operations that overlap a kill of the daemon are not counted. What this process itself was late,
+    because others had the processor, is taken off.
+    """
+
+    def __init__(self) -> None:
+        self.windows: dict[str, list[list[float]]] = {"calm": [], "attack": []}
+        self.longest_ms, self.longest_what = 0.0, ""
+        self.operations = 0
+        self.rss_max_mib = 0
+        self._now: list[float] | None = None
+        self._lag_s = 0.0
+        self._epoch = 0  # odd while the daemon is down, or has just come back
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the daemon is down because the campaign killed it, or has just come back."""
+        return bool(self._epoch % 2)
+
+    def disturb(self) -> None:
+        """Begins a span in which nothing is counted."""
+        self._epoch += not self.is_disturbed
+
+    def settle(self) -> None:
+        """Ends it."""
+        self._epoch += self.is_disturbed
+
+    def open(self, kind: str) -> None:
+        """Begins a window; a window before it ends."""
+        self._now = []
+        self.windows[kind].append(self._now)
+
+    def close(self) -> None:
+        """Ends the window."""
+        self._now = None
+
+    def start(self, what: str) -> Mark:
+        """Returns the beginning of an operation, for :meth:`done`."""
+        return Mark(what, time.monotonic(), self._lag_s, self._epoch)
+
+    def done(self, mark: Mark) -> None:
+        """Counts an operation that was answered."""
+        self.operations += 1
+        if mark.epoch != self._epoch or self.is_disturbed:
+            return
+        took_s = time.monotonic() - mark.at_s - (self._lag_s - mark.lag_s)
+        took_ms = max(took_s, 0.0) * 1_000
+        if self._now is not None:
+            self._now.append(took_ms)
+        if took_ms > self.longest_ms:
+            self.longest_ms, self.longest_what = took_ms, mark.what
+
+    async def keep_lag(self) -> None:
+        """Notes how late this process runs, until cancelled."""
+        while True:
+            due_s = time.monotonic() + TICK_S
+            await asyncio.sleep(TICK_S)
+            self._lag_s += max(0.0, time.monotonic() - due_s - TICK_S)
+
+    def look_at(self, pid: int) -> int:
+        """Returns the daemon's own memory now, in MiB; 0 if it is gone."""
+        try:
+            text = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return 0
+        line = next((x for x in text.splitlines() if x.startswith("RssAnon:")), "RssAnon: 0 kB")
+        mib = int(line.split()[1]) // 1024
+        self.rss_max_mib = max(self.rss_max_mib, mib)
+        return mib
+
+    @property
+    def p99_ratio(self) -> float:
+        """The median p99 under attack against the calm one; 0 if there are too few windows."""
+        calm, attack = (_p99s(self.windows[kind]) for kind in ("calm", "attack"))
+        if min(len(calm), len(attack)) < WINDOWS_MIN:
+            return 0.0
+        return median(attack) / max(median(calm), 0.001)
+
+
+def p99(window: Sequence[float]) -> float:
+    """Returns the 99th percentile; 0 of fewer than two values."""
+    return quantiles(window, n=100)[98] if len(window) > 1 else 0.0
+
+
+def _p99s(windows: Sequence[Sequence[float]]) -> list[float]:
+    return [p99(window) for window in windows if len(window) >= SAMPLES_MIN]
