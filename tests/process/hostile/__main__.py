@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.process.hostile.attackers import KINDS
 from tests.process.hostile.campaign import DEFINED, Limits, Plan, Result, run
+from tests.process.hostile.planted import FAULTS
 
 ACT_S = 180.0  # at most, so that a long campaign has many stores
 
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=Path("build/hostile"))
     parser.add_argument("--stall-ms", type=float, default=Limits.stall_ms)
     parser.add_argument("--p99-ratio", type=float, default=Limits.p99_ratio)
+    parser.add_argument("--plant", choices=FAULTS, help="a defence to take away from the daemon")
     options = parser.parse_args()
     kinds = tuple(options.only.split(",")) if options.only else tuple(KINDS)
     acts = options.acts.split(",")
@@ -30,9 +32,11 @@ def main() -> int:
     seed = random.randrange(2**32) if options.seed is None else options.seed
     seconds = options.minutes * 60
     repeats = max(1, round(seconds / ACT_S / len(acts)))
+    planted = ("-m", "tests.process.hostile.planted", options.plant)
     plan = Plan(
         acts=acts * repeats, seconds=seconds / len(acts) / repeats, kinds=kinds,
         limits=Limits(options.p99_ratio, options.stall_ms),
+        program=planted if options.plant else Plan.program,
     )  # fmt: skip
     began_s = time.monotonic()
     try:

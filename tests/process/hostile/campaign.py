@@ -40,7 +40,7 @@ class Limits:
     rss_mib: int = 256
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Plan:
     """What a campaign consists of."""
 
@@ -99,6 +99,7 @@ class Act:
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # whether the campaign itself has the daemon down now
         self._exits = 0
+        self._has_drained = False
         self._lives = asyncio.Lock()  # held while the daemon is killed or started
 
     async def run(self) -> None:
@@ -119,7 +120,7 @@ class Act:
                 await self._make_room()
                 good.stopping.set()
                 await work
-                self._is_ours = True
+                self._has_drained = self._is_ours = True
                 for task in keeping:
                     task.cancel()
         finally:
@@ -174,9 +175,9 @@ class Act:
         assert attackers.stdin is not None
         assert attackers.stdout is not None
         attackers.stdin.write(json.dumps(order).encode() + b"\n")
+        self._result.counts.update(order.get("kinds", ()))
         answer = json.loads(await attackers.stdout.readline())
-        for kind, counts in answer["counts"].items():
-            self._result.counts[kind] += 1
+        for counts in answer["counts"].values():
             self._result.stolen += counts.get("stolen", 0)
 
     async def _make_room(self) -> None:
@@ -267,7 +268,7 @@ class Act:
     def _add_up(self, good: Good) -> None:
         """Adds what was seen to the result of the campaign."""
         result, watch = self._result, self.watch
-        result.lost += good.lost
+        result.lost += good.lost if self._has_drained else 0  # Else nobody knows.
         result.doubled += good.doubled
         result.stolen += good.robbed
         result.foreign += good.foreign

@@ -1,0 +1,76 @@
+"""A daemon with one of its defences taken away: ``python -m tests.process.hostile.planted events``.
+
+The arsenal must find each of them: see tests/process/test_hostile_planted.py.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from qmgr_protocol import messages as m
+from qmgrd.core import broker, budget, system
+from qmgrd.core.admin import Admin
+from qmgrd.core.broker import Broker
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.events import tell as tell_events
+from qmgrd.core.queue import Queue
+from qmgrd.core.session import Session
+from qmgrd.main import main
+
+READ_S = 0.01
+
+
+def events() -> None:
+    """Clients put on system queues, and events are written behind the last look at groups."""
+    destination, refresh, tell = Catalogue.destination, Broker._refresh_groups, tell_events
+    looked: list[Broker] = []
+
+    def to_anywhere(self: Catalogue, name: str) -> tuple[Queue, str]:
+        return (self.system(name), "") if name == system.EVENTS else destination(self, name)
+
+    def refresh_once(self: Broker) -> None:
+        if looked == [self]:
+            looked.clear()  # Events were told since: too late.
+            return
+        refresh(self)
+
+    def tell_late(*arguments: Any) -> None:
+        looked[:] = [running[-1]]
+        refresh(running[-1])
+        tell(*arguments)
+
+    running: list[Broker] = []
+    end = Broker.end
+
+    def end_known(self: Broker) -> Any:
+        running[:] = [self]
+        looked.clear()
+        return end(self)
+
+    Catalogue.destination = to_anywhere  # type: ignore[method-assign]
+    Broker._refresh_groups = refresh_once  # type: ignore[method-assign]
+    Broker.end = end_known  # type: ignore[method-assign]
+    vars(broker)["tell"] = tell_late
+
+
+def stall() -> None:
+    """A turn has no budget of time, and a read costs as if it looked at 10,000 queues."""
+    status, begin = Admin.status, budget.Budget.__init__
+
+    def slow_status(self: Admin, session: Session, message: m.Status) -> None:
+        time.sleep(READ_S)
+        status(self, session, message)
+
+    def endless(self: budget.Budget, turn_ms: int, clock_ns: Any = None) -> None:
+        begin(self, turn_ms)
+
+    Admin.status = slow_status  # type: ignore[method-assign]
+    budget.Budget.__init__ = endless  # type: ignore[method-assign]
+
+
+FAULTS: dict[str, Callable[[], None]] = {"events": events, "stall": stall}
+
+if __name__ == "__main__":
+    FAULTS[sys.argv.pop(1)]()
+    main()

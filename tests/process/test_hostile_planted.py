@@ -1,0 +1,30 @@
+"""The arsenal finds each defence that is taken away from the daemon."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.process.hostile.campaign import Plan, run
+from tests.process.hostile.planted import FAULTS
+
+# fault: the attack that finds it, the size of the store, and a law that it breaks
+FOUND = {
+    "events": ("system", "few", "turns_failed"),
+    "stall": ("costly", "few", "longest_stall_ms"),
+}  # fmt: skip
+
+
+def test_each_fault_is_to_be_found() -> None:
+    assert FOUND.keys() == FAULTS.keys()
+
+
+@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.parametrize("fault", FOUND)
+def test_fault_is_found(tmp_path: Path, fault: str) -> None:
+    kind, act, law = FOUND[fault]
+    plan = Plan(
+        acts=(act,), seconds=1, calm_s=1, attack_s=15, kinds=(kind,), kills=0,
+        program=("-m", "tests.process.hostile.planted", fault),
+    )  # fmt: skip
+    assert law in run(tmp_path, 1, plan).broken(plan.limits)
