@@ -17,6 +17,7 @@ from qmgrd.core.link import FETCHED, Link
 from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.link_facts import describe
 from qmgrd.core.link_inbox import forget_peer, pin_peer
+from qmgrd.core.page import page
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
 from qmgrd.core.session import Session
@@ -105,14 +106,9 @@ class Admin:
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""
-        others = self._catalogue.topics.subscriptions
-        names = sorted(
-            name for name in self._catalogue.queues if name > message.after and name not in others
-        )
-        page = names[: message.limit]
-        rows = [self._catalogue.show_queue(name) for name in page]
-        self._context.count_read(len(page), 0)
-        further = page[-1] if len(names) > len(page) else None
+        names, further = page(self._catalogue.names, message.after, message.limit)
+        rows = [self._catalogue.show_queue(name) for name in names]
+        self._context.count_read(len(names), 0)
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
@@ -231,16 +227,16 @@ class Admin:
 
     def status(self, session: Session, message: m.Status) -> None:
         """Tell how the queue manager is."""
-        queues = self._catalogue.by_id.values()
+        totals = self._context.totals
         value = {
             "name": self._context.name,
             "store_id": self._context.store_id.hex(),
             "boot": self._context.boot,
             "turn": self._context.turn_number,
-            "queues": len(self._catalogue.queues) - len(self._catalogue.topics.subscriptions),
+            "queues": len(self._catalogue.names),
             "subscriptions": len(self._catalogue.topics.subscriptions),
-            "messages": sum(queue.counters.depth for queue in queues),
-            "leased": sum(len(queue.leases) for queue in queues),
+            "messages": totals.messages,
+            "leased": totals.leased,
             "links": len(self._catalogue.links),
             "links_up": sum(x.state.value == "up" for x in self._catalogue.links.values()),
             "producers": self._streams.producer_count,

@@ -12,6 +12,8 @@ of the store, plus what dies with connections; after any failure a new Broker st
 from collections.abc import Callable
 from typing import Any
 
+from sortedcontainers import SortedDict
+
 from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
@@ -41,6 +43,7 @@ from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
 from qmgrd.core.subscriptions import Subscriptions
 from qmgrd.core.sweep import Sweep
+from qmgrd.core.template_pass import TemplatePass
 from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
@@ -72,7 +75,7 @@ class Broker:
         context.tx, context.now = tx, now
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, Session] = SortedDict()  # by number
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
         self.dead_letters = DeadLetters(context, self.catalogue)
@@ -80,6 +83,7 @@ class Broker:
         self.units = Units(context, self.catalogue, returns, self.dead_letters)
         self.settlements = Settlements(context, self.catalogue, returns, self.units)
         self.delivery = Delivery(context, self.catalogue, self.sessions, self.settlements)
+        self.template_pass = TemplatePass(context, self.catalogue, self.delivery)
         self.sweep = Sweep(context, self.catalogue, self.dead_letters)
         self.streams = Streams(context, self.catalogue, self.jobs, self.units, self.dead_letters)
         self.streams.producer_count = boot_.producers
@@ -121,6 +125,7 @@ class Broker:
                 )
                 queue.groups.begin_sweep()
                 queue.flush(self.context.tx)  # No turn may come before the next crash.
+                self.context.totals.count(queue)
 
     def begin(self, tx: Transaction, now: Now, space: Space) -> None:
         """Open a turn."""
@@ -263,6 +268,7 @@ class Broker:
         self.sweep.run()
         self.settlements.return_leases()
         self.subscriptions.end_leaving()
+        self.template_pass.run()
         self.publications.run()
         self.jobs.run()
         for connection, error in self.streams.links.drain():
@@ -333,6 +339,7 @@ class Broker:
         context = self.context
         for queue in context.dirty_queues.values():
             queue.flush(context.tx)
+            context.totals.count(queue)
         if context.dirty_queues or context.wrote or context.journal.is_due:
             context.dirty_queues.clear()
             context.turn_number += 1
@@ -352,6 +359,7 @@ class Broker:
             or self.context.events
             or self.jobs.busy
             or self.settlements.busy
+            or self.template_pass.is_busy
             or links.is_busy
             or self.publications.can_go_on
             or self.subscriptions.can_go_on

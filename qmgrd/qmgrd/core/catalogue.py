@@ -12,12 +12,15 @@ Queue ids are given once and never used again; names are free again when a queue
 from collections.abc import Iterator
 from typing import Any
 
+from sortedcontainers import SortedList
+
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topic_names
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys, route, system
 from qmgrd.core import row as rows
+from qmgrd.core.aliases import Aliases
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import ALIAS_OF
 from qmgrd.core.boot import check_arrivals
@@ -39,8 +42,8 @@ from qmgrd.core.topics import Topics
 class Catalogue:
     """What is defined.
 
-    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``_held`` the template of
-    each local one that has one. No alias is of an alias.
+    Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``names`` those that are no
+    subscriptions, in order, ``aliases`` the aliases among them. No alias is of an alias.
     """
 
     def __init__(self, context: Context) -> None:
@@ -53,7 +56,8 @@ class Catalogue:
         self.topics = Topics(context)
         self.holders = Holders()
         self._rows: dict[str, dict[str, Any]] = {}
-        self._held: dict[str, Template] = {}
+        self.names: SortedList[str] = SortedList()
+        self.aliases = Aliases()
 
     def load(self, dropped: set[int], *, unclean: bool) -> None:
         """Read all rows. After an unclean stop older messages count as maybe delivered.
@@ -248,8 +252,7 @@ class Catalogue:
     def check_room(self) -> None:
         """Raise QUEUES_EXHAUSTED where no further queue may be defined."""
         limit = self._context.config.limits.queues_max
-        count = len(self.queues) - len(system.ATTRIBUTES.keys() & self.queues.keys())
-        count -= len(self.topics.subscriptions)
+        count = len(self.names) - len(system.ATTRIBUTES.keys() & self.queues.keys())
         if count >= limit:
             raise RequestError(
                 ErrorCode.QUEUES_EXHAUSTED, f"{amount(count, 'queue')}, at most {limit}"
@@ -268,8 +271,10 @@ class Catalogue:
 
     def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
         self._rows[name] = row
+        if row["kind"] not in ("subscription", "proxy"):
+            self.names.add(name)
         if row["kind"] in KINDS:
-            self.queues[name] = named(name, row)
+            self._add_named(name, row)
             if row["kind"] == "proxy":
                 self.topics.add(Subscription(name, row, None))
             return
@@ -282,34 +287,31 @@ class Catalogue:
             holders=self.holders if is_subscription else None, journal=self._context.journal,
         )  # fmt: skip
         self.queues[name] = self.by_id[queue_id] = queue
+        self._context.totals.count(queue)
         if is_subscription:
             self.topics.add(Subscription(name, row, queue))
 
+    def _add_named(self, name: str, row: dict[str, Any]) -> None:
+        found = self.queues[name] = named(name, row)
+        if isinstance(found, Alias):
+            self.aliases.add(found)
+
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Return what the queue of that *row* is held to, and keep in mind by which template."""
-        found = self.templates.of(name) if row["kind"] == "local" else None
-        if found is None:
-            self._held.pop(name, None)
-        else:
-            self._held[name] = found
+        if row["kind"] == "local":
+            self.templates.hold(name)
         return attributes.bounds(self._context.config, self._full(name, row))
 
     def _full(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """Return the *row* of a queue, completed by its template."""
-        found = self._held.get(name)
+        found = self.templates.held(name)
         return row if found is None else found.attributes | row
 
-    def locals(self) -> Iterator[Queue]:
-        """Yield the local queues."""
-        return (queue for queue in self.by_id.values() if not queue.is_transmission)
-
-    def template_of(self, name: str) -> Template | None:
-        """Return the template that is in force for the local queue *name*."""
-        return self._held.get(name)
-
-    def check_in_force(self, name: str, template: Template | None) -> None:
-        """Raise VALUE_INVALID where *template* cannot be in force for the local queue *name*."""
-        attributes.check_in_force(name, self._rows[name], template)
+    def check_in_force(self, name: str, template: Template) -> None:
+        """Raise VALUE_INVALID where *template* cannot be in force for *name*, a local queue."""
+        row = self._rows.get(name)
+        if row is not None and row["kind"] == "local":
+            attributes.check_in_force(name, row, template)
 
     def hold(self, queue: Queue) -> None:
         """Hold a local queue to its attributes and the templates, as they are now."""
@@ -330,13 +332,16 @@ class Catalogue:
         if row == old:
             return {}
         if isinstance(known, Alias) and row[ALIAS_OF] != known.target:
-            check_alias(self.queues, name, row[ALIAS_OF])
-        attributes.check_in_force(name, row, self.template_of(name))
+            check_alias(self, name, row[ALIAS_OF])
+        if row["kind"] == "local":
+            attributes.check_in_force(name, row, self.templates.of(name))
         self.store_row(name, row)
+        if isinstance(known, Alias):
+            self.aliases.remove(known)
         if isinstance(known, Queue):
             self.hold(known)
         else:
-            self.queues[name] = named(name, row)
+            self._add_named(name, row)
         before = attributes.in_force(config, self._full(name, old))
         after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
@@ -352,14 +357,19 @@ class Catalogue:
         """Forget *name*; what was stored under its id is a job's to remove."""
         if name in self.topics.subscriptions:
             self.topics.remove(name)
+        else:
+            self.names.remove(name)
         found = self.queues.pop(name)
+        if isinstance(found, Alias):
+            self.aliases.remove(found)
         self._rows.pop(name)
-        self._held.pop(name, None)
+        self.templates.let_go(name)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
         self._context.wrote = True
         if isinstance(found, Queue):
             found.deleted = True
             del self.by_id[found.id]
+            self._context.totals.forget(found)
             self._context.dirty_queues.pop(found.id, None)
             self._context.awake_queues.pop(found.id, None)
 
@@ -374,7 +384,7 @@ class Catalogue:
             shown |= {"target": known.target, "manager": known.manager, "waits_on": waits_on}
         if not isinstance(known, Queue):
             return shown
-        found = self.template_of(name)
+        found = self.templates.held(name)
         shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
         return shown | known.describe()
 

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context import Context
+from qmgrd.core.page import page
 from qmgrd.core.session import Session
 
 # What only the shell knows of a connection: address, what waits for a turn, what was not fetched.
@@ -32,11 +33,8 @@ class Connections:
 
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
         """List the connections in order of number, a page at a time."""
-        numbers = sorted(number for number in self._sessions if number > message.after)
-        page = numbers[: message.limit]
-        rows = [self._row(self._sessions[number]) for number in page]
-        self._context.count_read(len(page), 0)
-        further = page[-1] if len(numbers) > len(page) else None
+        numbers, further = page(self._sessions, message.after, message.limit)
+        rows = [self._row(self._sessions[number]) for number in numbers]
         value = {"connections": rows, "next": further}
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
@@ -59,6 +57,7 @@ class Connections:
         self._context.send(session.connection, m.Ok(message.request_id, row))
 
     def _row(self, session: Session) -> dict[str, Any]:
+        self._context.count_read(1 + (len(session.consumers) + len(session.lessees)) // 10, 0)
         gets = sum(consumer.is_get for consumer in session.consumers.values())
         return {
             "connection": session.connection,

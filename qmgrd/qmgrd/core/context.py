@@ -15,6 +15,7 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
+from qmgrd.core.totals import Totals
 
 if TYPE_CHECKING:
     from qmgrd.core.session import Session
@@ -151,6 +152,7 @@ class Context:
         self.timers = Timers()
         self.schedule = Schedule()
         self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
+        self.totals = Totals()
         self.dials = 0
         self.turn_number = 0
         self.turns = 0  # since this start, those in which nothing was written, too

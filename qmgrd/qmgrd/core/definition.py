@@ -1,6 +1,5 @@
 """What cannot be defined beside what is defined already."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import name as names
@@ -13,15 +12,14 @@ if TYPE_CHECKING:
     from qmgrd.core.catalogue import Catalogue
 
 
-def check_alias(queues: Mapping[str, object], name: str, target: str) -> None:
+def check_alias(catalogue: "Catalogue", name: str, target: str) -> None:
     """Raise VALUE_INVALID where an alias *name* of *target* would make an alias of an alias."""
-    known = queues.get(target)
+    known = catalogue.queues.get(target)
     fault = ""
     if isinstance(known, Alias):
         fault = f"{target} is an alias itself, of {known.target}; name that"
-    for other in queues.values():
-        if isinstance(other, Alias) and other.target == name:
-            fault = f"{name} is to be an alias, and {other.name} is an alias of it"
+    if (other := catalogue.aliases.first_of(name)) is not None:
+        fault = f"{name} is to be an alias, and {other} is an alias of it"
     if fault:
         raise RequestError(ErrorCode.VALUE_INVALID, f"queues.{name}.{ALIAS_OF}: {fault}")
 
@@ -40,7 +38,7 @@ def check_new(
     else:
         system.check_free(name)
     if kind == "alias":
-        check_alias(catalogue.queues, name, given[ALIAS_OF])
+        check_alias(catalogue, name, given[ALIAS_OF])
     catalogue.check_room()
     if kind == "local":
         attributes.check_in_force(name, given, catalogue.templates.of(name))

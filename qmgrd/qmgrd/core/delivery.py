@@ -98,8 +98,17 @@ class Delivery:
 
     def _reader_of(self, session: Session, queue: Queue, message: m.Get) -> Reader | None:
         if message.reader:
+            self._forget_readers(session, message.reader)
             return self._readers.find(session, queue, message.reader)
         return self._readers.of_consumer(session, queue, message.order)
+
+    def _forget_readers(self, session: Session, number: int) -> None:
+        """Forget readers of deleted queues, where one of them is in the way of reader *number*."""
+        readers, by_id = session.readers, self._catalogue.by_id
+        known = readers.get(number)
+        limit = self._context.config.limits.consumers_per_connection_max
+        if len(readers) >= limit if known is None else known.queue_id not in by_id:
+            session.readers = {key: x for key, x in readers.items() if x.queue_id in by_id}
 
     def reader_close(self, session: Session, message: m.ReaderClose) -> None:
         """End a reader."""
@@ -138,6 +147,7 @@ class Delivery:
     def _join(self, session: Session, consumer: Consumer) -> None:
         session.add_consumer(consumer)
         queue = consumer.queue
+        queue.consumer_count += not consumer.is_get
         if consumer.seeks:
             queue.seeking.setdefault(consumer.prefix, OrderedDict())[consumer] = None
             queue.sought[consumer.prefix] = None
@@ -152,6 +162,7 @@ class Delivery:
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
         queue = consumer.queue
+        queue.consumer_count -= not consumer.is_get
         session.consumers.pop(consumer.request_id, None)
         queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
         queue.selecting.pop(consumer, None)
@@ -236,7 +247,7 @@ class Delivery:
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""
-        for consumer in queue.all_consumers():
+        for consumer in list(queue.all_consumers()):
             self._leave(self._sessions[consumer.connection], consumer)
             text = f"queue {queue.name} was deleted"
             ended = m.Ended(consumer.request_id, ErrorCode.QUEUE_DELETED, text)
@@ -244,10 +255,6 @@ class Delivery:
         for lease in list(queue.leases.values()):
             lease.lessee.leases.pop(lease.arrival, None)
         queue.leases.clear()
-        for session in self._sessions.values():
-            for number, reader in list(session.readers.items()):
-                if reader.queue_id == queue.id:
-                    del session.readers[number]  # It may read the next queue of that name.
 
     def close(self, session: Session) -> None:
         """Forget the consumers of a connection that is gone, and have what it held come back."""

@@ -20,7 +20,7 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
     """Return what is done with each message, but for those that answer a link."""
     context, catalogue = broker.context, broker.catalogue
     admin, delivery, streams = broker.admin, broker.delivery, broker.streams
-    templates = TemplateAdmin(context, catalogue, delivery)
+    templates = TemplateAdmin(context, catalogue, broker.template_pass)
     jobs = JobAdmin(context, catalogue, broker.jobs)
     groups = GroupAdmin(context, catalogue, broker.dead_letters)
     return {

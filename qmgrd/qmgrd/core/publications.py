@@ -88,6 +88,7 @@ class Publications:
         if stop > first:
             self._batch = self._read(queue, stop, is_known=True)
             queue.flush(self._context.tx)  # Something may have rotted meanwhile.
+            self._context.totals.count(queue)
             parts = self._batch.parts
             self._at = sum(known <= queue_id for known, _, _ in parts)
 

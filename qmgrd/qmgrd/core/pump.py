@@ -64,6 +64,7 @@ class Pump:
         if not (moved and allowed):
             moved |= self._pump_rotation(queue, allowed)
         if moved:  # Else there is nothing to be had until something changes.
+            self._context.totals.count(queue)  # A delivery alone writes nothing.
             self._context.awake(queue)
         elif queue.unasked:
             self._context.awake_queues[queue.id] = queue  # For these only.

@@ -19,6 +19,7 @@ them is what it does not want, too. All who seek the same in an index share one,
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -63,6 +64,8 @@ class Queue:
         self.account: Account | None = None  # if it keeps one
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
+        self.counted = [0, 0]  # of its depth and its leases, in the totals (totals.py)
+        self.consumer_count = 0  # of all consumers, gets apart
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, the choosy
@@ -245,9 +248,11 @@ class Queue:
         for consumer in self.selecting:
             consumer.look_again(priority, arrival)
 
-    def all_consumers(self) -> list[Consumer]:
-        """Return the consumers and waiting gets, however they are looked after."""
-        return [*self.consumers, *(one for found in self.seeking.values() for one in found)]
+    def all_consumers(self) -> Iterator[Consumer]:
+        """Yield the consumers and waiting gets, however they are looked after."""
+        yield from self.consumers
+        for found in self.seeking.values():
+            yield from found
 
     @property
     def has_consumers(self) -> bool:
@@ -355,7 +360,7 @@ class Queue:
         """Return the counters and what is in memory, for people and scripts."""
         shown: dict[str, Any] = self.counters.as_dict()
         shown |= {"ready": self.ready, "leased": len(self.leases), "held": self.held_messages}
-        shown["consumers"] = sum(not consumer.is_get for consumer in self.all_consumers())
+        shown["consumers"] = self.consumer_count
         shown["breaker"] = self.breaker.state.value
         if self.holders is None:
             del shown["parked"], shown["missed"]

@@ -216,7 +216,8 @@ class Streams:
     def close(self, session: Session) -> None:
         """Let go of the streams of a connection that is gone."""
         self.links.close(session)
-        for identity in [i for i, holder in self._holders.items() if holder is session]:
-            del self._holders[identity]
-            if keys.SPACE_PRODUCER + identity not in self._dirty:
-                self._jobs.producers_in_use.pop(identity, None)
+        for stream in session.streams.values():
+            if isinstance(stream, Producer) and self._holders.get(stream.producer_id) is session:
+                del self._holders[stream.producer_id]
+                if stream.key not in self._dirty:
+                    self._jobs.producers_in_use.pop(stream.producer_id, None)

@@ -1,6 +1,5 @@
-"""The templates that are defined: their rows, and the queues that they are in force for."""
+"""The templates that are defined, and their rows."""
 
-from collections import Counter
 from typing import Any
 
 from qmgr_protocol.codec import pack
@@ -11,8 +10,8 @@ from qmgrd.core.amount import amount
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.missing import no_template
-from qmgrd.core.queue import Queue
-from qmgrd.core.templates import TEMPLATES_MAX, Template, check_pattern, fits
+from qmgrd.core.near import LOOKED_AT_MAX
+from qmgrd.core.templates import TEMPLATES_MAX, Template, check_pattern
 
 
 class TemplateDefinitions:
@@ -22,10 +21,10 @@ class TemplateDefinitions:
         self._context = context
         self._catalogue = catalogue
 
-    def set(
-        self, pattern: str, given: dict[str, Any]
-    ) -> tuple[Template | None, Template, list[Queue]]:
-        """Define a template for good: return it as it was and is, and the queues that have it.
+    def set(self, pattern: str, given: dict[str, Any]) -> tuple[Template | None, Template]:
+        """Define a template for good; return it as it was and is.
+
+        Queues that exist are held to it by a pass over them (template_pass.py).
 
         Raises:
             RequestError: NAME_INVALID, VALUE_INVALID, TEMPLATES_EXHAUSTED; nothing is changed.
@@ -39,64 +38,59 @@ class TemplateDefinitions:
                 ErrorCode.TEMPLATES_EXHAUSTED,
                 f"{amount(len(templates), 'template')}, at most {TEMPLATES_MAX}",
             )
-        held = [queue for queue in self._catalogue.locals() if self._takes(queue, after)]
-        for queue in held:
-            self._catalogue.check_in_force(queue.name, after)
+        if after == before:
+            return before, before
         templates.add(after)
-        if after != before:
-            rows.put(
-                self._context.tx, keys.SPACE_TEMPLATE + pattern.encode(), pack(after.attributes)
-            )
-            self._context.wrote = True
-        for queue in held:
-            self._catalogue.hold(queue)
-        return before, after, held
+        try:
+            self._check_backout_queue(after)
+        except RequestError:
+            if before is None:
+                templates.remove(pattern)
+            else:
+                templates.add(before)
+            raise
+        key = keys.SPACE_TEMPLATE + pattern.encode()
+        rows.put(self._context.tx, key, pack(after.attributes))
+        self._context.wrote = True
+        return before, after
 
-    def _takes(self, queue: Queue, template: Template) -> bool:
-        """Return whether *template* is to be in force for *queue*."""
-        if not fits(template.pattern, queue.name):
-            return False
-        known = self._catalogue.template_of(queue.name)
-        return known is None or template.rank <= known.rank
+    def _check_backout_queue(self, template: Template) -> None:
+        """Raise VALUE_INVALID where *template* makes a queue its own backout queue.
 
-    def delete(self, pattern: str) -> list[Queue]:
-        """Forget a template; return the queues that had it.
+        This is all that can be wrong with a template for one queue and not for others.
+        """
+        name = template.attributes.get("backout_queue", "")
+        if self._catalogue.templates.of(name) is template:
+            self._catalogue.check_in_force(name, template)
+
+    def delete(self, pattern: str) -> None:
+        """Forget a template.
 
         Raises:
             RequestError: NAME_INVALID; TEMPLATE_UNKNOWN; VALUE_INVALID where what is in force
-                then is not for one of them. Nothing is changed.
+                then is not for one of its queues. Nothing is changed.
         """
         check_pattern(pattern)
         templates = self._catalogue.templates
         if templates.get(pattern) is None:
+            self._context.count_read(min(len(templates), LOOKED_AT_MAX), 0)
             raise no_template(pattern, (template.pattern for template in templates))
-        held = [queue for queue in self._catalogue.locals() if self._has(queue, pattern)]
-        template = templates.remove(pattern)
+        removed = templates.remove(pattern)
         try:
-            for queue in held:
-                self._catalogue.check_in_force(queue.name, templates.of(queue.name))
+            for template in templates:
+                self._check_backout_queue(template)
         except RequestError:
-            templates.add(template)
+            templates.add(removed)
             raise
+        self._context.count_read(len(templates), 0)
         self._context.tx.delete(keys.SPACE_TEMPLATE + pattern.encode())
         self._context.wrote = True
-        for queue in held:
-            self._catalogue.hold(queue)
-        return held
-
-    def _has(self, queue: Queue, pattern: str) -> bool:
-        found = self._catalogue.template_of(queue.name)
-        return found is not None and found.pattern == pattern
 
     def list(self) -> list[dict[str, Any]]:
         """Return all templates in order of their patterns, and how many queues each is for."""
-        names = (queue.name for queue in self._catalogue.locals())
-        held = Counter(
-            found.pattern for found in map(self._catalogue.template_of, names) if found is not None
-        )
-        return [
-            describe(template, held[template.pattern]) for template in self._catalogue.templates
-        ]
+        templates = self._catalogue.templates
+        self._context.count_read(len(templates), 0)
+        return [describe(template, templates.count(template.pattern)) for template in templates]
 
 
 def describe(template: Template, queues: int) -> dict[str, Any]:

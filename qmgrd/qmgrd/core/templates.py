@@ -9,6 +9,7 @@ dead letters.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -33,11 +34,17 @@ class Template(NamedTuple):
 
 
 class Templates:
-    """All templates. Invariant: each is among those that share what stands before its first *."""
+    """All templates, and which of them each queue was last held to.
+
+    Invariant: each is among those that share what stands before its first *. ``_counts`` counts
+    ``_held`` by pattern.
+    """
 
     def __init__(self) -> None:
         self._by_pattern: dict[str, Template] = {}
         self._by_prefix: dict[str, dict[str, Template]] = {}
+        self._held: dict[str, Template] = {}  # by queue
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -61,6 +68,31 @@ class Templates:
             if fits(template.pattern, name)
         ]
         return min(found, key=lambda template: template.rank, default=None)
+
+    def hold(self, name: str) -> Template | None:
+        """Hold the queue *name* to the template that is in force for it now; return that."""
+        self.let_go(name)
+        found = self.of(name)
+        if found is not None:
+            self._held[name] = found
+            self._counts[found.pattern] += 1
+        return found
+
+    def let_go(self, name: str) -> None:
+        """Hold the queue *name* to no template."""
+        found = self._held.pop(name, None)
+        if found is not None:
+            self._counts[found.pattern] -= 1
+            if not self._counts[found.pattern]:
+                del self._counts[found.pattern]
+
+    def held(self, name: str) -> Template | None:
+        """Return the template that the queue *name* was last held to."""
+        return self._held.get(name)
+
+    def count(self, pattern: str) -> int:
+        """Return how many queues are held to the template of *pattern*."""
+        return self._counts[pattern]
 
     def add(self, template: Template) -> None:
         """Add or replace the template of a pattern."""

@@ -1,8 +1,11 @@
 """What is asked about topics and subscriptions: to subscribe, who lacks what, to republish."""
 
 from collections.abc import Iterator
+from heapq import nsmallest
 from itertools import islice
 from typing import Any
+
+from sortedcontainers import SortedDict
 
 from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
@@ -14,6 +17,7 @@ from qmgrd.core import keys, notes, parked, republish
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.jobs import Jobs
+from qmgrd.core.page import page
 from qmgrd.core.parked import Parked
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
@@ -23,6 +27,7 @@ from qmgrd.core.system import PUBLICATIONS
 from qmgrd.core.topics import retain, retained
 
 LOOKED_AT_MAX = 5_000  # of what is parked, for one page
+FIRST_SHOWN = 20  # subscriptions of a topic
 _LANES = {
     keys.LANE_READY: "ready", keys.LANE_GROUPED: "ready", keys.LANE_DELAYED: "delayed",
     keys.LANE_PARKED: "parked",
@@ -60,14 +65,14 @@ class TopicAdmin:
 
     def subscription_list(self, session: Session, message: m.SubscriptionList) -> None:
         """List subscriptions in order of name, a page at a time."""
-        found = self._topics.subscriptions
+        found: dict[str, Subscription] = self._topics.subscriptions
         if message.topic:
-            found = {one.name: one for one in self._topics.match(message.topic)}
-        names = sorted(name for name in found if name > message.after)
-        page = names[: message.limit]
-        self._context.count_read(2 * len(page), 0)
-        rows = [self._row(found[name]) for name in page]
-        further = page[-1] if len(names) > len(page) else None
+            matched = self._topics.match(message.topic)
+            self._context.count_read(len(matched) // 10, 0)
+            found = SortedDict({one.name: one for one in matched})
+        names, further = page(found, message.after, message.limit)
+        self._context.count_read(2 * len(names), 0)
+        rows = [self._row(found[name]) for name in names]
         self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
@@ -121,22 +126,23 @@ class TopicAdmin:
 
     def topic_list(self, session: Session, message: m.TopicList) -> None:
         """List topics that something is defined for, or that retained something."""
-        names = set(islice(sorted(x for x in self._topics.rows if x > message.after),
-                           message.limit + 1))  # fmt: skip
+        names = set(page(self._topics.rows, message.after, message.limit + 1)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
         names |= {key[1:].decode() for key, _ in islice(kept, message.limit + 1)}
-        page = sorted(names)[: message.limit]
-        self._context.count_read(2 * len(page), 0)
-        further = page[-1] if len(names) > len(page) else None
-        rows = [self._topics.show(name) for name in page]
+        found = sorted(names)[: message.limit]
+        self._context.count_read(2 * len(found), 0)
+        further = found[-1] if len(names) > len(found) else None
+        rows = [self._topics.show(name) for name in found]
         self._ok(session, message.request_id, {"topics": rows, "next": further})
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:
         """Show what holds for a topic."""
-        found = sorted(one.name for one in self._topics.match(message.topic))
+        matched = self._topics.match(message.topic)
+        self._context.count_read(len(matched) // 10, 0)
+        found = nsmallest(FIRST_SHOWN, (one.name for one in matched))
         row = self._topics.show(message.topic)
-        row |= {"subscriptions": len(found), "first_subscriptions": found[:20]}
+        row |= {"subscriptions": len(matched), "first_subscriptions": found}
         self._ok(session, message.request_id, row)
 
     def topic_lacks(self, session: Session, message: m.TopicLacks) -> None:

@@ -7,6 +7,8 @@ default.
 
 from typing import Any
 
+from sortedcontainers import SortedDict
+
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -34,9 +36,9 @@ class Topics:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.rows: dict[str, dict[str, Any]] = {}  # what is defined, by topic
+        self.rows: dict[str, dict[str, Any]] = SortedDict()  # what is defined, by topic
         self.tree: TopicTree[Subscription] = TopicTree()
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, Subscription] = SortedDict()  # by name
         self.proxies = 0  # of these
         self.awaited: set[int] = set()  # for which subscriptions something may await their return
         self.next_out = 0  # the first publication that not all whom it fits have got yet

@@ -2,18 +2,26 @@
 
 import pytest
 
+from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.definition import check_alias, check_same
-from qmgrd.core.named import Alias
+from tests.qmgrd.core.harness import Client
 
 
-def test_alias_of_an_alias_is_refused_from_either_end() -> None:
-    known = {"A": Alias("A", "Q"), "Q": object()}
+def test_alias_of_an_alias_is_refused_from_either_end(app: Client) -> None:
+    app.ask(m.QueueCreate, "A", {"alias_of": "Q"})
+    known = app.manager.turns.broker.catalogue
     check_alias(known, "B", "Q")
     with pytest.raises(RequestError, match="A is an alias itself, of Q"):
         check_alias(known, "B", "A")
     with pytest.raises(RequestError, match="and A is an alias of it"):
         check_alias(known, "Q", "R")
+    app.ask(m.QueueAlter, "A", {"alias_of": "P"})
+    check_alias(known, "Q", "R")
+    with pytest.raises(RequestError, match="and A is an alias of it"):
+        check_alias(known, "P", "R")
+    app.ask(m.QueueDelete, "A")
+    assert not known.aliases
 
 
 def test_same_definition_again_is_none_and_another_is_refused() -> None:
