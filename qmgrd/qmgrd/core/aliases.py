@@ -12,16 +12,18 @@ class Aliases:
     def __bool__(self) -> bool:
         return bool(self._names)
 
-    def add(self, alias: Alias) -> None:
-        """Add *alias*."""
-        self._names.setdefault(alias.target, {})[alias.name] = None
+    def add(self, found: object) -> None:
+        """Add *found* if it is an alias."""
+        if isinstance(found, Alias):
+            self._names.setdefault(found.target, {})[found.name] = None
 
-    def remove(self, alias: Alias) -> None:
-        """Remove *alias*, which was added."""
-        names = self._names[alias.target]
-        del names[alias.name]
-        if not names:
-            del self._names[alias.target]
+    def remove(self, found: object) -> None:
+        """Remove *found*, which was added, if it is an alias."""
+        if isinstance(found, Alias):
+            names = self._names[found.target]
+            del names[found.name]
+            if not names:
+                del self._names[found.target]
 
     def first_of(self, target: str) -> str | None:
         """Return the name of the oldest alias of *target*, or None."""

@@ -271,12 +271,13 @@ class Catalogue:
 
     def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
         self._rows[name] = row
-        if row["kind"] not in ("subscription", "proxy"):
+        if row["kind"] == "proxy":
+            self.topics.add(Subscription(name, row, None))
+        elif row["kind"] != "subscription":
             self.names.add(name)
         if row["kind"] in KINDS:
-            self._add_named(name, row)
-            if row["kind"] == "proxy":
-                self.topics.add(Subscription(name, row, None))
+            self.queues[name] = named(name, row)
+            self.aliases.add(self.queues[name])
             return
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
         queue = Queue(
@@ -291,11 +292,6 @@ class Catalogue:
         if is_subscription:
             self.topics.add(Subscription(name, row, queue))
 
-    def _add_named(self, name: str, row: dict[str, Any]) -> None:
-        found = self.queues[name] = named(name, row)
-        if isinstance(found, Alias):
-            self.aliases.add(found)
-
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Return what the queue of that *row* is held to, and keep in mind by which template."""
         if row["kind"] == "local":
@@ -309,8 +305,8 @@ class Catalogue:
 
     def check_in_force(self, name: str, template: Template) -> None:
         """Raise VALUE_INVALID where *template* cannot be in force for *name*, a local queue."""
-        row = self._rows.get(name)
-        if row is not None and row["kind"] == "local":
+        row = self._rows.get(name, {})
+        if row.get("kind") == "local":
             attributes.check_in_force(name, row, template)
 
     def hold(self, queue: Queue) -> None:
@@ -336,12 +332,12 @@ class Catalogue:
         if row["kind"] == "local":
             attributes.check_in_force(name, row, self.templates.of(name))
         self.store_row(name, row)
-        if isinstance(known, Alias):
-            self.aliases.remove(known)
+        self.aliases.remove(known)
         if isinstance(known, Queue):
             self.hold(known)
         else:
-            self._add_named(name, row)
+            self.queues[name] = named(name, row)
+            self.aliases.add(self.queues[name])
         before = attributes.in_force(config, self._full(name, old))
         after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
@@ -360,8 +356,7 @@ class Catalogue:
         else:
             self.names.remove(name)
         found = self.queues.pop(name)
-        if isinstance(found, Alias):
-            self.aliases.remove(found)
+        self.aliases.remove(found)
         self._rows.pop(name)
         self.templates.let_go(name)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
