@@ -20,6 +20,7 @@ them is what it does not want, too. All who seek the same in an index share one,
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from qmgr_protocol import record as records
@@ -250,9 +251,7 @@ class Queue:
 
     def all_consumers(self) -> Iterator[Consumer]:
         """Yield the consumers and waiting gets, however they are looked after."""
-        yield from self.consumers
-        for found in self.seeking.values():
-            yield from found
+        return chain(self.consumers, chain.from_iterable(self.seeking.values()))
 
     @property
     def has_consumers(self) -> bool:
