@@ -65,8 +65,7 @@ class Queue:
         self.account: Account | None = None  # if it keeps one
         self.origins = OriginTable(queue_id)
         self.leases: dict[int, Lease] = {}
-        self.counted = [0, 0]  # of its depth and its leases, in the totals (totals.py)
-        self.consumer_count = 0  # of all consumers, gets apart
+        self.counted, self.consumer_count = [0, 0], 0  # in the totals; consumers without gets
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
         self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, the choosy
@@ -74,9 +73,8 @@ class Queue:
         self.seeking: dict[bytes, OrderedDict[Consumer, None]] = {}  # by index: not in rotation
         self.sought: dict[bytes, None] = {}  # of these, for whom there may be something
         self.reached: dict[bytes, bytes] = {}  # of these, the key of the index to look on from
-        self.deleted = False
+        self.deleted = self.told_full = False
         self.breaker = Breaker()
-        self.told_full = False
         self.held: dict[bytes, int] = {}  # keys of UIDs that open units put: arrivals, if any yet
         self.held_messages = self.held_bytes = 0
         self.sent_id = 0  # of a transmission queue: what is under way, and stays until it is over
