@@ -16,7 +16,7 @@ from typing import Any
 from qmgr_client.aio import connect
 from qmgr_tools.demo.cluster import Node
 from tests.process.hostile.attackers import KINDS
-from tests.process.hostile.good import Good
+from tests.process.hostile.good import QUEUES, SUBSCRIBERS, Good
 from tests.process.hostile.watch import Watch, p99
 
 NAME = "HOSTILE"
@@ -28,6 +28,7 @@ EXITS_MAX = 5  # of an act, then it is given up
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
 SETTINGS = {"few": {}, "many": {}, "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB"}}
 FULL_ONLY, FULL_LIKELY = ("fill",), ("fill", "rows", "producers")
+SHOWN = ("puts", "acked", "depth", "leased", "delayed", "purged", "expired", "dead", "lost")
 QMCTL = str(Path(sys.executable).with_name("qmctl"))
 
 
@@ -46,6 +47,7 @@ class Plan:
 
     acts: Sequence[str] = ("few", "many", "full")
     seconds: float = 600.0  # of an act
+    rounds_min: int = 1  # of calm and attack, however long they take
     calm_s: float = 3.0
     attack_s: float = 6.0
     kinds: Sequence[str] = tuple(KINDS)
@@ -99,6 +101,7 @@ class Act:
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # whether the campaign itself has the daemon down now
         self._exits = 0
+        self._deck: list[str] = []  # kinds that have their turn next, last first
         self._has_drained = False
         self._lives = asyncio.Lock()  # held while the daemon is killed or started
 
@@ -120,6 +123,8 @@ class Act:
                 await self._make_room()
                 good.stopping.set()
                 await work
+                if good.lost or good.doubled:
+                    await self._tell_of(good)
                 self._has_drained = self._is_ours = True
                 for task in keeping:
                     task.cancel()
@@ -136,7 +141,7 @@ class Act:
 
     async def _rounds(self, attackers: asyncio.subprocess.Process) -> None:
         plan, until_s, number = self._plan, time.monotonic() + self._plan.seconds, 0
-        while time.monotonic() < until_s and self._exits < EXITS_MAX:
+        while time.monotonic() < until_s or number < plan.rounds_min:
             number += 1
             self.watch.open("calm")
             await asyncio.sleep(plan.calm_s)
@@ -162,12 +167,17 @@ class Act:
             )  # fmt: skip
 
     def _choose(self) -> list[str]:
-        kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
-        chosen = self._rng.sample(kinds, min(len(kinds), self._rng.choice(self._plan.at_once)))
-        likely = [kind for kind in FULL_LIKELY if kind in self._plan.kinds]
-        if self.kind == "full" and likely:
-            chosen = list(dict.fromkeys([*chosen, *likely[: self._rng.randint(1, 3)]]))
-        return chosen or list(self._plan.kinds)
+        """Returns the next kinds: each has its turn before one comes again."""
+        count = self._rng.choice(self._plan.at_once)
+        while len(self._deck) < count:
+            kinds = [kind for kind in self._plan.kinds if kind not in FULL_ONLY]
+            self._rng.shuffle(kinds)
+            self._deck = [*kinds, *self._deck] if kinds else list(self._plan.kinds) * count
+        chosen = [self._deck.pop() for _ in range(count)]
+        if self.kind == "full":
+            likely = [kind for kind in FULL_LIKELY if kind in self._plan.kinds]
+            chosen += likely[: self._rng.randint(1, 3)]
+        return list(dict.fromkeys(chosen))
 
     async def _order(self, attackers: asyncio.subprocess.Process, **order: Any) -> None:
         """Has the attackers follow an order, and waits until they have."""
@@ -186,6 +196,17 @@ class Act:
             rows = [row["queue"] for row in await manager.queue_list()]
             for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
                 await manager.queue_delete(queue, purge=True)
+
+    async def _tell_of(self, good: Good) -> None:
+        """Prints what is missing or doubled, and what the queues still hold."""
+        for name, ledger in good.ledgers.items():
+            lost, doubled = sorted(ledger.lost), [*ledger.doubled, *ledger.unexpected]
+            print(f"{self.kind}: {name}: lost {lost[:20]}, doubled {doubled[:20]}", file=sys.stderr)
+        async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
+            for queue in [*QUEUES, *(f"GOOD:{name}" for name in SUBSCRIBERS)]:
+                row = await manager.queue_show(queue)
+                facts = {name: row[name] for name in SHOWN}
+                print(f"{self.kind}: {queue}: {facts}", file=sys.stderr)
 
     # -- the daemon's lives
 

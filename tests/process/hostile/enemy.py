@@ -106,6 +106,8 @@ class Enemy:
     async def write(self, data: bytes, frames: int = 1) -> None:
         """Sends bytes, sound or not."""
         await self._raid.pace.spend(frames, len(data))
+        if self._writer.is_closing():
+            raise ConnectionResetError("the daemon closed the connection")
         self._raid.counts["frames"] += frames
         self._writer.write(data)
         async with asyncio.timeout(ANSWER_S):
@@ -164,6 +166,8 @@ class Enemy:
     async def stay_deaf(self, seconds: float) -> None:
         """Reads nothing for a while, but sends pongs, so that it does not count as lost."""
         for _ in range(max(1, round(seconds))):
+            if self._writer.is_closing():
+                return
             self._writer.write(encode(layout.to_array(m.Pong(0))))
             await asyncio.sleep(1)
 
