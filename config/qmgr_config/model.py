@@ -171,6 +171,9 @@ class Limits(Section):
     subscriptions_max: Annotated[int, count(1, 1_000_000)] = 20_000
     """The most subscriptions, durable or not."""
 
+    match_visits_max: Annotated[int, count(64, 1_000_000)] = 4096
+    """The most branches of all filters that one topic may lead to: + and a name at many levels."""
+
     links_max: Annotated[int, count(1, 10_000)] = 100
     """The most links to other queue managers."""
 

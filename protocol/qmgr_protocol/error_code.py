@@ -373,6 +373,9 @@ class ErrorCode(Coded):
         "Why a publication is parked: its subscriber gave it back too often.",
         "See what was said of it: qmctl republish show. Mend the subscriber, then: qmctl republish "
         "send.")
+    FILTERS_EXHAUSTED = (
+        1208, _NEVER, "", "One topic would lead to too many branches of the filters.",
+        "Subscribe with fewer levels of + next to names, or raise limits.match_visits_max.")
     # 1300: history
     HISTORY_DROPPED = (
         1300, _NEVER, "", "Rows of history that are asked for are not kept any more.",

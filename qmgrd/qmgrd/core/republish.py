@@ -23,11 +23,12 @@ from qmgrd.core.job import DONE, MORE, SLICE_ROWS, Job, Step
 from qmgrd.core.move import paced
 from qmgrd.core.parked import Parked
 from qmgrd.core.queue import Queue
+from qmgrd.core.republish_intervals import SCHEDULED
 from qmgrd.core.selection import compiled
 from qmgrd.core.selector import Selector
 
 RATE_SLICES = 10  # in a second, of a job that is held to a rate
-SCHEDULED, HEALTHY, RETURNED = "schedule", "healthy", "returned"  # why it runs, unasked
+HEALTHY, RETURNED = "healthy", "returned"  # why it runs, unasked; or SCHEDULED
 
 
 def step(context: Context, catalogue: Catalogue, job: Job) -> Step:

@@ -15,7 +15,8 @@ from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Job
 from qmgrd.core.jobs import RUNNING_MAX, Jobs
 from qmgrd.core.queue import Queue
-from qmgrd.core.republish import HEALTHY, RETURNED, SCHEDULED, selector_of
+from qmgrd.core.republish import HEALTHY, RETURNED, selector_of
+from qmgrd.core.republish_intervals import SCHEDULED
 from qmgrd.core.retained import prefix_of
 from qmgrd.core.session import Session
 from qmgrd.core.subscription import Subscription
@@ -60,7 +61,7 @@ class Subscriptions:
                 if found.queue.counters.parked:
                     self._topics.awaited.add(found.queue.id)
                 self._watch(found)
-        self.look_after_schedule()
+        self.look_after_schedule(set(self._topics.intervals.in_force))
 
     def find(self, name: str) -> Subscription:
         """Return the subscription *name*.
@@ -84,7 +85,8 @@ class Subscriptions:
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, STORE_FULL, LINK_UNKNOWN.
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED, STORE_FULL,
+                LINK_UNKNOWN.
         """
         topics.filter_of(topic)
         selector_of(where)
@@ -100,6 +102,7 @@ class Subscriptions:
         if manager:
             route.link_to(self._catalogue, manager)
         self._check_room()
+        self._topics.check_filter(topics.filter_of(topic))
         self._context.reserve([bytes(ROW_BYTES)])
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
@@ -286,30 +289,34 @@ class Subscriptions:
         self._context.event("subscription expired", **facts)
         self._context.note("warning", "subscription expired", **facts)
 
-    def look_after_schedule(self) -> None:
-        """Have what is parked be sent in turn, if the topics of some have it so, from now on."""
-        now_ms, known = self._context.now.ms, self._sent_ms
-        self._sent_ms = {interval: known.get(interval, now_ms) for interval in self._intervals()}
+    def look_after_schedule(self, changed: set[int]) -> None:
+        """Have what is parked be sent in turn, if the topics of some have it so, from now on.
+
+        Args:
+            changed: the intervals that may have come or gone.
+        """
+        now_ms, in_force = self._context.now.ms, self._topics.intervals.in_force
+        for interval in changed:
+            if interval in in_force:
+                self._sent_ms.setdefault(interval, now_ms)
+            else:
+                self._sent_ms.pop(interval, None)
         if self._schedule is None and self._sent_ms:
             self._schedule = self._context.timers.at(now_ms + SCHEDULE_MS, self._look_at_schedule)
-
-    def _intervals(self) -> set[int]:
-        """Return how often topics have it sent."""
-        value = self._topics.value
-        return {
-            value(topic, "republish_interval_ms")
-            for topic in self._topics.rows
-            if value(topic, "republish") == SCHEDULED
-        }
 
     def _look_at_schedule(self) -> None:
         """Start sending what is parked of topics that have it sent in turn, where it is time."""
         context, self._schedule = self._context, None
         running = {job.row.get("interval") for job in self._jobs.running.values()}
-        for interval in sorted(self._intervals() - running):
-            if context.now.ms < self._sent_ms.get(interval, context.now.ms) + interval:
+        parked = context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED))
+        is_parked = next(parked, None) is not None
+        context.count_read((len(running) + len(self._sent_ms)) // 10, 0)
+        for interval in sorted(self._sent_ms.keys() - running):
+            if context.now.ms < self._sent_ms[interval] + interval:
                 continue
+            if is_parked and len(self._jobs.running) >= ENDING_MAX:
+                break  # The others are looked at again.
             self._sent_ms[interval] = context.now.ms
-            if next(context.tx.scan(keys.SPACE_PARKED, keys.after(keys.SPACE_PARKED)), None):
+            if is_parked:
                 self._jobs.start("republish", target=SCHEDULED, interval=interval)
-        self.look_after_schedule()
+        self.look_after_schedule(set())

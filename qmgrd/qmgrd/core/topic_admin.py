@@ -104,15 +104,16 @@ class TopicAdmin:
 
     def topic_set(self, session: Session, message: m.TopicSet) -> None:
         """Define what holds for a topic."""
-        row = self._topics.define(message.topic, message.attributes)
-        self._subscriptions.look_after_schedule()
-        self._ok(session, message.request_id, row)
+        changed = self._topics.define(message.topic, message.attributes)
+        self._subscriptions.look_after_schedule(changed)
+        self._ok(session, message.request_id, self._topics.show(message.topic))
 
     def topic_delete(self, session: Session, message: m.TopicDelete) -> None:
         """Forget what is defined for a topic, or what it retained."""
         topics.levels_of(message.topic)
         if not message.retained:
-            self._topics.undefine(message.topic)
+            changed = self._topics.undefine(message.topic)
+            self._subscriptions.look_after_schedule(changed)
         else:
             arrival = retained(self._context.tx, message.topic)
             if arrival is None:

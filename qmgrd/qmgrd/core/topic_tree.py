@@ -6,6 +6,15 @@
 
 Each level of the topic is looked up at the nodes that the levels before it led to: by name, and as
 one level whatever its name. The answer for a topic is kept until a filter comes or goes.
+
+Where both a name and + exist, a topic leads to both: over k such levels to 2**k nodes, also if no
+filter has it in the end. So each node knows the most nodes that one topic visits from there on,
+its *reach*:
+
+    reach = 1 + reach of + below it + the largest reach of a name below it
+
+A filter that would raise the reach of the root above a limit is refused. The largest reach of a
+name is found in a count of the names by reach.
 """
 
 from collections.abc import Iterator
@@ -20,15 +29,39 @@ T = TypeVar("T")
 
 
 class _Node(Generic[T]):
-    __slots__ = ("below", "ends", "many")
+    """A level of filters. Invariant: ``reaches`` counts the names in ``below`` by their reach."""
+
+    __slots__ = ("below", "ends", "many", "reach", "reaches")
 
     def __init__(self) -> None:
         self.below: dict[str, _Node[T]] = {}
         self.ends: dict[str, T] = {}  # by name: whose filter ends here
         self.many: dict[str, T] = {}  # whose filter has all from here on
+        self.reaches: dict[int, int] = {}
+        self.reach = 1
+
+    def reach_with(self, level: str, reach: int) -> int:
+        """Return the reach of this node if *level* below it had that *reach*, or more before."""
+        one = self.below.get(ONE)
+        if level == ONE:
+            return 1 + reach + max(self.reaches, default=0)
+        return 1 + (0 if one is None else one.reach) + max(reach, max(self.reaches, default=0))
+
+    def count(self, level: str, before: int, after: int) -> None:
+        """Take in that *level* below this node has another reach; 0 is that of no node."""
+        if level != ONE:
+            if before:
+                self.reaches[before] -= 1
+                if not self.reaches[before]:
+                    del self.reaches[before]
+            if after:
+                self.reaches[after] = self.reaches.get(after, 0) + 1
+        one = self.below.get(ONE)
+        self.reach = 1 + (0 if one is None else one.reach) + max(self.reaches, default=0)
 
     @property
     def is_empty(self) -> bool:
+        """Whether no filter leads here."""
         return not (self.below or self.ends or self.many)
 
 
@@ -39,12 +72,36 @@ class TopicTree(Generic[T]):
         self._root: _Node[T] = _Node()
         self._known: dict[tuple[str, ...], tuple[T, ...]] = {}
         self._things = 0  # in these
+        self.visited = 0  # nodes and answers that were looked at since somebody set this to 0
+
+    def reach_with(self, filter_: tuple[str, ...]) -> int:
+        """Return the most nodes that a topic would visit if *filter_* were added."""
+        levels = _named(filter_)
+        path: list[_Node[T] | None] = [self._root]
+        for level in levels:
+            node = path[-1]
+            path.append(None if node is None else node.below.get(level))
+        last = path.pop()
+        reach = 1 if last is None else last.reach
+        for level, node in zip(reversed(levels), reversed(path), strict=True):
+            reach = 1 + reach if node is None else node.reach_with(level, reach)
+        return reach
+
+    def __bool__(self) -> bool:
+        return not self._root.is_empty
 
     def add(self, filter_: tuple[str, ...], name: str, thing: T) -> None:
         """Have *thing* be found by the topics that *filter_* has."""
-        node = self._root
+        node, path = self._root, list[tuple[_Node[T], str, _Node[T], int]]()
         for level in _named(filter_):
-            node = node.below.setdefault(level, _Node())
+            below = node.below.get(level)
+            before = 0 if below is None else below.reach
+            if below is None:
+                below = node.below[level] = _Node()
+            path.append((node, level, below, before))
+            node = below
+        for above, level, below, before in reversed(path):
+            above.count(level, before, below.reach)
         (node.many if filter_[-1] == MANY else node.ends)[name] = thing
         self._known.clear()
 
@@ -54,12 +111,16 @@ class TopicTree(Generic[T]):
         for level in _named(filter_):
             path.append(path[-1].below[level])
         del (path[-1].many if filter_[-1] == MANY else path[-1].ends)[name]
-        for level, node, above in zip(
-            reversed(_named(filter_)), reversed(path), reversed(path[:-1]), strict=False
-        ):
-            if not node.is_empty:
+        reaches = [node.reach for node in path]
+        for at in range(len(path) - 1, 0, -1):
+            level, node, above = _named(filter_)[at - 1], path[at], path[at - 1]
+            if node.is_empty:
+                del above.below[level]
+                above.count(level, reaches[at], 0)
+            elif node.reach != reaches[at]:
+                above.count(level, reaches[at], node.reach)
+            else:
                 break
-            del above.below[level]
         self._known.clear()
 
     def match(self, topic: tuple[str, ...]) -> tuple[T, ...]:
@@ -67,6 +128,7 @@ class TopicTree(Generic[T]):
         found = self._known.get(topic)
         if found is None:
             found = tuple(self._look_up(topic))
+            self.visited += len(found)
             if len(self._known) >= KNOWN_MAX or self._things >= KNOWN_THINGS_MAX:
                 self._known.clear()
             self._things = len(found) + (self._things if self._known else 0)
@@ -76,6 +138,7 @@ class TopicTree(Generic[T]):
     def _look_up(self, topic: tuple[str, ...]) -> Iterator[T]:
         nodes = [self._root]
         for level in topic:
+            self.visited += len(nodes)
             further: list[_Node[T]] = []
             for node in nodes:
                 yield from node.many.values()

@@ -19,10 +19,13 @@ from qmgrd.core import row as rows
 from qmgrd.core.attributes import unknown
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+from qmgrd.core.page import below_of
+from qmgrd.core.republish_intervals import INTERVAL, POLICY, RepublishIntervals
 from qmgrd.core.subscription import Subscription
 from qmgrd.core.topic_tree import TopicTree
 
 TOPICS_MAX = 10_000  # that are defined
+VISITS_PER_ROW = 10  # nodes and answers of a match that take as long as a row of the store
 DEFAULTS: dict[str, Any] = {
     "redelivery_limit": 5,
     "republish": "manual",
@@ -37,9 +40,10 @@ class Topics:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.rows: dict[str, dict[str, Any]] = SortedDict()  # what is defined, by topic
+        self.intervals = RepublishIntervals(self)
         self.tree: TopicTree[Subscription] = TopicTree()
         self.subscriptions: dict[str, Subscription] = SortedDict()  # by name
-        self.proxies = 0  # of these
+        self.proxies: TopicTree[Subscription] = TopicTree()  # of these, those that are proxies
         self.awaited: set[int] = set()  # for which subscriptions something may await their return
         self.next_out = 0  # the first publication that not all whom it fits have got yet
 
@@ -47,26 +51,48 @@ class Topics:
         """Read what is defined."""
         for key, row in rows.scan(self._context.tx, keys.SPACE_TOPIC):
             self.rows[key[1:].decode()] = unpack(row)
+        for topic in self.rows:
+            self.intervals.look_up(topic)
 
     def add(self, subscription: Subscription) -> None:
         """Have *subscription* get what its filter has."""
         self.subscriptions[subscription.name] = subscription
-        self.proxies += bool(subscription.manager)
+        if subscription.manager:
+            self.proxies.add(subscription.filter, subscription.name, subscription)
         self.tree.add(subscription.filter, subscription.name, subscription)
 
     def remove(self, name: str) -> None:
         """Have a subscription get nothing more."""
         found = self.subscriptions.pop(name)
-        self.proxies -= bool(found.manager)
+        if found.manager:
+            self.proxies.remove(found.filter, name)
         self.tree.remove(found.filter, name)
 
     def match(self, topic: str) -> tuple[Subscription, ...]:
         """Return the subscriptions that *topic*, which is well-formed, fits."""
-        return self.tree.match(topics.levels_of(topic))
+        return self._match(self.tree, topic)
 
-    def proxies_of(self, topic: str) -> list[Subscription]:
+    def _match(self, tree: TopicTree[Subscription], topic: str) -> tuple[Subscription, ...]:
+        found = tree.match(topics.levels_of(topic))
+        if tree.visited:  # Else the answer was kept.
+            self._context.count_read(1 + tree.visited // VISITS_PER_ROW, 0)
+            tree.visited = 0
+        return found
+
+    def proxies_of(self, topic: str) -> tuple[Subscription, ...]:
         """Return the proxies that *topic* fits: each takes a copy of what is published to it."""
-        return [found for found in self.match(topic) if found.manager] if self.proxies else []
+        return self._match(self.proxies, topic) if self.proxies else ()
+
+    def check_filter(self, filter_: tuple[str, ...]) -> None:
+        """Raise FILTERS_EXHAUSTED where a topic would visit too many nodes with *filter_*."""
+        limit, reach = self._context.config.limits.match_visits_max, self.tree.reach_with(filter_)
+        if reach > limit:
+            raise RequestError(
+                ErrorCode.FILTERS_EXHAUSTED,
+                f"with filter {topics.MARK.join(filter_)} one topic may lead to {reach} branches "
+                f"of all filters, at most {limit}: subscribe with fewer levels of {topics.ONE}, or "
+                "raise limits.match_visits_max",
+            )
 
     def value(self, topic: str, attribute: str) -> Any:
         """Return the value of *attribute* that is in force for *topic*."""
@@ -93,8 +119,11 @@ class Topics:
                 1_000,
             )
 
-    def define(self, topic: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Define what holds for *topic* and all below it; return its row.
+    def define(self, topic: str, given: dict[str, Any]) -> set[int]:
+        """Define what holds for *topic* and all below it.
+
+        Returns:
+            The intervals of republishing that may have come or gone.
 
         Raises:
             RequestError: TOPIC_INVALID, VALUE_INVALID.
@@ -111,13 +140,24 @@ class Topics:
             raise RequestError(
                 ErrorCode.VALUE_INVALID, f"{len(self.rows)} topics are defined, at most that many"
             )
+        before = self.rows.get(topic, {})
         self.rows[topic] = row
         rows.put(self._context.tx, keys.SPACE_TOPIC + topic.encode(), pack(row))
         self._context.wrote = True
-        return self.show(topic)
+        return self._look_up_intervals(topic, before, row)
 
-    def undefine(self, topic: str) -> None:
-        """Have *topic* be as the one above has it.
+    def _look_up_intervals(
+        self, topic: str, before: dict[str, Any], after: dict[str, Any]
+    ) -> set[int]:
+        """Look up those that *topic* and the topics below it have, if they can be others now."""
+        if all(before.get(x) == after.get(x) for x in (POLICY, INTERVAL)):
+            return set()
+        known = [topic, *below_of(self.rows, topic)]
+        self._context.count_read(len(known) // 2, 0)
+        return set().union(*map(self.intervals.look_up, known))
+
+    def undefine(self, topic: str) -> set[int]:
+        """Have *topic* be as the one above has it; return as :meth:`define`.
 
         Raises:
             RequestError: TOPIC_UNKNOWN.
@@ -127,9 +167,10 @@ class Topics:
                 ErrorCode.TOPIC_UNKNOWN,
                 f"nothing is defined for topic {topic} itself; see: qmctl topic ls",
             )
-        del self.rows[topic]
+        before = self.rows.pop(topic)
         self._context.tx.delete(keys.SPACE_TOPIC + topic.encode())
         self._context.wrote = True
+        return self._look_up_intervals(topic, before, {})
 
     def show(self, topic: str) -> dict[str, Any]:
         """Return what holds for *topic*, and what it retained."""

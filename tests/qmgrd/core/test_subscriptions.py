@@ -1,6 +1,7 @@
 """Subscriptions come and go."""
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -74,6 +75,31 @@ def test_there_is_a_most_of_them() -> None:
     hub.subscribe("t", "A:1")
     hub.subscribe("t")
     assert hub.app.code_of(m.Subscribe, "t", "A:2") is ErrorCode.SUBSCRIPTIONS_EXHAUSTED
+
+
+def test_filter_that_makes_topics_lead_to_too_many_branches_is_refused() -> None:
+    """Over a restart, too; and it is taken once others have ended."""
+    hub, taken, refused = Hub(limits={"match_visits_max": 64}), list[str](), set[int]()
+
+    def fill() -> None:
+        for number, levels in enumerate(product("x+", repeat=6)):
+            try:
+                hub.app.ask(m.Subscribe, "/".join(levels), f"A:{number}")
+            except RequestError as error:
+                refused.add(error.code)
+            else:
+                taken.append(f"A:{number}")
+
+    fill()
+    assert 20 < len(taken) < 64
+    assert refused == {ErrorCode.FILTERS_EXHAUSTED}
+    hub.restart()
+    before = len(taken)
+    fill()
+    assert len(set(taken)) == before
+    for name in taken[:before]:
+        hub.app.ask(m.Unsubscribe, name)
+    hub.app.ask(m.Subscribe, "x/+/x/+/x/+", "B:1")
     assert hub.subscribe("t", "A:1") == "A:1"
 
 

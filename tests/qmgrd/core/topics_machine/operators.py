@@ -150,6 +150,8 @@ class Operators(Subscribers):
         model = self.table.begin()
         there: dict[str, Any] = model.retained if retained else model.topics
         code = None if there.pop(topic, None) is not None else ErrorCode.TOPIC_UNKNOWN
+        if not (retained or code):
+            model.look_after_schedule()
         assert self.table.ask(self._seat(seat), m.TopicDelete, topic, retained) == code
         self.table.end()
 
