@@ -15,7 +15,7 @@ less time, and a flood of expensive requests delays nobody but its sender.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -163,7 +163,7 @@ class Intake:
 
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
-    ) -> Iterator[tuple[int, Arrival]]:
+    ) -> Generator[tuple[int, Arrival], None, None]:
         """Yield arrivals until a bound is reached, each of the connection that has used least.
 
         The time until the next arrival is asked for counts as used by the connection.

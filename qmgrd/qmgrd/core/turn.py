@@ -7,6 +7,7 @@ before the commit that it stems from has returned. Group commit, batching and or
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from qmgr_config.model import Config
@@ -96,14 +97,17 @@ class Turns:
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())
-            arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
-            for connection, arrival in arrivals:
-                if arrival.event is None:
-                    broker.received(connection, arrival.message)
-                else:
-                    arrival.event(broker)
-                if broker.context.rows > broker.context.turn_rows:
-                    break
+            # Closed here: else the rest of the turn would count as used by the last connection.
+            with closing(
+                self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
+            ) as arrivals:
+                for connection, arrival in arrivals:
+                    if arrival.event is None:
+                        broker.received(connection, arrival.message)
+                    else:
+                        arrival.event(broker)
+                    if broker.context.rows > broker.context.turn_rows:
+                        break
             connection = 0
             return broker.end()
         except Exception as error:

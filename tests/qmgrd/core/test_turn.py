@@ -13,6 +13,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import keys
 from qmgrd.core import row as rows
+from qmgrd.core.context import Outcome
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.store.lmdb_store import LmdbStore
@@ -306,6 +307,28 @@ def test_turn_takes_so_much_time_and_leaves_the_rest() -> None:
         answered.append(len(app.hear()))
     assert sum(answered) == 11
     assert max(answered) <= 5
+
+
+def test_rest_of_a_turn_is_not_charged_to_its_last_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Ticking()
+    manager = Manager(limits={"turn_rows": 1}, clock_ns=clock)
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    producer = app.producer()
+    producer.put("Q", b"x")
+    broker = manager.turns.broker
+    end = broker.end
+
+    def long_end() -> Outcome:
+        clock.now_ns += 1_000 * MS_NS
+        return end()
+
+    monkeypatch.setattr(broker, "end", long_end)
+    app.send(m.Put(producer.stream, 2, 0, "Q", [record(b"x")] * 30))
+    manager.turn()
+    assert max(pending.used_ns for pending in manager.turns.intake._pending.values()) < MS_NS * 100
 
 
 def test_everything_has_a_slice_of_turns_whose_time_arrivals_use_up() -> None:
