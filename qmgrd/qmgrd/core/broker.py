@@ -18,7 +18,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.connection import refusal
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
-from qmgrd.core import keys
+from qmgrd.core import growth, keys
 from qmgrd.core import row as rows
 from qmgrd.core.admin import Admin
 from qmgrd.core.boot import Boot
@@ -29,6 +29,7 @@ from qmgrd.core.context import Context, Dial, Outcome
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.events import tell
+from qmgrd.core.growth import GROWING
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
@@ -37,6 +38,7 @@ from qmgrd.core.publications import Publications
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
+from qmgrd.core.room import room_of
 from qmgrd.core.selection import compile_weight
 from qmgrd.core.session import Session
 from qmgrd.core.settlements import Settlements
@@ -47,9 +49,7 @@ from qmgrd.core.template_pass import TemplatePass
 from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
-PAGE_BYTES = 4_096
 _ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})
-ROWS_MIN = 50  # in a turn, however small the map is
 
 
 class NotAuthorized(RemoteProtocolError):
@@ -132,42 +132,13 @@ class Broker:
         context = self.context
         context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
         context.turns += 1
-        limit = space.map_bytes * context.config.store.high_water_percent // 100
-        context.store_full = self._fullness(space, limit)
-        context.room_bytes = limit - space.used_bytes
-        context.is_cramped = self._is_cramped(space, limit)
+        room = room_of(context.config, space)
+        context.store_full, context.operators_full = room.why_full, room.why_operators_wait
+        context.room_bytes, context.operator_bytes = room.put_bytes, room.operator_bytes
+        context.put_pages, context.is_cramped = room.put_pages, room.is_cramped
+        context.turn_rows, context.slice_rows = room.turn_rows, room.slice_rows
+        context.is_small = room.turn_rows < context.config.limits.turn_rows
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
-        # Above the limit there is room for what turns copy: a page for each row at worst, and as
-        # many again that only the turn after the next may use.
-        pages = (space.map_bytes - limit) // PAGE_BYTES
-        context.turn_rows = min(context.config.limits.turn_rows, max(pages // 4, ROWS_MIN))
-
-    def _fullness(self, space: Space, limit: int) -> str:
-        store = self.context.config.store
-        if space.used_bytes >= limit:
-            held = f" ({space.held_bytes} for a snapshot)" if space.held_bytes else ""
-            return (
-                f"the store uses {space.used_bytes} bytes of its map{held}, puts stop at {limit}; "
-                "get messages, or raise store.map_bytes"
-            )
-        if space.disk_free_bytes + space.file_free_bytes < store.free_disk_min_bytes:
-            return (
-                f"the disk has {space.disk_free_bytes} bytes free and the store's file "
-                f"{space.file_free_bytes}, puts stop below {store.free_disk_min_bytes} "
-                "(store.free_disk_min_bytes)"
-            )
-        return ""
-
-    def _is_cramped(self, space: Space, limit: int) -> bool:
-        """Return whether a quarter of what puts leave free is used, or half on the disk.
-
-        They stop before: else what is published would fill what its own fan-out needs to go on.
-        """
-        free_bytes = space.disk_free_bytes + space.file_free_bytes
-        return (
-            space.used_bytes >= limit + (space.map_bytes - limit) // 4
-            or free_bytes < self.context.config.store.free_disk_min_bytes // 2
-        )
 
     def opened(self, connection: int, hello: m.Hello) -> None:
         """Take in a connection that a peer dialled."""
@@ -242,6 +213,8 @@ class Broker:
             return
         if not allowed(kind):
             raise NotAuthorized(kind.__name__)
+        if kind in GROWING:
+            growth.check(self, message)
         where = getattr(message, "where", "")
         if where:  # It is compiled, unless it was of late.
             self.context.count_read(compile_weight(where), 0)

@@ -33,16 +33,21 @@ def store(
         RequestError: why none of *batch* could be put, as :meth:`Catalogue.destination`, or
             STORE_FULL.
     """
+    count = len(batch)
     try:
         queue, target = catalogue.destination(name)
+        fitting = context.fitting(batch, evicts=queue.bounds.overflow != "refuse")
+        if fitting < count:
+            batch = batch[:fitting]
         context.reserve(batch)
         if queue.is_publications:  # All in all, with what goes on over links.
             context.reserve(batch * len(catalogue.topics.proxies_of(target)))
     except RequestError as error:
-        count_refused(context, catalogue, name, error, len(batch))
+        count_refused(context, catalogue, name, error, count)
         raise
     done = overflow.put(context, dead_letters, queue, batch, target)
-    tell_full(context, queue, done.refused, len(batch))
+    done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
+    tell_full(context, queue, done.refused, count)
     context.rows += done.rows
     context.touch(queue)
     return Stored(queue, target, done)

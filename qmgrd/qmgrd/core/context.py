@@ -1,6 +1,6 @@
 """What the parts of the core share: the turn that is open, and what they want done after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ from qmgrd.core.ids import Ids
 from qmgrd.core.journal import Journal
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.queue import Queue
+from qmgrd.core.room import is_in_sequence
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.totals import Totals
@@ -124,6 +125,7 @@ class Timers:
             heappush(self._heap, entry)
 
 
+PAGES_OF_A_PUT = 3  # that it changes at random places: of its UID, and of what else leads to it
 CRAMPED_MS = 1_000  # until it is looked anew whether publications have room to go out
 Facts = tuple[tuple[str, Any], ...]
 
@@ -159,8 +161,14 @@ class Context:
         self.budget = Budget(config.limits.turn_ms, clock_ns)
         self.rows = 0
         self.turn_rows = config.limits.turn_rows
+        # As room.py explains them.
         self.store_full = ""  # why puts are refused, or nothing
+        self.operators_full = ""  # why requests of operators are refused, or nothing
         self.room_bytes = 0  # what puts may still add in this turn
+        self.operator_bytes = 0  # what requests of operators may still add in this turn
+        self.put_pages = 0  # that puts at random places may still change in this turn
+        self.slice_rows = config.limits.turn_rows  # messages in one slice of work of a kind
+        self.is_small = False  # this turn does less, as few pages are free
         self.is_cramped = False  # beyond what puts may fill: publications wait, too
         self.dirty_queues: dict[int, Queue] = {}
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
@@ -192,23 +200,64 @@ class Context:
         self.awake_queues[queue.id] = queue
 
     def reserve(self, batch: list[bytes]) -> None:
-        """Take note that *batch* is put in this turn.
+        """Take the room that *batch*, which is put in this turn, may need.
 
         Raises:
             RequestError: STORE_FULL. Far beyond the high-water mark LMDB could not even delete.
         """
-        if self.store_full:
-            raise RequestError(ErrorCode.STORE_FULL, self.store_full, 1_000)
         # Pages may be half full, and each message has its index rows.
-        size = 2 * sum(map(len, batch)) + 256 * len(batch)
-        if size > self.room_bytes:
+        self.take_room(2 * sum(map(len, batch)) + 256 * len(batch))
+
+    def take_room(self, size: int, *, is_operators: bool = False) -> None:
+        """Take note that *size* bytes of rows are added in this turn.
+
+        Args:
+            is_operators: operators need them to make room. They may fill more of the store.
+
+        Raises:
+            RequestError: STORE_FULL.
+        """
+        why, room = self.store_full, self.room_bytes
+        if is_operators:
+            why, room = self.operators_full, self.operator_bytes
+        if why:
+            raise RequestError(ErrorCode.STORE_FULL, why, 1_000)
+        if size > room:
             raise RequestError(
                 ErrorCode.STORE_FULL,
-                f"the store has room for {max(self.room_bytes, 0)} bytes, these puts may take "
-                f"{size}; get messages, or raise store.map_bytes",
+                f"the store has room for {max(room, 0)} bytes, this may take {size}; get "
+                "messages, or raise store.map_bytes",
                 1_000,
             )
         self.room_bytes -= size
+        self.operator_bytes -= size
+
+    def fitting(self, batch: Sequence[bytes], *, evicts: bool = False) -> int:
+        """Return how many records of *batch*, one at least, this turn has free pages for.
+
+        All, unless the store is small, or nearly full.
+
+        Args:
+            evicts: each may push out an older message.
+        """
+        if self.put_pages > PAGES_OF_A_PUT * len(batch):
+            self.put_pages -= PAGES_OF_A_PUT * len(batch)
+            return len(batch)
+        for index, record in enumerate(batch):
+            if evicts or not is_in_sequence(record):
+                self.put_pages -= PAGES_OF_A_PUT
+            if self.put_pages < 0 and index:
+                return index
+        return len(batch)
+
+    def no_pages(self) -> RequestError:
+        """Return why the rest of a batch waits, of which :meth:`fitting` left some out."""
+        return RequestError(
+            ErrorCode.STORE_FULL,
+            "the store has too few free pages to change more of them at once; try again, and get "
+            "messages, or raise store.map_bytes",
+            1_000,
+        )
 
     def count_read(self, count: int, size_bytes: int) -> None:
         """Count what was read, or removed, towards the turn's rows."""

@@ -30,6 +30,9 @@ TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from tha
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
+SETTLE_HANDLES = 128  # in one piece of a long settle
+
+
 class SettlePart(NamedTuple):
     """A piece of a settle that is too long for one turn; the last one has its answer."""
 
@@ -95,7 +98,9 @@ class Intake:
     empty; ``_slots`` is a heap of their slots.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, handles_max: int = SETTLE_HANDLES) -> None:
+        """Make an empty one; a piece of a settle has *handles_max* handles at most."""
+        self.handles_max = min(handles_max, SETTLE_HANDLES)
         self._pending: dict[int, Pending] = {}
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []

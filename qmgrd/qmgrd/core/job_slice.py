@@ -28,7 +28,7 @@ def next_rows(
     They are SLICE_ROWS, counting the body rows of long messages, and the weight of *selector* where
     it is asked of them; fewer in a small map. A job that waits has one, to see if it still has to.
     """
-    rows_max = 1 if job.row["state"] == "waiting" else min(SLICE_ROWS, context.turn_rows)
+    rows_max = 1 if job.row["state"] == "waiting" else min(SLICE_ROWS, context.slice_rows)
     found: Rows = []
     start, rows, last = max(job.row["cursor"], prefix), 0, True
     for key, value in context.tx.scan(start, keys.after(prefix)):

@@ -6,12 +6,13 @@ life of the sender has numbered.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RemoteProtocolError, RequestError
 from qmgr_protocol.layout import SEQ_END
 from qmgr_protocol.window import Inbox
-from qmgrd.core import link_inbox, route
+from qmgrd.core import keys, link_inbox, route
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
@@ -20,6 +21,9 @@ from qmgrd.core.link_inbox import Inflow, LinkInbox
 from qmgrd.core.refused_puts import count_refused, tell_full
 from qmgrd.core.session import Session, StreamFenced, StreamUnknown
 from qmgrd.core.undeliverable import Undeliverable
+
+STORE_ID_BYTES = 16  # a stream id begins with the store id of its sender
+STREAMS_MAX = 16  # of one sender
 
 
 class LinkStreams:
@@ -31,6 +35,7 @@ class LinkStreams:
         self._undeliverable = Undeliverable(context, dead_letters)
         self._catalogue = catalogue
         self.open_streams: dict[bytes, LinkInbox] = {}  # by stream id: those with a path
+        self._open_of: dict[bytes, set[bytes]] = {}  # by store id of the peer: stream ids
         self._dirty: dict[bytes, LinkInbox] = {}  # by stream id
         self._untold: dict[Inflow, None] = {}  # something came, or a question
         self._draining: dict[bytes, Inflow] = {}  # by stream id: more of its line is to be taken
@@ -38,7 +43,10 @@ class LinkStreams:
 
     def open(self, session: Session, message: m.LinkOpen) -> None:
         """Answer a link's sender with what is held of its stream; fence older connections."""
-        if message.stream_id[:16] != session.store_id or len(session.store_id) != 16:
+        if (
+            message.stream_id[:STORE_ID_BYTES] != session.store_id
+            or len(session.store_id) != STORE_ID_BYTES
+        ):
             raise FieldInvalid("LinkOpen", "stream_id", "does not start with the hello's store id")
         path = session.path
         if message.lowest_id > message.next_id:
@@ -60,6 +68,7 @@ class LinkStreams:
             self._incarnations += 1
             stream.incarnation, stream.duplicates = self._incarnations, 0
         self.open_streams[stream.stream_id] = stream
+        self._open_of.setdefault(session.store_id, set()).add(stream.stream_id)
         stream.life, stream.is_ordered = message.life, message.ordered
         inflow = stream.paths[message.path] = Inflow(stream, session, message.path)
         inflow.number = session.add_stream(inflow)
@@ -74,6 +83,13 @@ class LinkStreams:
         value = stream.opened(inflow.number, stream.inbox.window, lost)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
+    def knows(self, stream_id: bytes) -> bool:
+        """Return whether the stream has a row, or is open."""
+        return (
+            stream_id in self.open_streams or stream_id in self._dirty
+            or self._context.tx.get(keys.SPACE_LINK_INBOX + stream_id) is not None
+        )  # fmt: skip
+
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
         """Return the stream, as it is open, was in this turn, is stored, or begins."""
         stream_id, window = message.stream_id, self._context.config.link.window_messages
@@ -81,8 +97,35 @@ class LinkStreams:
         found = found or link_inbox.load(self._context.tx, stream_id, window)
         if found is not None:
             return found
+        self._make_room(stream_id)
         inbox = Inbox(window, message.base_id - 1)
         return LinkInbox(stream_id, session.name, inbox, inbox.commit_id)
+
+    def _make_room(self, stream_id: bytes) -> None:
+        """Forget the oldest stream of a peer that has as many as one may have.
+
+        A peer has one link to here, which begins a new stream when it is created again. Its older
+        streams are never opened again.
+
+        Raises:
+            RequestError: LINKS_EXHAUSTED, all of its streams are open.
+        """
+        store_id, tx = stream_id[:STORE_ID_BYTES], self._context.tx
+        prefix = keys.SPACE_LINK_INBOX + store_id
+        known = {key[1:] for key, _ in islice(tx.scan(prefix, keys.after(prefix)), STREAMS_MAX)}
+        opened = self._open_of.get(store_id, set())
+        if len(known | opened) < STREAMS_MAX:
+            return
+        if known <= opened:
+            raise RequestError(
+                ErrorCode.LINKS_EXHAUSTED,
+                f"the store {store_id.hex()} has {len(opened)} streams open to here, at most "
+                f"{STREAMS_MAX}",
+            )
+        oldest = min(known - opened)
+        tx.delete(keys.SPACE_LINK_INBOX + oldest)
+        self._dirty.pop(oldest, None)
+        self._context.wrote = True
 
     def _fence(self, inflows: list[Inflow], session: Session) -> None:
         """Take a stream's paths from the connections that have them.
@@ -104,6 +147,10 @@ class LinkStreams:
         del stream.paths[inflow.path]
         if not stream.paths:
             del self.open_streams[stream.stream_id]
+            store_id = stream.stream_id[:STORE_ID_BYTES]
+            self._open_of[store_id].discard(stream.stream_id)
+            if not self._open_of[store_id]:
+                del self._open_of[store_id]
 
     def ask_commit(self, session: Session, message: m.CommitAsk) -> None:
         """Have a link's sender be told what is held at the end of this turn."""
@@ -233,6 +280,7 @@ class LinkStreams:
 
     def _store(self, stream: LinkInbox, put: m.Put) -> list[tuple[int, RequestError]]:
         context, count = self._context, len(put.records)
+        refused = list[tuple[int, RequestError]]()
         try:
             if why := link_inbox.unstamped(put):
                 raise why
@@ -245,6 +293,13 @@ class LinkStreams:
                 )
             if not target:
                 put = route.arrived(put)
+            fitting = context.fitting(put.records, evicts=queue.bounds.overflow != "refuse")
+            if fitting < count:
+                refused = self._no_pages(stream, put, fitting)
+                put = put._replace(
+                    records=put.records[:fitting],
+                    extras=[extra for extra in put.extras if extra[0] < fitting],
+                )
             context.reserve([*put.records, *link_inbox.notes_of(put)])
             if queue.is_publications:
                 proxies = self._catalogue.topics.proxies_of(target)
@@ -254,10 +309,19 @@ class LinkStreams:
             count_refused(context, self._catalogue, put.queue, error, count)
             stream.inbox.check(put.first_id + count - 1)
             return [(seq_id, error) for seq_id in stream.inbox.missing(put.first_id, count)]
-        tell_full(context, queue, done.refused, count)
+        refused = done.refused + refused
+        tell_full(context, queue, refused, count)
         context.rows += done.rows
         context.touch(queue)
-        return done.refused
+        return refused
+
+    def _no_pages(
+        self, stream: LinkInbox, put: m.Put, fitting: int
+    ) -> list[tuple[int, RequestError]]:
+        """Refuse all of *put* but the first *fitting* records."""
+        stream.inbox.check(put.first_id + len(put.records) - 1)
+        missing = stream.inbox.missing(put.first_id + fitting, len(put.records) - fitting)
+        return [(seq_id, self._context.no_pages()) for seq_id in missing]
 
     def end_turn(self) -> None:
         """Write the rows of all that moved, and tell the senders what is due."""

@@ -20,7 +20,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     if queue is None:
         return DONE
     context.touch(queue)  # Groups are another's turn without what is gone, and count less.
-    left = min(SLICE_ROWS, context.turn_rows)
+    left = min(SLICE_ROWS, context.slice_rows)
     rows_max = context.rows + 4 * left
     tx, first, before = context.tx, job.row["first"], job.row["before"]
     for number in range(len(job.row["cursor"]), len(LANES) * (keys.PRIORITY_TOP + 1)):

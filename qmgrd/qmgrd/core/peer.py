@@ -30,8 +30,6 @@ Admit: TypeAlias = Callable[[m.Hello], m.Goaway | None]
 UNANSWERED_FACTOR = 4  # credits and cancels have no answer: bounded by this many windows
 HEARTBEATS_MAX = 100  # pings and pongs in what is read at once
 JOINED_MAX_RECORDS = 256  # of puts that become one
-SETTLE_HANDLES = 128  # in one piece of a long settle
-SETTLE_BYTES = SETTLE_HANDLES * m.HANDLE.size
 _OWN = frozenset({m.Hello, m.Welcome, m.Goaway, m.Ping, m.Pong})
 
 
@@ -69,6 +67,7 @@ class Peer:
         self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
         self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)
+        self._settle_bytes = intake.handles_max * m.HANDLE.size
 
     @property
     def is_open(self) -> bool:
@@ -96,8 +95,8 @@ class Peer:
         for message, size_bytes in connection.receive(data, now_ms):
             if type(message) in _OWN:
                 answers.append(self._answer(message))
-            elif type(message) is m.Settle and len(message.handles) > SETTLE_BYTES:
-                for part in parts_of(message, SETTLE_HANDLES):
+            elif type(message) is m.Settle and len(message.handles) > self._settle_bytes:
+                for part in parts_of(message, self._intake.handles_max):
                     self._intake.message(self.number, part, len(part.settle.handles))
             else:
                 self._intake.message(self.number, message, size_bytes)

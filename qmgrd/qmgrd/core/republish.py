@@ -42,7 +42,7 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
 def _slice(context: Context, catalogue: Catalogue, job: Job) -> Step:
     row, rate = job.row, job.row["rate"]
     left = max(rate // RATE_SLICES, 1) if rate else context.turn_rows
-    looked_at = min(SLICE_ROWS, context.turn_rows)
+    looked_at = min(SLICE_ROWS, context.slice_rows)
     selector = selector_of(job.row["where"])
     for found in list(_next(context, catalogue, job, looked_at)):
         row["cursor"] = found.row + b"\0"

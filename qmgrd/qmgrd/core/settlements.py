@@ -17,7 +17,7 @@ from qmgrd.core.returns import (
     Returns,
 )
 from qmgrd.core.session import Session
-from qmgrd.core.units import Units
+from qmgrd.core.units import ROWS_OF_A_GET, Units
 
 
 class Settlements:
@@ -57,16 +57,23 @@ class Settlements:
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
             return []  # Deleted, with the message; or nobody's to settle but its link's.
-        held_bytes = queue.counters.bytes
+        held_bytes, rows = queue.counters.bytes, self._rows_of(queue, message.handles)
         if message.action == m.ACK and not message.unit:
             failed = self._ack(queue, message.handles)
         else:
             failed = self._one_by_one(session, queue, message)
         # The body rows of long messages go one by one.
         freed_bytes = max(held_bytes - queue.counters.bytes, 0)
-        self._context.count_read(2 * len(message.handles) // m.HANDLE.size, freed_bytes)
+        self._context.count_read(rows, freed_bytes)
         self._context.touch(queue)
         return [[message.settle_id, first_index + index, code] for index, code in failed]
+
+    def _rows_of(self, queue: Queue, handles: bytes) -> int:
+        """Return about how many rows change with what *handles* name."""
+        if not self._context.is_small:
+            return 2 * len(handles) // m.HANDLE.size
+        found = (queue.leases.get(arrival) for _, arrival, _ in m.HANDLE.iter_unpack(handles))
+        return sum(2 if lease and lease.is_plain else ROWS_OF_A_GET for lease in found)
 
     def _ack(self, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
         before = queue.counters.acked
@@ -150,7 +157,7 @@ class Settlements:
 
     def return_leases(self) -> None:
         """Bring back a slice of what lost connections held; the timers have rung in this turn."""
-        self._ends_left = left = min(RETURNS_PER_TURN, self._context.turn_rows)
+        self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.slice(left)
 
 

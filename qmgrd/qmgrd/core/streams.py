@@ -20,6 +20,8 @@ from qmgrd.core.refusals import shortened
 from qmgrd.core.session import Answers, Session, StreamFenced, StreamUnknown
 from qmgrd.core.units import Units
 
+ROW_WHEN_FULL_BYTES = 4_000  # of a producer: then nobody makes it longer
+
 
 class Streams:
     """Everything that numbers its puts.
@@ -60,7 +62,7 @@ class Streams:
             )
         self._fence(message.producer_id, session)
         found.instance = message.instance
-        if self._context.tx.get(found.key) is None and found.key not in self._dirty:
+        if not self.knows(message.producer_id):
             self.producer_count += 1
         found.used_ms = self._context.now.ms
         self._dirty[found.key] = found
@@ -71,12 +73,17 @@ class Streams:
         value = [stream, inbox.commit_id, sorted(inbox.ahead), answers]
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
+    def knows(self, producer_id: bytes) -> bool:
+        """Return whether the producer of that id has a row."""
+        key = keys.SPACE_PRODUCER + producer_id
+        return key in self._dirty or self._context.tx.get(key) is not None
+
     def _make_room(self, message: m.ProducerOpen) -> None:
         """Where no more producers can be kept, forget one that is idle for a new one."""
         context = self._context
         if self.producer_count < context.config.producer.producers_max or message.resume:
             return
-        known = context.tx.get(keys.SPACE_PRODUCER + message.producer_id) is not None
+        known = self.knows(message.producer_id)
         if not known and producer.evict(context, message.producer_id, self._jobs.producers_in_use):
             self.producer_count -= 1
 
@@ -193,12 +200,28 @@ class Streams:
     def end_turn(self) -> None:
         """Write the rows of all that moved, and answer it."""
         for key, stream in self._dirty.items():
-            rows.put(self._context.tx, key, stream.encode())
+            row = stream.encode()
+            rows.put(self._context.tx, key, row)
             self._context.wrote = True
+            if self._context.store_full and len(row) > ROW_WHEN_FULL_BYTES:
+                self._part_from(stream)
             if stream.producer_id not in self._holders:  # Closed in this turn; its row is young.
                 self._jobs.producers_in_use.pop(stream.producer_id, None)
         self._dirty.clear()
         self.links.end_turn()
+
+    def _part_from(self, sender: Producer) -> None:
+        """Close the connection of a producer that makes its row longer and longer.
+
+        It sees its refusals when it opens the stream again, and its row is short again with the
+        next put that marks them as seen.
+        """
+        holder = self._holders.get(sender.producer_id)
+        if holder is not None and holder.answers:  # It put something in this turn.
+            self._context.close(
+                holder.connection, ErrorCode.CREDIT_EXCEEDED,
+                f"{len(sender.refused)} refused puts are not marked as seen, and the store is full",
+            )  # fmt: skip
 
     def answer(self, session: Session) -> None:
         """Answer the puts of *session* in this turn: one message for each stream."""

@@ -28,7 +28,6 @@ LOOK_MS = 3_600_000
 END_ROWS = 10  # about what it takes to end one
 ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
 LATER_MS = 1_000  # until one of many who are back at once is looked after
-ROW_BYTES = 300  # about what the rows of a subscription take
 
 
 class Subscriptions:
@@ -85,7 +84,7 @@ class Subscriptions:
 
         Raises:
             RequestError: TOPIC_INVALID, NAME_INVALID, VALUE_INVALID, SELECTOR_INVALID,
-                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED, STORE_FULL,
+                SUBSCRIPTION_EXISTS, SUBSCRIPTIONS_EXHAUSTED, FILTERS_EXHAUSTED,
                 LINK_UNKNOWN.
         """
         topics.filter_of(topic)
@@ -103,7 +102,6 @@ class Subscriptions:
             route.link_to(self._catalogue, manager)
         self._check_room()
         self._topics.check_filter(topics.filter_of(topic))
-        self._context.reserve([bytes(ROW_BYTES)])
         found = self._make(session, topic, name, where, given)
         if retained and found.queue is not None and self._is_retained(found):
             self._jobs.start("retained", queue=found.name, queue_id=found.queue.id, target=topic)

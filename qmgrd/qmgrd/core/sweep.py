@@ -39,7 +39,7 @@ class Sweep:
         context = self._context
         if context.schedule.next_ms is None or context.schedule.next_ms > context.now.ms:
             return
-        count = min(SLICE_ROWS, context.turn_rows)
+        count = min(SLICE_ROWS, context.slice_rows)
         rows_max = context.rows + ROWS_EACH * count
         found = context.schedule.due(context.tx, context.now.ms, count)
         for at, (key, value) in enumerate(found):

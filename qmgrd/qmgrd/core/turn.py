@@ -18,6 +18,7 @@ from qmgrd.core.connection import ConnectionFacts, no_facts
 from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.kv import Now, Store
+from qmgrd.core.room import settle_handles
 
 
 class TurnFailed(Exception):
@@ -57,7 +58,7 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
-        self.intake = Intake()
+        self.intake = Intake(settle_handles(config.store))
         tx = store.begin()
         try:
             manager = config.queue_manager

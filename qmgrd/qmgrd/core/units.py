@@ -19,12 +19,12 @@ from qmgrd.core.put import Prepared
 from qmgrd.core.queue import Queue
 from qmgrd.core.refusals import shortened
 from qmgrd.core.returns import BACKED_OUT, How, Returns
+from qmgrd.core.room import unit_rows
 from qmgrd.core.session import Session
 from qmgrd.core.unit import PUT_BYTES, Held, Unit
 
 # Entry and UID, and those by which it is found: by correlation id, by group, by time. At most.
 ROWS_OF_A_GET = 7
-SMALL_TURNS = 2  # what a commit may write where the map has few pages to spare, in turns
 
 
 class Units:
@@ -37,6 +37,7 @@ class Units:
         self._catalogue = catalogue
         self._returns = returns
         self._dead_letters = dead_letters
+        self._rows_max = unit_rows(context.config)  # that a commit may write
         self._held_bytes = 0  # in memory, of the puts of all units
 
     def begin(self, session: Session, message: m.UnitBegin) -> None:
@@ -177,7 +178,7 @@ class Units:
         for count, most, word in (
             (len(unit.puts) + unit.gets + messages, limits.messages_max, "messages"),
             (unit.bytes + bytes_, limits.bytes_max, "bytes"),
-            (unit.rows + rows, self._rows_max(), "rows of the store"),
+            (unit.rows + rows, self._rows_max, "rows of the store"),
         ):
             if count > most:
                 raise RequestError(
@@ -203,13 +204,6 @@ class Units:
                     f"{whose} would hold {held} bytes, at most {most}: {remedy}",
                     1_000,
                 )
-
-    def _rows_max(self) -> int:
-        """Return how many rows a commit may write: in a small map fewer, as all is one turn."""
-        context = self._context
-        most, turn_rows = context.config.unit.rows_max, context.turn_rows
-        is_small = turn_rows < context.config.limits.turn_rows
-        return min(most, SMALL_TURNS * turn_rows) if is_small else most
 
     def take(self, session: Session, number: int, queue: Queue, lease: Lease) -> None:
         """Have a leased message be removed with the commit, and be leased until then.

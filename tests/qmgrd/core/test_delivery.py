@@ -7,7 +7,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.delivery import CREDIT_MAX_BYTES
-from qmgrd.core.peer import SETTLE_HANDLES
+from qmgrd.core.intake import SETTLE_HANDLES
 from qmgrd.core.returns import CONNECTION_LOST, RETURNS_PER_TURN
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, items, record
 

@@ -10,9 +10,9 @@ from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.group_take import take_in_order
 from qmgrd.core.hold import Reader
+from qmgrd.core.intake import SETTLE_HANDLES
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
-from qmgrd.core.peer import SETTLE_HANDLES
 from qmgrd.core.queue import Queue
 from qmgrd.core.seek import LOOKED_AT_MAX
 from qmgrd.store.memory import MemoryStore

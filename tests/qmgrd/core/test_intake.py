@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from qmgrd.core.budget import Budget
-from qmgrd.core.intake import AHEAD_MAX_BYTES, TOTAL_MAX_BYTES, Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, SETTLE_HANDLES, TOTAL_MAX_BYTES, Intake
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
@@ -232,3 +232,8 @@ def test_whatever_requests_cost_nothing_is_lost_and_order_is_kept(
     for number in range(1, 5):
         sent = [at for at, (of, _) in enumerate(arrivals, 1) if of == number]
         assert [serial for of, serial in found if of == number] == sent
+
+
+def test_piece_of_a_settle_is_as_long_as_the_store_bears() -> None:
+    assert Intake().handles_max == Intake(1_000).handles_max == SETTLE_HANDLES
+    assert Intake(25).handles_max == 25

@@ -6,8 +6,10 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid
+from qmgrd.core import keys
 from qmgrd.core.link_inbox import LinkInbox
-from tests.qmgrd.core.far import STREAM, Far, message
+from qmgrd.core.link_streams import STREAMS_MAX
+from tests.qmgrd.core.far import FAR_STORE, STREAM, Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager
 
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -347,3 +349,53 @@ def test_rows_of_a_put_may_say_more_than_is_known(app: Client) -> None:
     far.client.say(m.Put(far.stream, 1, 0, "R", [message(1)], [[0, {}, "more"]]))
     assert far.committed() == [1]
     assert app.bodies("R") == [b"1"]
+
+
+# -- how many a peer may have
+
+
+def stream_ids(manager: Manager) -> list[int]:
+    return [int.from_bytes(key[17:], "big") for key, _ in manager.scan(keys.SPACE_LINK_INBOX)]
+
+
+def numbered(number: int) -> bytes:
+    return FAR_STORE + number.to_bytes(8, "big")
+
+
+def test_oldest_stream_of_a_peer_gives_way_to_a_new_one(app: Client) -> None:
+    manager = app.manager
+    for number in range(1, STREAMS_MAX + 6):
+        far = Far(manager)
+        far.open(numbered(number))
+        far.send(1, message(number))
+        far.client.hang_up()
+    assert stream_ids(manager) == list(range(6, STREAMS_MAX + 6))
+    assert Far(manager).open(numbered(6))[0] == 1  # What is there is found again.
+    other = Far(manager, "OTHER", b"O" * 16)
+    other.open(b"O" * 16 + bytes(8))
+    other.send(1, message(99))
+    assert len(stream_ids(manager)) == STREAMS_MAX + 1  # Each peer has its own.
+
+
+def test_streams_that_are_open_do_not_give_way(app: Client) -> None:
+    manager, far = app.manager, Far(app.manager)
+    for number in range(1, STREAMS_MAX + 1):
+        far.open(numbered(number))
+        far.send(1, message(number))
+    late = Far(manager).client
+    asked = numbered(STREAMS_MAX + 1), 1, 100, b"", 0, False
+    assert late.code_of(m.LinkOpen, *asked) == ErrorCode.LINKS_EXHAUSTED
+    far.client.hang_up()
+    manager.turn()
+    assert late.ask(m.LinkOpen, *asked)[1] == 0
+
+
+def test_full_store_lets_known_streams_go_on_and_no_new_ones_begin(app: Client) -> None:
+    manager, far = app.manager, Far(app.manager)
+    far.open()
+    far.send(1, message(1))
+    far.client.hang_up()
+    manager.store.disk_free_bytes = 0
+    again = Far(manager)
+    assert again.open()[0] == 1
+    assert again.client.code_of(m.LinkOpen, numbered(2), 1, 100) == ErrorCode.STORE_FULL

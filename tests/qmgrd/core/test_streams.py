@@ -491,3 +491,49 @@ def test_put_to_no_queue_is_counted_nowhere(app: Client) -> None:
     app.put_records("NONE", record(b"1"))
     app.put_records("@B", record(b"1"))
     assert app.show("Q")["refused"] == 0
+
+
+def refuse_by_turns(app: Client, producer: Producer, count: int) -> None:
+    """Put what is refused for one reason and the other, and never mark it as seen."""
+    for at in range(0, count, 100):
+        if app.goaway is not None:
+            return
+        app.send(*[
+            m.Put(producer.stream, seq_id, 0, "Q" if seq_id % 2 else "NONE", [record(b"")])
+            for seq_id in range(at + 1, at + 101)
+        ])  # fmt: skip
+        app.manager.turn()
+
+
+def test_producer_cannot_make_its_row_longer_and_longer_in_a_full_store(manager: Manager) -> None:
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    producer = app.producer(ID)
+    manager.store.disk_free_bytes = 0
+    refuse_by_turns(app, producer, 2_000)
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.CREDIT_EXCEEDED
+    assert "refused puts are not marked as seen, and the store is full" in app.goaway.text
+    ((_, row),) = manager.scan(keys.SPACE_PRODUCER)
+    assert 4_000 < len(row) < 5_000
+    resumed = manager.connect()  # It goes on once it says what it has seen.
+    after = resumed.producer(ID, resume=True)
+    after.seen = after.commit_id
+    assert [found.code for found in after.put("Q", record(b""))] == [ErrorCode.STORE_FULL]
+    ((_, row),) = manager.scan(keys.SPACE_PRODUCER)
+    assert len(row) < 100
+
+
+def test_refusals_are_kept_while_there_is_room(manager: Manager) -> None:
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q", {"put_inhibit": True})
+    refuse_by_turns(app, app.producer(ID), 2_000)
+    assert app.goaway is None
+
+
+def test_known_producer_is_opened_again_in_a_full_store(manager: Manager) -> None:
+    manager.connect().producer(ID)
+    manager.store.disk_free_bytes = 0
+    assert manager.connect().producer(ID, resume=True).commit_id == 0
+    with pytest.raises(RequestError, match="STORE_FULL"):
+        manager.connect().producer(b"another-producer")

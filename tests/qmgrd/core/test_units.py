@@ -14,7 +14,8 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import Uid, encode_uid
 from qmgrd.core import put as puts
 from qmgrd.core.returns import RETURNS_PER_TURN
-from qmgrd.core.units import ROWS_OF_A_GET, SMALL_TURNS
+from qmgrd.core.room import unit_rows
+from qmgrd.core.units import ROWS_OF_A_GET
 from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.any_record import any_record, plain_record
@@ -857,9 +858,9 @@ def test_a_hundred_units_end_in_slices(end: End) -> None:
 
 def full_and_small(directory: Path, map_bytes: int) -> Client:
     """Return a client of a manager whose store takes no more."""
-    app = Manager(LmdbStore(directory, map_bytes)).connect()
+    app = Manager(LmdbStore(directory, map_bytes), store={"map_bytes": map_bytes}).connect()
     app.ask(m.QueueCreate, "Q")
-    batch = [record(bytes(200), correlation_id=b"c%d" % number) for number in range(20)]
+    batch = [record(bytes(900), correlation_id=b"c%d" % number) for number in range(8)]
     while not app.put_records("Q", *batch):
         pass
     return app
@@ -872,7 +873,7 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
     found = app.get("Q", 200)
     refused = unit.take(*found)
     assert set(refused) == {ErrorCode.UNIT_TOO_LARGE}
-    assert unit.gets == SMALL_TURNS * app.manager.turns.broker.context.turn_rows // ROWS_OF_A_GET
+    assert unit.gets == unit_rows(app.manager.config) // ROWS_OF_A_GET == 3
     assert unit.commit() == []
     audit(app.manager)
     app.manager.store.close()
@@ -880,14 +881,14 @@ def test_commit_in_a_small_map_is_bounded_by_what_that_can_bear(tmp_path: Path) 
 
 def test_full_store_that_is_small_bears_the_end_of_many_units(tmp_path: Path) -> None:
     """There is room above the mark for their counts, a slice at a time, but not for histories."""
-    app = full_and_small(tmp_path, 1 << 20)
+    app = full_and_small(tmp_path, 1 << 21)
     manager = app.manager
-    workers = [manager.connect("worker"), manager.connect("worker")]
-    each = SMALL_TURNS * manager.turns.broker.context.turn_rows // ROWS_OF_A_GET
+    workers = [manager.connect("worker") for _ in range(20)]
+    each = unit_rows(manager.config) // ROWS_OF_A_GET
     for worker, number in product(workers, range(1, 101)):
         if not UnitOfWork(worker, number).get("Q", each):
             break
-    assert app.show("Q")["leased"] > 1_000
+    assert app.show("Q")["leased"] > 300
     for worker in workers:
         worker.hang_up()
     manager.rest()
