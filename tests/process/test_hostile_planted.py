@@ -7,10 +7,11 @@ import pytest
 from tests.process.hostile.campaign import Plan, run
 from tests.process.hostile.planted import FAULTS
 
-# fault: the attack that finds it, the size of the store, and a law that it breaks
+# fault: the attacks that find it, the size of the store, and a law that it breaks
 FOUND = {
-    "events": ("system", "few", "turns_failed"),
-    "stall": ("costly", "few", "longest_stall_ms"),
+    "events": (("system",), "few", "turns_failed"),
+    "stall": (("costly",), "few", "longest_stall_ms"),
+    "grow": (("fill", "rows", "producers"), "full", "unexpected_exits"),
 }  # fmt: skip
 
 
@@ -22,9 +23,9 @@ def test_each_fault_is_to_be_found() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("fault", FOUND)
 def test_fault_is_found(tmp_path: Path, fault: str) -> None:
-    kind, act, law = FOUND[fault]
+    kinds, act, law = FOUND[fault]
     plan = Plan(
-        acts=(act,), seconds=1, calm_s=1, attack_s=15, kinds=(kind,), kills=0,
+        acts=(act,), seconds=1, calm_s=1, attack_s=30, kinds=kinds, at_once=(3,), kills=0,
         program=("-m", "tests.process.hostile.planted", fault),
     )  # fmt: skip
     assert law in run(tmp_path, 1, plan).broken(plan.limits)

@@ -26,7 +26,10 @@ SETTLE_S = 3.0  # after a restart, until the clients are back
 RSS_GUARD_MIB = 1_500  # a daemon beyond is killed, to spare the machine
 EXITS_MAX = 5  # of an act, then it is given up
 DEFINED = {"few": [0, 0, 0], "many": [9_900, 3_000, 1_000], "full": [0, 0, 0]}
-SETTINGS = {"few": {}, "many": {}, "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB"}}
+SETTINGS = {
+    "few": {}, "many": {},
+    "full": {"QMGRD_STORE__MAP_BYTES": "16 MiB", "QMGRD_STORE__HIGH_WATER_PERCENT": "90"},
+}  # fmt: skip
 FULL_ONLY, FULL_LIKELY = ("fill",), ("fill", "rows", "producers")
 SHOWN = ("puts", "acked", "depth", "leased", "delayed", "purged", "expired", "dead", "lost")
 QMCTL = str(Path(sys.executable).with_name("qmctl"))

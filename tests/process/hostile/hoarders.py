@@ -20,10 +20,9 @@ async def producers(raid: Raid) -> None:
     """Opens producers by the thousand, each under an id of its own."""
     while True:
         enemy = await raid.client("producers")
-        for _ in range(10):
-            ids = (raid.rng.randbytes(16) for _ in range(BATCH))
-            await enemy.say(*(m.ProducerOpen(enemy.id(), one) for one in ids))
-            await enemy.listen(0.5)
+        ids = (raid.rng.randbytes(16) for _ in range(BATCH))
+        await enemy.say(*(m.ProducerOpen(enemy.id(), one) for one in ids))
+        await enemy.listen(0.2)
         raid.close()
 
 
@@ -49,16 +48,17 @@ async def rows(raid: Raid) -> None:
 
 
 def _row(rng: Random, request_id: int) -> m.Message:
-    """Returns a request that makes a row, under a name that was not used yet."""
-    tag = f"{rng.randrange(10**9)}"
+    """Returns a request that makes a row, under a long name that was not used yet."""
+    tag = f"{rng.randrange(10**9)}{'x' * 40}"
+    topic = f"h/row/{tag}/{'x' * 100}"
     requests: tuple[m.Message, ...] = (
-        m.QueueCreate(request_id, f"H.ROW.{tag}"),
-        m.TopicSet(request_id, f"h/row/{tag}", {"republish": "manual"}),
+        *[m.QueueCreate(request_id, f"H.ROW.{tag}")] * 2,
+        *[m.TopicSet(request_id, topic, {"republish": "manual"})] * 2,
         m.CursorCommit(request_id, f"H{tag}", 0),
-        m.Subscribe(request_id, f"h/row/{tag}", f"H:{tag}"),
+        *[m.Subscribe(request_id, topic, f"H:{tag}")] * 2,
         m.TemplateSet(request_id, f"H.ROW.{tag}.*", {"depth_max": 1}),
         m.LinkCreate(request_id, f"L{tag[:5]}", {"addresses": ["127.0.0.1:1"]}),
-        *[m.ProducerOpen(request_id, rng.randbytes(16))] * 4,
+        m.ProducerOpen(request_id, rng.randbytes(16)),
     )
     return rng.choice(requests)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core import broker, budget, system
+from qmgrd.core import broker, budget, growth, system
 from qmgrd.core.admin import Admin
 from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue import Catalogue
@@ -69,7 +69,12 @@ def stall() -> None:
     budget.Budget.__init__ = endless  # type: ignore[method-assign]
 
 
-FAULTS: dict[str, Callable[[], None]] = {"events": events, "stall": stall}
+def grow() -> None:
+    """Requests that add rows, and are no puts, ignore that the store is full."""
+    growth.check = lambda broker, message: None
+
+
+FAULTS: dict[str, Callable[[], None]] = {"events": events, "stall": stall, "grow": grow}
 
 if __name__ == "__main__":
     FAULTS[sys.argv.pop(1)]()
