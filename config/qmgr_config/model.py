@@ -159,6 +159,9 @@ class Limits(Section):
     turn_ms: Annotated[int, in_ms("1 ms", "10 s")] = 50
     """The time that one turn may take, in ms, about: nobody else is served meanwhile."""
 
+    buffers_max_bytes: Annotated[int, in_bytes("512 KiB", "1 TiB")] = 128 * MIB
+    """The most bytes of requests and answers under way, of all connections; half in, half out."""
+
     heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS
     """How long a connection is silent before a heartbeat goes out, in ms."""
 
@@ -190,6 +193,17 @@ class Limits(Section):
                 f"{bytes_text(FRAME_OVERHEAD_BYTES)} ({bytes_text(frame - FRAME_OVERHEAD_BYTES)})"
             )
         return message_max_bytes
+
+    @field_validator("buffers_max_bytes")
+    @classmethod
+    def _frames_fit_into_the_buffers(cls, buffers_max_bytes: int, info: ValidationInfo) -> int:
+        frame = info.data.get("frame_max_bytes")
+        if frame is not None and buffers_max_bytes < 4 * frame:
+            raise ValueError(
+                f"{bytes_text(buffers_max_bytes)} is below four times limits.frame_max_bytes "
+                f"({bytes_text(4 * frame)})"
+            )
+        return buffers_max_bytes
 
     @field_validator("liveness_ms")
     @classmethod

@@ -86,6 +86,11 @@ class Connection:
         """How much of an incomplete frame is held: less than four and the limit of a frame."""
         return self._decoder.buffered_bytes
 
+    @property
+    def frame_bytes(self) -> int:
+        """How long the incomplete frame is to be; 0 if there is none, or that is not known yet."""
+        return self._decoder.frame_bytes
+
     def send(self, message: m.Message) -> bytes:
         """Return *message* as bytes for the peer.
 

@@ -44,6 +44,13 @@ class FrameDecoder:
         """How much of an incomplete frame is held."""
         return len(self._buffer)
 
+    @property
+    def frame_bytes(self) -> int:
+        """How long the incomplete frame is to be; 0 if that is not known yet."""
+        if len(self._buffer) < LENGTH.size:
+            return 0
+        return int(LENGTH.unpack_from(self._buffer)[0]) + LENGTH.size
+
     def feed(self, data: bytes) -> None:
         """Take what the peer sent; :meth:`drain` or :meth:`next` hands out what is complete."""
         if self.error is not None:

@@ -6,17 +6,15 @@ store has made it durable, which :meth:`Turns.run` alone decides.
 
 import asyncio
 import gc
-import json
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import structlog
 
-from qmgr_config.model import Config
+from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core.boot import Boot
@@ -28,9 +26,11 @@ from qmgrd.core.peer import Peer
 from qmgrd.core.turn import TurnFailed, Turns
 from qmgrd.net.dialler import dial
 from qmgrd.net.doorkeeper import Doorkeeper
-from qmgrd.net.listener import Listener, ListenFailed, listen
+from qmgrd.net.large_frames import LargeFrames
+from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session
+from qmgrd.net.unsent import Unsent
 from qmgrd.ops.notify import Notifier
 from qmgrd.ops.snapshot_desk import SnapshotDesk
 from qmgrd.ops.turn_times import TurnTimes
@@ -41,7 +41,6 @@ KEEP_OUT_MS = 60_000
 RECOVERIES_MAX = 5  # within KEEP_OUT_MS; then the process ends and its supervisor decides
 DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
 LEAVE_MAX_MS = 250  # and, once they have, to close their end
-LISTENING_FILE = "listening.json"
 LOOK_S = 1.0  # from one look at the connections to the next
 _LINK = "link"  # in place of an origin: a link of ours is not dialled
 
@@ -72,7 +71,15 @@ class Daemon:
         self._failure: BaseException | None = None
         self._snapshots = SnapshotDesk(config, store, lambda: self._loop, self._in_turn)
         self._started_ms = self.now_ms()
+        self._ahead: set[Session] = set()  # not read from until the turns have caught up
         self._turns = self._start_turns()
+        limits = config.limits
+        half_bytes = limits.buffers_max_bytes // 2
+        self.frames = LargeFrames(half_bytes, lambda: self._turns.intake.bytes)
+        self.unsent = Unsent(
+            half_bytes, limits.message_max_bytes + FRAME_OVERHEAD_BYTES, limits.liveness_ms,
+            self._sessions,
+        )  # fmt: skip
 
     def now_ms(self) -> int:
         """Return the monotonic clock in milliseconds."""
@@ -135,7 +142,7 @@ class Daemon:
             self._turns.stop(self._now())  # Nothing was delivered: left as clean as it was found.
             raise
         self.addresses = [listener.name for listener in listeners]
-        _write_listening(self.config.queue_manager.data_dir, self.addresses)
+        write_addresses(self.config.queue_manager.data_dir, self.addresses)
         log.info("listening", addresses=self.addresses, boot=self._turns.boot.number,
                  name=self.config.queue_manager.name)  # fmt: skip
         for address in self.config.listen.addresses:
@@ -194,7 +201,11 @@ class Daemon:
     def _run_turn(self) -> None:
         start_ns = time.monotonic_ns()
         try:
+            self._turns.intake.set_room(self.unsent.room_bytes(self.now_ms()))
             self._release(self._turns.run(self._now()))
+            if self._ahead:
+                self._ahead = {session for session in self._ahead if not session.read_on()}
+            self.frames.go_on()
             self._snapshots.give_way()
             self._turn_times.add(time.monotonic_ns() - start_ns)
         except TurnFailed as failed:
@@ -224,13 +235,7 @@ class Daemon:
 
     def _release(self, outcome: Outcome) -> None:
         """Let out what a durable turn wants sent."""
-        writes: dict[int, list[bytes]] = defaultdict(list)
-        for number, message in outcome.sends:
-            session = self._sessions.get(number)
-            if session is not None:
-                writes[number].append(session.peer.encode(message))
-        for number, parts in writes.items():
-            self._sessions[number].write(parts[0] if len(parts) == 1 else b"".join(parts))
+        self._write(outcome.sends)
         for number, goaway in outcome.closes:
             session = self._sessions.get(number)
             if session is not None:
@@ -245,6 +250,23 @@ class Daemon:
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
 
+    def _write(self, sends: list[tuple[int, m.Message]]) -> None:
+        """Write messages to their connections; one that fails costs no other connection."""
+        writes: dict[int, list[bytes]] = defaultdict(list)
+        for number, message in sends:
+            session = self._sessions.get(number)
+            if session is not None:
+                try:
+                    writes[number].append(session.peer.encode(message))
+                except Exception as error:  # An edge: memory may be short, or a value too large.
+                    self.session_failed(session, error)
+        for number, parts in writes.items():
+            session = self._sessions[number]
+            try:
+                session.write(parts[0] if len(parts) == 1 else b"".join(parts))
+            except Exception as error:  # As above.
+                self.session_failed(session, error)
+
     def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         self._connections += 1
         return Peer(
@@ -256,6 +278,26 @@ class Daemon:
     def session_entered(self, session: Session) -> None:
         """Take in a new connection."""
         self._doors.entered(session, self.now_ms())
+
+    def session_ahead(self, session: Session) -> None:
+        """Let a connection be read from again once the turns have caught up."""
+        self._ahead.add(session)
+
+    def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
+        """Take nothing more of a connection whose peer has too much to fetch, or go on."""
+        if is_blocked:
+            self._turns.intake.block(session.peer.number)
+        else:
+            self._turns.intake.unblock(session.peer.number)
+            self.want_turn()
+
+    def session_failed(self, session: Session, error: Exception) -> None:
+        """Close the connection that met an error here, and keep its peer out."""
+        log.error("a connection met an error here", peer=session.peer.peer_name,
+                  address=session.address, exc_info=error)  # fmt: skip
+        self._keep_out(session)
+        why = "the queue manager met an error with this connection; see its log"
+        session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, why), is_silent=True)
 
     def session_closed(self, session: Session, why: str) -> None:
         """Forget a connection."""
@@ -327,6 +369,9 @@ class Daemon:
         while True:
             await asyncio.sleep(LOOK_S)
             self._doors.look(self.now_ms())
+            self.frames.look()
+            if self.unsent.look(self.now_ms()):
+                self.want_turn()
 
     async def _finish(self) -> None:
         """Finish what has arrived, say goodbye, wait a little for it to be heard."""
@@ -349,13 +394,3 @@ class Daemon:
             if waited_ms > LEAVE_MAX_MS and not unwritten:
                 break
             await asyncio.sleep(0.01)
-
-
-def _write_listening(data_dir: Path, addresses: list[str]) -> None:
-    """Tell local tools where this daemon listens."""
-    temporary = data_dir / f"{LISTENING_FILE}.new"
-    try:
-        temporary.write_text(json.dumps(addresses) + "\n")
-        temporary.replace(data_dir / LISTENING_FILE)
-    except OSError as error:  # The disk may be full, and this daemon what empties it.
-        log.warning("cannot write", path=str(temporary), why=error.strerror)

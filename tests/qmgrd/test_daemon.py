@@ -21,7 +21,6 @@ from qmgrd import daemon as daemons
 from qmgrd.core.kv import StoreFailed
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import RECOVERIES_MAX, Daemon
-from qmgrd.net import session as sessions
 from qmgrd.net.listener import ListenFailed, listen
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
@@ -182,28 +181,6 @@ async def test_rubbish_closes_its_own_connection_only(tmp_path: Path) -> None:
         await good.close()
 
 
-async def test_peer_that_leaves_too_much_unread_is_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sessions, "UNREAD_MAX_BYTES", 1 << 20)
-    with capture_logs() as logs:
-        async with running(tmp_path) as here:
-            wire = await Wire.connect(here.address)
-            await wire.ask(m.QueueCreate, "Q")
-            await wire.put(ID, "Q", record(bytes(900_000)))
-            never = await Wire.connect(here.address, "never")
-            never.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            request_id = 0
-            while (await wire.ask(m.Status))["connections"] > 1:
-                request_id += 1
-                never.send(m.Browse(request_id, "Q"))
-            await never.close()
-            await wire.close()
-    (told,) = [log for log in logs if log["event"] == "connection closed"]
-    assert (told["log_level"], told["peer"]) == ("warning", "never")
-    assert told["why"] == "over 1048576 bytes of answers were left unread"
-
-
 # -- the end
 
 
@@ -333,6 +310,76 @@ async def test_bug_is_undone_and_others_work_on(tmp_path: Path) -> None:
     (logged,) = [log for log in logs if log["log_level"] == "error"]
     assert "a turn failed and was undone" in logged["event"]
     assert "ZeroDivisionError while serving connection 2" in str(logged["exc_info"])
+
+
+@pytest.mark.parametrize("error", [MemoryError, OverflowError])
+async def test_answer_that_cannot_be_written_costs_the_connection_that_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    with capture_logs() as logs:
+        async with running(tmp_path) as here:
+            good, greedy = [await Wire.connect(here.address, n) for n in ("good", "greedy")]
+            await good.ask(m.Status)
+            (session,) = (x for x in here.daemon._sessions.values() if x.peer.peer_name == "greedy")
+
+            def fail(message: m.Message) -> bytes:
+                raise error
+
+            monkeypatch.setattr(session.peer, "encode", fail)
+            greedy.send(m.Status(1))
+            good.send(m.QueueCreate(7, "Q"))
+            assert (await good.next(m.Ok)).request_id == 7
+            with pytest.raises((EOFError, ConnectionError)):
+                await greedy.next(m.Ok)
+            again = await Wire.dial(here.address)
+            again.send(m.Hello(m.MAGIC, 1, 1, "client", "greedy"))
+            assert (await again.next(m.Goaway)).code == ErrorCode.PEER_KEPT_OUT
+            assert (await good.ask(m.Status))["boot"] == 1
+            for wire in (good, greedy, again):
+                await wire.close()
+    (logged,) = [log for log in logs if log["log_level"] == "error"]
+    assert (logged["event"], logged["peer"]) == ("a connection met an error here", "greedy")
+
+
+async def test_request_that_cannot_be_held_costs_the_connection_that_sent_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as here:
+        good, greedy = [await Wire.connect(here.address, n) for n in ("good", "greedy")]
+        await good.ask(m.Status)
+        (session,) = (x for x in here.daemon._sessions.values() if x.peer.peer_name == "greedy")
+
+        def fail(data: bytes, now_ms: int) -> bytes:
+            raise MemoryError
+
+        monkeypatch.setattr(session.peer, "receive", fail)
+        greedy.send(m.Status(1))
+        with pytest.raises((EOFError, ConnectionError)):
+            await greedy.next(m.Ok)
+        assert (await good.ask(m.Status))["connections"] == 1
+        await good.close()
+        await greedy.close()
+
+
+async def test_turn_without_memory_is_undone_and_its_peer_kept_out(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        good, greedy = [await Wire.connect(here.address, n) for n in ("good", "greedy")]
+
+        def fail() -> None:
+            raise MemoryError
+
+        break_status(here, fail)
+        greedy.send(m.Status(1))
+        for wire in (good, greedy):
+            assert (await wire.next(m.Goaway)).code == ErrorCode.INTERNAL_ERROR
+            await wire.close()
+        again = await Wire.dial(here.address)
+        again.send(m.Hello(m.MAGIC, 1, 1, "client", "greedy"))
+        assert (await again.next(m.Goaway)).code == ErrorCode.PEER_KEPT_OUT
+        good = await Wire.connect(here.address, "good")
+        assert (await good.ask(m.Status))["boot"] == 2
+        for wire in (again, good):
+            await wire.close()
 
 
 async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) -> None:

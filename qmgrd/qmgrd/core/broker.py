@@ -35,6 +35,7 @@ from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.link_definitions import LinkDefinitions
 from qmgrd.core.operations import operations
 from qmgrd.core.publications import Publications
+from qmgrd.core.reads import READS
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
@@ -219,6 +220,8 @@ class Broker:
         if where:  # It is compiled, unless it was of late.
             self.context.count_read(compile_weight(where), 0)
         self._handlers[kind](session, message)
+        if kind in READS:
+            self.context.outflow.count_answer(session.connection, self.context.outcome.sends)
 
     def answer_snapshot(self, connection: int, request_id: int, result: Any) -> None:
         """Answer a snapshot request: a manifest, or the RequestError that says why not."""

@@ -12,9 +12,10 @@ from qmgr_protocol.messages import ARRIVAL, DELIVERY, STATE_LEASED
 from qmgrd.core import entry as entries
 from qmgrd.core import group_index, index, keys, order
 from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.selection import is_selected, weight
 from qmgrd.core.selector import Selector
-from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
+from qmgrd.core.take import is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -62,6 +63,8 @@ def browse(
         if not is_there(queue, entry, arrival, now):
             cursor = behind_it
             continue
+        if items and frame_bytes + entries.length_apart(value) > DELIVER_MAX_BYTES:
+            return Page(items, cursor, looked_at, delays)  # It is not read for nothing.
         record = entries.record(tx, entry)
         if not is_selected(selector, queue, tx, key, entry, record):
             cursor = behind_it

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qmgr_config.model import Config
+from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.budget import ENDLESS, Budget, ClockNs, still
@@ -12,6 +12,7 @@ from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
 from qmgrd.core.journal import Journal
 from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.queue import Queue
 from qmgrd.core.room import is_in_sequence
 from qmgrd.core.schedule import Schedule
@@ -159,6 +160,8 @@ class Context:
         self.turn_number = 0
         self.turns = 0  # since this start, those in which nothing was written, too
         self.budget = Budget(config.limits.turn_ms, clock_ns)
+        longest_bytes = max(config.limits.message_max_bytes, DELIVER_MAX_BYTES)
+        self.outflow = Outflow(longest_bytes + FRAME_OVERHEAD_BYTES)
         self.rows = 0
         self.turn_rows = config.limits.turn_rows
         # As room.py explains them.

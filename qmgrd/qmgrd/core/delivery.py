@@ -230,7 +230,31 @@ class Delivery:
 
     def pump(self, budget_rows: int) -> None:
         """Hand out what is ready to those with credit, until the turn has had its rows."""
+        self._feed_starved()
         self._pump.run(budget_rows)
+
+    def go_on(self, connection: int) -> None:
+        """Look after those who are sent messages over a connection that was held."""
+        session = self._sessions.get(connection)
+        if session is None:
+            return
+        if session.path is not None:
+            self._context.awake(session.path.link.queue)
+        for consumer in session.consumers.values():
+            if consumer.seeks:
+                consumer.queue.sought[consumer.prefix] = None
+            self._context.awake(consumer.queue)
+
+    def _feed_starved(self) -> None:
+        """Look after the queues whose next message had no room, once there is room."""
+        outflow = self._context.outflow
+        if outflow.is_tight or not outflow.starved:
+            return
+        for queue in outflow.starved.values():
+            if not queue.deleted:
+                queue.sought |= dict.fromkeys(queue.seeking)
+                self._context.awake(queue)
+        outflow.starved.clear()
 
     def queue_altered(self, queue: Queue) -> None:
         """Refuse the gets that wait on a queue that is inhibited now; wake who waits for more."""

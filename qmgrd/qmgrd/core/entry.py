@@ -286,6 +286,15 @@ def record_bytes(entry: Entry) -> int:
     return int(_ROWS.unpack_from(entry.rest)[1])
 
 
+def length_apart(value: bytes) -> int:
+    """Return the size of the record of an entry if it lies elsewhere, without reading it; else 0.
+
+    A disk may have changed it.
+    """
+    entry = decode(value)
+    return record_bytes(entry) if entry.is_apart else 0
+
+
 def uid_trailer(entry: Entry) -> bytes:
     """Return the encoded UID of *entry*: origin and timestamp, as at the end of its record."""
     if entry.is_apart:

@@ -14,7 +14,7 @@ from qmgrd.core.hold import OUT_MAX, Hold, Member, Reader
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer
 from qmgrd.core.seek import LOOKED_AT_MAX, Found, lease
-from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, tail_of
+from qmgrd.core.take import is_there, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -161,6 +161,8 @@ class Following:
         value = self._tx.get(key)
         if value is None:
             return False
+        if not self._fits(entries.length_apart(value)):
+            return False
         sound = self._open(key, value)
         if sound is None or not self._lease(key, sound, self._taken_over(member, hold)):
             return False
@@ -180,17 +182,27 @@ class Following:
         is_here = is_there(self._queue, sound.entry, keys.place(key)[1], self._now)
         return sound if is_here else None
 
+    def _fits(self, size_bytes: int) -> bool:
+        """Return whether so much more fits in what is being sent; else that is full."""
+        consumer = self._consumer
+        if self._frame_bytes + size_bytes <= consumer.frame_bytes:
+            return True
+        if not (self._items or consumer.is_short):
+            return True  # It is alone in its frame.
+        self._at_end = False
+        consumer.lacks_room = not self._items
+        self._count = len(self._items)  # It is the first of the next frame.
+        self._is_full = True
+        return False
+
     def _lease(self, key: bytes, sound: entries.Sound, state: int = 0) -> bool:
         """Lease a message; return whether it fits in what is being sent."""
-        queue, arrival = self._queue, keys.place(key)[1]
+        queue, arrival, consumer = self._queue, keys.place(key)[1], self._consumer
         more, tail = tail_of(queue, self._tx, self._now, sound.entry, arrival, sound.topic)
         size = DELIVERY.size + len(sound.record) + len(tail)
-        if self._items and self._frame_bytes + size > DELIVER_MAX_BYTES:
-            self._at_end = False
-            self._count = len(self._items)  # It is the first of the next frame.
-            self._is_full = True
+        if not self._fits(size):
             return False
-        item = lease(queue, self._now, self._consumer, key, sound, more | state)
+        item = lease(queue, self._now, consumer, key, sound, more | state)
         self._items.append(item + tail)
         self._frame_bytes += size
         self._size += len(sound.record)

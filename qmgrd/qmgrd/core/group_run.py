@@ -22,7 +22,7 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.order import Rows
 from qmgrd.core.stamp import Stamper
-from qmgrd.core.take import DELIVER_MAX_BYTES, state_of
+from qmgrd.core.take import state_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -125,7 +125,7 @@ def take_run(
     own, leased, out, mark = lessee.leases, holds.leased, hold.out, queue.ids.leases(count)
     deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
     index_prefix = queue.origins.index_prefix()
-    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - frame_bytes
+    room = consumer.frame_bytes + size + DELIVERY.size * len(items) - frame_bytes
     place, unpack = keys.unpack_place, _TAKE.unpack_from
     pack_item, new, add = DELIVERY.pack, tuple.__new__, items.append
     told = 0 if hold.is_told else STATE_TAKEN_OVER
@@ -145,7 +145,7 @@ def take_run(
             break
         record = value[_RECORD_AT:]
         length = len(record)
-        if size + length > room and items:
+        if size + length > room and (items or consumer.is_short):
             break
         handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
         priority = keys.PRIORITY_TOP - rank

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol.messages import LOGICAL
+from qmgrd.core import entry as entries
 from qmgrd.core import index, keys
 from qmgrd.core.group_follow import Following
 from qmgrd.core.group_row import NO_PLACE, GroupRow
@@ -249,6 +250,8 @@ class _Round(Following):
 
     def _take_one_selected(self, key: bytes, value: bytes) -> None:
         """Lease a message if it is wanted, or begin a group with it."""
+        if not self._fits(entries.length_apart(value)):
+            return
         sound = self._open(key, value)
         if sound is None or not fits(self._queue, self._tx, self._consumer, key, sound):
             return

@@ -12,6 +12,10 @@ less time, and a flood of expensive requests delays nobody but its sender.
 2. A connection that had nothing waiting starts just before the slot that is served, however little
    it used before: it is next, behind others that came as it did, and nobody saves up time.
 3. A connection that has used its share of a turn waits for the next turn.
+4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
+   peer has fetched that. Nor is one whose next request may have a long answer, while there is no
+   room for that.
+5. Of a connection that is gone, what only reads is dropped (reads.py). The rest still counts.
 """
 
 from collections import deque
@@ -21,12 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol import messages as m
 from qmgrd.core.budget import ENDLESS, Budget
+from qmgrd.core.outflow import Outflow
+from qmgrd.core.reads import DROPPED, LONG
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
 
 AHEAD_MAX_BYTES = 4 * 1024 * 1024  # of one connection; then it is not read from for a while
-TOTAL_MAX_BYTES = 256 * 1024 * 1024  # of all; then only those are read from that have nothing here
 SLOT_SHIFT = 20  # a slot is 2**20 ns, about a millisecond
 
 
@@ -64,19 +69,31 @@ class Pending:
     """What one connection has waiting. The counts are what its credit is held against."""
 
     __slots__ = (
-        "arrivals", "bytes", "closed", "connection", "messages", "put_bytes", "put_messages",
-        "used_ns",
+        "arrivals", "bytes", "closed", "connection", "is_link", "messages", "put_bytes",
+        "put_messages", "used_ns",
     )  # fmt: skip
 
     def __init__(self, connection: int) -> None:
         self.connection = connection
         self.arrivals: deque[Arrival] = deque()
         self.closed = False
+        self.is_link = False  # Its puts and answers are taken even while it is held.
         self.bytes = 0
         self.messages = 0  # of any kind but puts
         self.put_messages = 0
         self.put_bytes = 0
         self.used_ns = 0  # the connection's clock
+
+    def drop_reads(self) -> int:
+        """Remove the requests that only read; return how many bytes they had."""
+        reads = [x for x in self.arrivals if x.event is None and type(x.message) in DROPPED]
+        if reads:
+            self.arrivals = deque(
+                x for x in self.arrivals if x.event is not None or type(x.message) not in DROPPED
+            )
+        size_bytes = sum(arrival.size_bytes for arrival in reads)
+        self.bytes -= size_bytes
+        return size_bytes
 
     def next(self) -> Arrival:
         """Remove and return the first arrival."""
@@ -94,13 +111,26 @@ class Pending:
 class Intake:
     """All that waits.
 
-    Invariant: between turns ``_lines`` names each connection with arrivals once, and no line is
-    empty; ``_slots`` is a heap of their slots.
+    Invariant: between turns each connection with arrivals is once in ``_lines``, in ``_held`` or in
+    ``_waiting``, and no line is empty; ``_slots`` is a heap of their slots.
     """
 
-    def __init__(self, handles_max: int = SETTLE_HANDLES) -> None:
-        """Make an empty one; a piece of a settle has *handles_max* handles at most."""
+    def __init__(
+        self, handles_max: int = SETTLE_HANDLES, outflow: Outflow | None = None,
+        bytes_max: int = 64 * 1024 * 1024,
+    ) -> None:  # fmt: skip
+        """Make an empty one.
+
+        Args:
+            handles_max: the most handles of a piece of a settle.
+            outflow: who is held, and whether there is room for long answers.
+            bytes_max: beyond it only those are read from that have nothing here.
+        """
         self.handles_max = min(handles_max, SETTLE_HANDLES)
+        self._outflow = outflow or Outflow()
+        self._bytes_max = bytes_max
+        self._held: dict[int, Pending] = {}
+        self._waiting: dict[int, Pending] = {}  # for room, in this order
         self._pending: dict[int, Pending] = {}
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []
@@ -112,8 +142,13 @@ class Intake:
     def is_ahead(self, pending: Pending) -> bool:
         """Return whether so much waits that the connection should not be read from for now."""
         return pending.bytes > AHEAD_MAX_BYTES or (
-            self._bytes > TOTAL_MAX_BYTES and pending.bytes > 0
+            self._bytes > self._bytes_max and pending.bytes > 0
         )
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes wait."""
+        return self._bytes
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -143,11 +178,15 @@ class Intake:
 
     def _add(self, pending: Pending, arrival: Arrival) -> None:
         if not pending.arrivals:
-            slot = self._slot - 1
-            if pending.used_ns >> SLOT_SHIFT < slot:
-                pending.used_ns = slot << SLOT_SHIFT
-            self._line_up(pending)
+            self._begin_line(pending)
         pending.arrivals.append(arrival)
+
+    def _begin_line(self, pending: Pending) -> None:
+        """Add *pending*, which was in no line, to one: it saved up no time."""
+        slot = self._slot - 1
+        if pending.used_ns >> SLOT_SHIFT < slot:
+            pending.used_ns = slot << SLOT_SHIFT
+        self._line_up(pending)
 
     def _line_up(self, pending: Pending) -> None:
         """Add *pending*, which has arrivals, to the line of its slot."""
@@ -158,13 +197,51 @@ class Intake:
             heappush(self._slots, slot)
         line.append(pending)
 
-    def close(self, connection: int) -> None:
-        """Forget a connection that is gone, once what it left is taken."""
-        pending = self._pending.get(connection)
+    def block(self, connection: int) -> None:
+        """Take nothing more of *connection*: its peer has too much to fetch."""
+        self._outflow.block(connection)
+
+    def unblock(self, connection: int) -> None:
+        """Go on with *connection*: its peer has fetched what it was sent."""
+        self._outflow.unblock(connection)
+        self._go_on(connection)
+
+    def _go_on(self, connection: int) -> None:
+        pending = self._held.pop(connection, None)
         if pending is not None:
-            pending.closed = True
-            if not pending.arrivals:
-                del self._pending[connection]
+            self._begin_line(pending)
+        self.event(0, lambda broker: broker.delivery.go_on(connection))
+
+    def set_room(self, room_bytes: float) -> None:
+        """Set what may be sent before peers fetch something; long answers wait for it."""
+        outflow = self._outflow
+        outflow.set_room(room_bytes)
+        for connection in list(self._waiting)[: outflow.long_answers]:
+            self._begin_line(self._waiting.pop(connection))
+
+    def end_turn(self) -> None:
+        """Go on with the connections that the turn which ended made enough for."""
+        for connection in self._outflow.end_turn():
+            self._go_on(connection)
+
+    def close(self, connection: int) -> None:
+        """Forget a connection that is gone, once what it left is taken: but for what only reads."""
+        self._outflow.unblock(connection)
+        pending = self._pending.get(connection)
+        if pending is None:
+            return
+        pending.closed = True
+        is_apart = (
+            self._held.pop(connection, None) or self._waiting.pop(connection, None)
+        ) is not None
+        is_in_line = bool(pending.arrivals) and not is_apart
+        self._bytes -= pending.drop_reads()
+        if is_in_line and not pending.arrivals:
+            pending.arrivals.append(Arrival(None, _nothing, 0))  # It leaves the line in its turn.
+        elif is_apart and pending.arrivals:
+            self._begin_line(pending)
+        if not pending.arrivals:
+            del self._pending[connection]
 
     def take(
         self, requests_max: int, bytes_max: int, budget: Budget = ENDLESS
@@ -175,6 +252,8 @@ class Intake:
         """
         clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
+        outflow = self._outflow
+        held = outflow.held
         now_ns = clock_ns()
         try:
             while slots and requests_max > 0 and bytes_max > 0:
@@ -184,6 +263,8 @@ class Intake:
                     del lines[heappop(slots)]
                     continue
                 pending = line.popleft()
+                if (held or outflow.is_tight) and self._sets_apart(pending):
+                    continue
                 arrival = pending.next()
                 if pending.arrivals:
                     line.append(pending)
@@ -208,6 +289,20 @@ class Intake:
         finally:
             self._end_take(slot)
 
+    def _sets_apart(self, pending: Pending) -> bool:
+        """Return whether *pending* has to wait, and set it apart if so."""
+        outflow, arrival = self._outflow, pending.arrivals[0]
+        if arrival.event is not None:
+            return False
+        kind = type(arrival.message)
+        if pending.connection in outflow.held and (kind in DROPPED or not pending.is_link):
+            self._held[pending.connection] = pending
+            return True
+        if outflow.is_tight and kind in LONG:
+            self._waiting[pending.connection] = pending
+            return True
+        return False
+
     def _move(self, pending: Pending, used: int, share: int) -> None:
         """Add *pending* to the line of its slot, unless it has used its share of slots by now."""
         self._had[pending] = had = self._had.get(pending, 0) + used
@@ -225,6 +320,10 @@ class Intake:
             self._line_up(pending)
         self._aside.clear()
         self._had.clear()
+
+
+def _nothing(broker: "Broker") -> None:
+    """Do nothing."""
 
 
 def _counts(message: m.Message) -> bool:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.core.context import Timer
@@ -51,9 +52,30 @@ class Lessee:
 class Consumer:
     """A consumer or a waiting get of one connection."""
 
-    __slots__ = ("again", "all_available", "connection", "credit_bytes", "credit_messages", "heads",
-                 "is_get", "lease_ms", "lessee", "open", "order", "owns_reader", "prefix", "queue",
-                 "reached", "reader", "request_id", "selector", "timer", "wait_over")  # fmt: skip
+    __slots__ = (
+        "again",
+        "all_available",
+        "connection",
+        "credit_bytes",
+        "credit_messages",
+        "frame_bytes",
+        "heads",
+        "is_get",
+        "lacks_room",
+        "lease_ms",
+        "lessee",
+        "open",
+        "order",
+        "owns_reader",
+        "prefix",
+        "queue",
+        "reached",
+        "reader",
+        "request_id",
+        "selector",
+        "timer",
+        "wait_over",
+    )  # fmt: skip
 
     def __init__(
         self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
@@ -81,6 +103,8 @@ class Consumer:
         self.reader: Reader | None = None
         self.owns_reader = False  # which ends with it
         self.open = True
+        self.frame_bytes = DELIVER_MAX_BYTES  # of the next frame, at most
+        self.lacks_room = False  # for what is next, which is longer than such a frame
 
     def look_again(self, priority: int, arrival: int) -> None:
         """Have a message looked at that can be got, though it lies before the position."""
@@ -101,6 +125,11 @@ class Consumer:
         else:
             self.again.clear()
             self.reached = b""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a message that is too long for a frame has to wait."""
+        return self.frame_bytes < DELIVER_MAX_BYTES
 
     @property
     def is_ordered(self) -> bool:

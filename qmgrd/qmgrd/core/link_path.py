@@ -117,6 +117,8 @@ class Path:
         """Return how many bytes more may be sent over it now."""
         if self.flight.messages >= self.welcome.put_window_messages:
             return 0
+        if self.connection in self._context.outflow.held:
+            return 0  # The peer has to fetch what it was sent.
         return min(self.budget, self.welcome.put_window_bytes) - self.flight.bytes
 
     def send(self, put: m.Put, size: int) -> None:

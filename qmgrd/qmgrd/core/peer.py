@@ -19,7 +19,7 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.states import Side, State
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake, parts_of
-from qmgrd.core.take import DELIVER_MAX_BYTES
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -67,6 +67,7 @@ class Peer:
         self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
         self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)
+        self._pending.is_link = dial is not None
         self._settle_bytes = intake.handles_max * m.HANDLE.size
 
     @property
@@ -135,6 +136,7 @@ class Peer:
         self.goaway = self._admit(hello) or self._refuse_frames(hello)
         if self.goaway is not None:
             return self._connection.send(self.goaway)
+        self._pending.is_link = hello.role == "queue-manager"
         self._tell(lambda broker: broker.opened(self.number, hello))
         return self._connection.send(self._welcome)
 
@@ -175,6 +177,16 @@ class Peer:
     def is_ahead(self) -> bool:
         """Whether so much of this peer waits for a turn that no more should be read for now."""
         return self._intake.is_ahead(self._pending)
+
+    @property
+    def partial_bytes(self) -> int:
+        """How much has arrived of a frame that is not complete."""
+        return self._connection.buffered_bytes
+
+    @property
+    def frame_bytes(self) -> int:
+        """How long that frame is to be; 0 if that is not known."""
+        return self._connection.frame_bytes
 
     @property
     def waiting(self) -> dict[str, int]:

@@ -36,6 +36,7 @@ class Pump:
         self._context = context
         self._settlements = settlements
         self._end = end
+        self._outflow = context.outflow
         self._rows_max = context.turn_rows  # beyond it nothing is handed out
 
     def run(self, budget_rows: int) -> None:
@@ -80,7 +81,7 @@ class Pump:
         the first ones of the rotation stay unasked, until the next turn. Where one in no group
         finds nothing to begin, neither would others that are in none.
         """
-        wanting = sum(consumer.wants for consumer in queue.consumers)
+        wanting = sum(self._may_have(consumer) for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
         moved, count = False, len(queue.consumers)
         round_, queue.unasked = min(queue.unasked or count, count), 0
@@ -93,12 +94,14 @@ class Pump:
                 break  # The others have their share in the next turn.
             consumer = next(iter(queue.consumers))
             queue.consumers.move_to_end(consumer)
-            if consumer.wants:
+            if self._may_have(consumer):
                 way = consumer.order, consumer.all_available
                 is_new = consumer.is_new and not queue.groups.holds.has_assigned
                 if is_new and way in in_vain and not consumer.wait_over:
                     continue
                 had = self._hand(queue, consumer, allowed or share)
+                if consumer.lacks_room:
+                    break  # The others would meet the same long message.
                 if is_new and not had:
                     in_vain.add(way)
                 moved |= had
@@ -124,7 +127,7 @@ class Pump:
             if moved and (allowed or self._context.rows > self._rows_max or self._is_late()):
                 queue.sought[prefix] = None  # The others have their share in the next turn.
                 break
-            if consumer.wants and queue.ready > 0:
+            if self._may_have(consumer) and queue.ready > 0:
                 seeking.move_to_end(consumer)
                 moved |= self._hand(queue, consumer, allowed or SHARE_MESSAGES)
         return moved
@@ -134,9 +137,14 @@ class Pump:
         for consumer in list(queue.ending):
             self._end(consumer, m.Ok(consumer.request_id))
 
+    def _may_have(self, consumer: Consumer) -> bool:
+        """Return whether *consumer* may be sent something now."""
+        return consumer.wants and consumer.connection not in self._outflow.held
+
     def _hand(self, queue: Queue, consumer: Consumer, share: int) -> bool:
         """Lease a share to *consumer*; return whether that changed anything."""
-        context = self._context
+        context, outflow = self._context, self._outflow
+        consumer.frame_bytes, consumer.lacks_room = outflow.frame_bytes, False
         damaged_before = queue.counters.damaged
         try:
             items, at_end = self._take(queue, consumer, share)
@@ -149,11 +157,16 @@ class Pump:
             context.note("error", "damaged messages set aside", queue=queue.name, count=damaged)
         if consumer.seeks and not at_end:
             queue.sought[consumer.prefix] = None
+        if consumer.lacks_room:
+            outflow.starved[queue.id] = queue
+            return bool(damaged)
         if not items:
             if at_end and consumer.wait_over:
                 self._end(consumer, m.Ok(consumer.request_id))
             return bool(damaged) or not at_end
-        context.count_read(len(items), sum(map(len, items)))
+        size_bytes = sum(map(len, items))
+        context.count_read(len(items), size_bytes)
+        outflow.made(consumer.connection, size_bytes)
         deliver = m.Deliver(consumer.request_id, queue.id, items)
         context.send(consumer.connection, deliver)
         queue.breaker.handed(items)

@@ -22,7 +22,7 @@ from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.selection import is_selected, weight
-from qmgrd.core.take import DELIVER_MAX_BYTES, is_there, state_of, tail_of
+from qmgrd.core.take import is_there, state_of, tail_of
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -52,12 +52,18 @@ def seek(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
         looked_at += weight(consumer.selector, tx, value)
         arrival = keys.place(key)[1]
         if arrival not in queue.leases:
+            if items or consumer.is_short:
+                long_bytes = frame_bytes + entries.length_apart(value)
+                if long_bytes > consumer.frame_bytes:
+                    at_end, consumer.lacks_room = False, not items
+                    break
             sound = _wanted(queue, tx, now, consumer, key, value, damaged)
             if sound is not None:
                 more, tail = tail_of(queue, tx, now, sound.entry, arrival, sound.topic)
                 frame_bytes += DELIVERY.size + len(sound.record) + len(tail)
-                if items and frame_bytes > DELIVER_MAX_BYTES:
+                if frame_bytes > consumer.frame_bytes and (items or consumer.is_short):
                     at_end = False
+                    consumer.lacks_room = not items
                     break
                 items.append(lease(queue, now, consumer, key, sound, more) + tail)
                 _stray(queue, key, sound.record)

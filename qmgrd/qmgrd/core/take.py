@@ -30,7 +30,6 @@ from qmgrd.core.lease import Consumer, Lease
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
 
-DELIVER_MAX_BYTES = 1024 * 1024
 FULL = -2  # in place of a priority: the frame is
 _pack_item = DELIVERY.pack
 # The head of an entry, and that of the record behind it where there is no target.
@@ -46,8 +45,8 @@ def take(queue: "Queue", tx: Transaction, now: Now, consumer: Consumer, count: i
     """Lease up to *count* of the next messages to *consumer*; return them as delivery items.
 
     Stops at the consumer's credit, at the queue's limit of leases, and before a second message
-    that would make a frame of over DELIVER_MAX_BYTES. Heads do not count: *count* is so small that
-    they fit in what is kept free in a frame.
+    that would make a frame of over ``consumer.frame_bytes``. Heads do not count: *count* is so
+    small that they fit in what is kept free in a frame.
     """
     count = min(count, consumer.credit_messages, queue.bounds.leases_max - len(queue.leases))
     items: list[bytes] = []
@@ -77,6 +76,7 @@ def scan_ready(
         size, priority = _scan(
             queue, tx, now, consumer, count, priority, items, size, damaged, stop
         )
+    consumer.lacks_room = priority == FULL and not items
     return size, priority == FULL
 
 
@@ -88,7 +88,7 @@ def _scan(
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
     own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
     maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
-    room = DELIVER_MAX_BYTES + size + DELIVERY.size * len(items) - sum(map(len, items))
+    room = consumer.frame_bytes + size + DELIVERY.size * len(items) - sum(map(len, items))
     place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
     for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
@@ -106,6 +106,9 @@ def _scan(
         if (flags or target or group or expires
                 or length != _LEAST_BYTES + correlation + envelope + body + origin
                 or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
+            if _is_left(value, consumer, items, room - size):
+                heads[found] = arrival  # As below, without reading it.
+                return size, FULL
             if (opened := _open(queue, tx, now, arrival, key, value, damaged)) is None:
                 continue
             (delivered, failed, put_us), record, trailer, checksum, more, tail, is_plain = opened
@@ -114,7 +117,7 @@ def _scan(
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
-        if items and size + length > room:
+        if size + length > room and (items or consumer.is_short):
             heads[found] = arrival  # It is the first of the next frame.
             return size, FULL
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
@@ -128,6 +131,12 @@ def _scan(
         if len(items) == count or size >= consumer.credit_bytes:
             return size, found
     return size, -1
+
+
+def _is_left(value: bytes, consumer: Consumer, items: list[bytes], room: int) -> bool:
+    """Return whether the record of *value* is known not to fit in the frame, without reading it."""
+    is_long = items and len(value) > 1 and value[1] & entries.IN_ROWS
+    return bool((is_long or consumer.is_short) and entries.length_apart(value) > room)
 
 
 class _Opened(NamedTuple):

@@ -58,7 +58,6 @@ class Turns:
         """
         self._limits = config.limits
         self._store = store
-        self.intake = Intake(settle_handles(config.store))
         tx = store.begin()
         try:
             manager = config.queue_manager
@@ -74,6 +73,10 @@ class Turns:
                 raise failure from error
             raise
         store.commit()
+        self.intake = Intake(
+            settle_handles(config.store), self.broker.context.outflow,
+            config.limits.buffers_max_bytes // 2,
+        )  # fmt: skip
 
     @property
     def wanted(self) -> bool:
@@ -89,6 +92,7 @@ class Turns:
         """
         outcome = self._apply(now)
         self._store.commit()
+        self.intake.end_turn()
         return outcome
 
     def _apply(self, now: Now) -> Outcome:

@@ -7,6 +7,7 @@ one that did not.
 
 import asyncio
 import errno
+import json
 import os
 import socket
 import stat
@@ -19,7 +20,8 @@ from qmgr_config.address import Address
 from qmgr_config.model import Config
 
 BACKLOG = 1024
-ACCEPTS_MAX = 64  # at a time, then who is connected has its turn
+LISTENING_FILE = "listening.json"
+ACCEPTS_MAX = 8  # at a time, then who is connected has its turn
 RETRY_S = 0.5  # until the system is asked for a descriptor again
 _NOT_NOW = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 
@@ -36,7 +38,7 @@ class Listener:
     Invariant: ``_retry`` is set while nobody is accepted, because the system refused.
     """
 
-    def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, sock: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._protocol = protocol
@@ -97,7 +99,7 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
 
-async def listen(config: Config, protocol: Callable[[], asyncio.Protocol]) -> list[Listener]:
+async def listen(config: Config, protocol: Callable[[], asyncio.BaseProtocol]) -> list[Listener]:
     """Return a listener for each address.
 
     Raises:
@@ -115,6 +117,16 @@ async def listen(config: Config, protocol: Callable[[], asyncio.Protocol]) -> li
             sock.close()
         raise
     return [Listener(sock, protocol) for sock in sockets]
+
+
+def write_addresses(data_dir: Path, addresses: list[str]) -> None:
+    """Write into *data_dir* where this daemon listens, for local tools."""
+    temporary = data_dir / f"{LISTENING_FILE}.new"
+    try:
+        temporary.write_text(json.dumps(addresses) + "\n")
+        temporary.replace(data_dir / LISTENING_FILE)
+    except OSError as error:  # The disk may be full, and this daemon what empties it.
+        log.warning("cannot write", path=str(temporary), why=error.strerror)
 
 
 async def _resolve(address: Address) -> list[tuple[int, tuple[str, int]]]:

@@ -7,19 +7,24 @@ from typing import Any, Protocol, cast
 from qmgr_config.address import Address
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
+from qmgrd.core.outflow import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
+from qmgrd.net.large_frames import LargeFrames
+from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
 # uvloop's own low-water mark is 16 bytes, which makes for stop and go.
-WRITE_HIGH_BYTES = 1024 * 1024
-WRITE_LOW_BYTES = 256 * 1024
-UNREAD_MAX_BYTES = 128 * 1024 * 1024  # of answers that a peer does not fetch; then it is cut off
+WRITE_HIGH_BYTES = ENOUGH_BYTES  # Beyond it the core makes no more for this peer.
+WRITE_LOW_BYTES = WRITE_HIGH_BYTES // 4  # Below it the core goes on.
 LINGER_S = 1.0  # for a peer to read a goodbye
-UNIX = "unix"  # the origin of connections over the unix socket
 FETCH_S = 10.0  # and for one that has closed, or was, to fetch what lay in front of it
+UNIX = "unix"  # the origin of connections over the unix socket
 
 
 class Host(Protocol):
     """What a session needs of the daemon."""
+
+    frames: LargeFrames
+    unsent: Unsent
 
     def now_ms(self) -> int:
         """Return the monotonic clock."""
@@ -30,12 +35,24 @@ class Host(Protocol):
     def session_entered(self, session: "Session") -> None:
         """Take note of a new session."""
 
+    def session_ahead(self, session: "Session") -> None:
+        """Call :meth:`Session.read_on` after each turn, until the turns have caught up."""
+
+    def session_blocked(self, session: "Session", *, is_blocked: bool) -> None:
+        """Take note whether the peer has too much to fetch."""
+
+    def session_failed(self, session: "Session", error: Exception) -> None:
+        """Take note that *session* met *error* here and is to be closed."""
+
     def session_closed(self, session: "Session", why: str) -> None:
         """Take note that a session is gone."""
 
 
-class Session(asyncio.Protocol):
-    """The shell around a :class:`Peer`, which is made when there is a connection."""
+class Session(asyncio.BufferedProtocol):
+    """The shell around a :class:`Peer`, which is made when there is a connection.
+
+    Invariant: ``_pauses`` names why the peer is not read from; it is read from if there is nothing.
+    """
 
     peer: Peer
 
@@ -47,12 +64,17 @@ class Session(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._lingering: asyncio.TimerHandle | None = None  # set once one of us said goodbye
         self._why = "the peer closed the connection"
+        self._pauses: set[str] = set()
+        self._partial_bytes = 0  # of a frame, as of the last read
+        self._written_bytes = 0
+        self._is_cut_off = False
+        self._longest_bytes = 0  # of what was written since nothing was unsent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin: a link says hello, a listener waits for it."""
         self.peer = self._make_peer(self)
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        self.set_marks(is_tight=self._host.unsent.is_tight)
         peername = transport.get_extra_info("peername")
         is_tcp = isinstance(peername, tuple)
         self.address = str(Address(*peername[:2])) if is_tcp else UNIX
@@ -61,11 +83,38 @@ class Session(asyncio.Protocol):
         if self.peer.dial:
             self._transport.write(self.peer.hello())
 
-    def data_received(self, data: bytes) -> None:
-        """Cut what came into messages; the turn does the rest."""
+    def set_marks(self, *, is_tight: bool) -> None:
+        """Set how much the peer may have to fetch before it is blocked."""
         transport = self._open_transport()
-        if transport is None:
+        if transport is not None:
+            high, low = WRITE_HIGH_BYTES, WRITE_LOW_BYTES
+            if is_tight:
+                high, low = SHARE_BYTES, SHARE_BYTES // 4
+            transport.set_write_buffer_limits(high=high, low=low)
+
+    def pause_writing(self) -> None:
+        """Make no more for a peer that has too much to fetch."""
+        self._host.session_blocked(self, is_blocked=True)
+
+    def resume_writing(self) -> None:
+        """Go on for a peer that has fetched what it was sent."""
+        self._host.session_blocked(self, is_blocked=False)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read into."""
+        del sizehint
+        return self._host.frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Cut what came into messages; the turn does the rest."""
+        if self._open_transport() is None:
             return
+        try:
+            self._received(bytes(self._host.frames.last[:nbytes]))
+        except MemoryError as error:
+            self._host.session_failed(self, error)
+
+    def _received(self, data: bytes) -> None:
         try:
             answers = self.peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
@@ -80,19 +129,40 @@ class Session(asyncio.Protocol):
             else:
                 self._why = f"the peer left: {self.peer.goaway.text}"
                 self._close()
+        held_bytes, before = self.peer.partial_bytes, self._partial_bytes
+        if held_bytes or before:
+            self._partial_bytes = held_bytes
+            is_new = held_bytes != before + len(data)
+            self._host.frames.holds(self, held_bytes, self.peer.frame_bytes, is_new=is_new)
         if self.peer.is_ahead and self._open_transport() is not None:
-            transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._read_on)
+            self._pause("turns")
+            self._host.session_ahead(self)
         self._host.want_turn()
 
-    def _read_on(self) -> None:
-        """Read again once the turns have caught up; the loop comes round with each of them."""
-        transport = self._open_transport()
-        if transport is None:
-            return
-        if self.peer.is_ahead:
-            asyncio.get_running_loop().call_soon(self._read_on)
+    def read_on(self) -> bool:
+        """Read again if the turns have caught up; return whether they have."""
+        if self._open_transport() is not None and self.peer.is_ahead:
+            return False
+        self._unpause("turns")
+        return True
+
+    def wait_for_place(self, *, is_waiting: bool) -> None:
+        """Leave the rest of a large frame in the socket while there is no room for it."""
+        if is_waiting:
+            self._pause("frame")
         else:
+            self._unpause("frame")
+
+    def _pause(self, why: str) -> None:
+        transport = self._open_transport()
+        if transport is not None:
+            self._pauses.add(why)
+            transport.pause_reading()
+
+    def _unpause(self, why: str) -> None:
+        self._pauses.discard(why)
+        transport = self._open_transport()
+        if transport is not None and not self._pauses and not transport.is_reading():
             self.peer.receive(b"", self._host.now_ms())  # What it said meanwhile is in the socket.
             transport.resume_reading()
 
@@ -109,6 +179,7 @@ class Session(asyncio.Protocol):
         why = self._why if error is None else f"{self._why}: {error}"
         self.peer.closed(why)
         self._transport = None
+        self._host.frames.forget(self)
         self._host.session_closed(self, why)
 
     def write(self, data: bytes) -> None:
@@ -116,10 +187,17 @@ class Session(asyncio.Protocol):
         transport = self._open_transport()
         if transport is None:
             return
-        if transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
-            why = f"over {UNREAD_MAX_BYTES} bytes of answers were left unread"
+        unsent_bytes, size_bytes = transport.get_write_buffer_size(), len(data)
+        if unsent_bytes > self._host.unsent.bytes_max:
+            why = f"over {self._host.unsent.bytes_max} bytes of answers were left unread"
             self.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
+        self._written_bytes += size_bytes
+        if size_bytes >= COUNTED_BYTES:
+            self._host.unsent.wrote(size_bytes)
+            self._longest_bytes = (
+                max(self._longest_bytes, size_bytes) if unsent_bytes else size_bytes
+            )
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:
@@ -129,10 +207,19 @@ class Session(asyncio.Protocol):
             self.peer.goaway = goaway
             self._leave(self.peer.encode(goaway))
 
-    def cut_off(self, goaway: m.Goaway) -> None:
-        """Close at once: nobody is there to fetch the goodbye, which says why in the log."""
-        self.say_goodbye(goaway)
+    def cut_off(self, goaway: m.Goaway, *, is_silent: bool = False) -> None:
+        """Close at once. The goodbye says why in the log; the peer may not be there to fetch it.
+
+        Args:
+            is_silent: whether the goodbye is not even written, as that may fail.
+        """
+        if not is_silent:
+            self.say_goodbye(goaway)
+        elif self._open_transport() is not None:
+            self._why, self.peer.goaway = goaway.text, goaway
+            self.peer.closed(self._why)
         if self._transport is not None:
+            self._is_cut_off = True
             self._transport.abort()
 
     def _leave(self, last_words: bytes) -> None:
@@ -171,9 +258,7 @@ class Session(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Take nothing more from the peer: the daemon stops."""
-        transport = self._open_transport()
-        if transport is not None:
-            transport.pause_reading()
+        self._pause("stop")
 
     @property
     def is_reading(self) -> bool:
@@ -183,6 +268,17 @@ class Session(asyncio.Protocol):
     def unwritten_bytes(self) -> int:
         """Return how much the peer has still to fetch."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def unsent_bytes(self) -> int:
+        """Return how much memory that takes: what is written at once stays until it is fetched."""
+        if self._is_cut_off:
+            return 0
+        unsent_bytes = self.unwritten_bytes()
+        return max(unsent_bytes, self._longest_bytes) if unsent_bytes else 0
+
+    def fetched_bytes(self) -> int:
+        """Return how much of what was written has left for the peer."""
+        return self._written_bytes - self.unwritten_bytes()
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from qmgr_protocol import record as records
 from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.browse import LOOKED_AT_MAX
-from qmgrd.core.take import DELIVER_MAX_BYTES
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import STORE_ID, AnyStore, Client, Delivery, delivery, record
 from tests.qmgrd.core.test_selection import browsed, got
 

@@ -267,8 +267,9 @@ def test_long_notes_count_towards_a_frame(
     app: Client, monkeypatch: pytest.MonkeyPatch, kind: str, way: dict[str, Any]
 ) -> None:
     """A page of dead letters, however long their notes, is no longer than what a client takes."""
-    for module in ("take", "seek", "browse"):
+    for module in ("lease", "outflow", "browse"):
         monkeypatch.setattr(f"qmgrd.core.{module}.DELIVER_MAX_BYTES", FRAME_BYTES)
+    app.manager.turns.broker.context.outflow.set_room(1 << 40)
     count = 30
     app.put_records("Q", *[
         record(b"%d" % number, priority=number % 2 * 9, correlation_id=b"c",

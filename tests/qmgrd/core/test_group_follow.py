@@ -6,7 +6,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgrd.core.hold import OUT_MAX
-from qmgrd.core.take import DELIVER_MAX_BYTES
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 from tests.group_player import GroupPlayer, group_id, member
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.harness import Client, Delivery, record

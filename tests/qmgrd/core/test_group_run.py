@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from qmgr_protocol import record as records
 from qmgr_protocol.messages import DELIVERY, HANDLE, LOGICAL, PINNED
 from qmgr_protocol.record import Fields
-from qmgrd.core import group_follow, group_run, keys, settle
+from qmgrd.core import group_follow, keys, settle
+from qmgrd.core import lease as leases
 from qmgrd.core import put as puts
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
@@ -127,8 +128,7 @@ def test_runs_are_put_taken_and_acknowledged_as_all_others(
     told: list[list[bytes]], todo: list[Any], order: int, depth_max: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (group_run, group_follow):
-            patch.setattr(module, "DELIVER_MAX_BYTES", 12_000)
+        patch.setattr(leases, "DELIVER_MAX_BYTES", 12_000)
         fast = outcome(told, todo, order, depth_max)
         patch.setattr(puts, "looks_like_a_run", lambda record: False)
         patch.setattr(group_follow, "take_run", lambda *x: (x[6], x[9]))

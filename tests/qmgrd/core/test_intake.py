@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qmgr_protocol import messages as m
 from qmgrd.core.budget import Budget
-from qmgrd.core.intake import AHEAD_MAX_BYTES, SETTLE_HANDLES, TOTAL_MAX_BYTES, Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, SETTLE_HANDLES, Intake
+from qmgrd.core.outflow import Outflow
 from tests.qmgrd.core.ticking import MS_NS, Ticking
 
 
@@ -70,7 +72,7 @@ def test_counts_are_of_what_waits() -> None:
 
 def test_connection_is_forgotten_once_what_it_left_is_taken() -> None:
     intake = Intake()
-    intake.message(1, m.Status(1), 10)
+    intake.message(1, put(1), 10)
     intake.close(1)
     intake.close(2)
     assert len(took(intake)) == 1
@@ -117,8 +119,8 @@ def test_connection_is_ahead_until_its_bytes_are_taken() -> None:
 
 def test_all_connections_together_are_bounded() -> None:
     """Beyond that only those are read from that have nothing waiting: each gets its share."""
-    intake = Intake()
-    count = TOTAL_MAX_BYTES // AHEAD_MAX_BYTES + 1
+    intake = Intake(bytes_max=8 * AHEAD_MAX_BYTES)
+    count = 9
     for number in range(count):
         intake.message(number, m.Status(1), AHEAD_MAX_BYTES)
     assert all(intake.is_ahead(intake.of(number)) for number in range(count))
@@ -237,3 +239,55 @@ def test_whatever_requests_cost_nothing_is_lost_and_order_is_kept(
 def test_piece_of_a_settle_is_as_long_as_the_store_bears() -> None:
     assert Intake().handles_max == Intake(1_000).handles_max == SETTLE_HANDLES
     assert Intake(25).handles_max == 25
+
+
+def test_connection_that_is_held_waits_and_goes_on_in_order() -> None:
+    intake = Intake()
+    for number in (1, 2, 1):
+        intake.message(number, m.Status(number), 10)
+    intake.block(1)
+    assert [number for number, _ in took(intake)] == [2]
+    assert not intake
+    intake.message(1, m.Status(7), 10)
+    assert not intake
+    intake.unblock(1)
+    found = [(number, message.request_id) for number, message in took(intake) if message]
+    assert found == [(1, 1), (1, 1), (1, 7)]
+
+
+def test_event_of_a_connection_that_is_held_is_taken() -> None:
+    intake = Intake()
+    intake.block(1)
+    intake.event(1, lambda broker: None)
+    assert len(took(intake)) == 1
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_reads_of_a_connection_that_is_gone_are_dropped(is_held: bool, is_alone: bool) -> None:
+    intake = Intake()
+    if is_held:
+        intake.block(1)
+    for message in (m.Browse(1, "Q"), put(1), m.Get(2, "Q"), m.QueueCreate(3, "R"), m.Status(4)):
+        if not is_alone or type(message) not in (m.Put, m.QueueCreate):
+            intake.message(1, message, 10)
+    if is_held:
+        assert took(intake) == []
+    intake.close(1)
+    kept = [type(message) for _, message in took(intake) if message is not None]
+    assert kept == ([] if is_alone else [m.Put, m.QueueCreate])
+    assert (intake._pending, intake.bytes, bool(intake)) == ({}, 0, False)
+
+
+def test_long_answers_go_on_as_there_is_room_for_each() -> None:
+    flow = Outflow(longest_bytes=1_000)
+    intake = Intake(outflow=flow)
+    for number in range(1, 6):
+        intake.message(number, m.Browse(number, "Q"), 10)
+    intake.set_room(999)
+    assert took(intake) == []
+    intake.set_room(2_500)
+    assert [number for number, _ in took(intake)] == [1, 2]
+    intake.close(3)
+    intake.set_room(1_000_000)
+    assert [number for number, _ in took(intake)] == [4, 5]

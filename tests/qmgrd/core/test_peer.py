@@ -141,13 +141,14 @@ def test_frame_over_the_limit_is_refused_before_it_has_come() -> None:
         other.peer.receive(LENGTH.pack(limit + 1), 0)
 
 
-def test_what_stands_before_rubbish_counts() -> None:
+def test_what_stands_before_rubbish_counts_unless_it_only_reads() -> None:
     pair = Pair()
     pair.say(HELLO)
+    sent = pair.wire.send(m.QueueCreate(1, "Q")) + pair.wire.send(m.Status(2))
     with pytest.raises(RemoteProtocolError):
-        pair.peer.receive(pair.wire.send(m.Status(1)) + b"\xff" * 9, 0)
+        pair.peer.receive(sent + b"\xff" * 9, 0)
     pair.peer.closed("rubbish")
-    assert pair.waiting() == ["event", "Status", "event"]
+    assert pair.waiting() == ["event", "QueueCreate", "event"]
 
 
 def test_message_of_the_other_side_breaks_the_protocol() -> None:

@@ -9,9 +9,9 @@ from qmgrd.core import keys
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
 from qmgrd.core.ids import Ids
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
-from qmgrd.core.take import DELIVER_MAX_BYTES
 from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 LEASE_LOST = ErrorCode.LEASE_LOST

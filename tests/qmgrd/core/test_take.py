@@ -12,6 +12,7 @@ from qmgr_protocol.messages import DELIVERY, HANDLE
 from qmgr_protocol.record import Fields, Uid
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, settle
+from qmgrd.core import lease as leases
 from qmgrd.core import take as takes
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
@@ -88,7 +89,7 @@ def test_plain_entries_are_taken_as_all_others(
     batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(takes, "DELIVER_MAX_BYTES", 8_000)
+        patch.setattr(leases, "DELIVER_MAX_BYTES", 8_000)
         fast = outcome(batch, at, todo)
         patch.setattr(takes, "_LEAST_BYTES", 1 << 40)
         slow = outcome(batch, at, todo)
@@ -172,7 +173,7 @@ def test_lease_numbers_are_those_set_apart_and_none_twice() -> None:
 
 def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """What did not fit is the first of the next one, before any of a lower priority."""
-    monkeypatch.setattr(takes, "DELIVER_MAX_BYTES", 2 * RECORD_BYTES)
+    monkeypatch.setattr(leases, "DELIVER_MAX_BYTES", 2 * RECORD_BYTES)
     taker = Taker(4, 4, 4, 0)
     assert [taker.take(9) for _ in range(3)] == [[4, 4], [4, 0], []]
 

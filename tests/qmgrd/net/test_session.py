@@ -13,10 +13,12 @@ from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.states import Side
 from qmgrd.core.context import Dial
-from qmgrd.core.intake import AHEAD_MAX_BYTES, Intake
+from qmgrd.core.intake import AHEAD_MAX_BYTES, Arrival, Intake
 from qmgrd.core.peer import Peer
 from qmgrd.net import session as sessions
+from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.session import Session
+from qmgrd.net.unsent import Unsent
 
 HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
@@ -30,6 +32,12 @@ class Host:
         self.clock_ms = 0
         self.turns = 0
         self.intake = Intake()
+        self.sessions: dict[int, Session] = {}
+        self.frames = LargeFrames(64 << 20, lambda: self.intake.bytes)
+        self.unsent = Unsent(64 << 20, 4 << 20, 30_000, self.sessions)
+        self.ahead: list[Session] = []
+        self.blocked: list[bool] = []
+        self.failed: list[Exception] = []
         self.opened: asyncio.Queue[Session] = asyncio.Queue()
         self.closed: asyncio.Queue[str] = asyncio.Queue()
         self.turn = asyncio.Event()
@@ -42,9 +50,27 @@ class Host:
         self.turn.set()
 
     def session_entered(self, session: Session) -> None:
+        self.sessions[session.peer.number] = session
         self.opened.put_nowait(session)
 
+    def session_ahead(self, session: Session) -> None:
+        self.ahead.append(session)
+
+    def session_blocked(self, session: Session, *, is_blocked: bool) -> None:
+        self.blocked.append(is_blocked)
+
+    def session_failed(self, session: Session, error: Exception) -> None:
+        self.failed.append(error)
+        session.cut_off(m.Goaway(ErrorCode.INTERNAL_ERROR, "failed"))
+
+    def take(self, count: int = 1_000) -> list[Arrival]:
+        """Take what arrived, as a turn does."""
+        arrivals = [arrival for _, arrival in self.intake.take(count, 1 << 40)]
+        self.ahead = [session for session in self.ahead if not session.read_on()]
+        return arrivals
+
     def session_closed(self, session: Session, why: str) -> None:
+        self.sessions.pop(session.peer.number, None)
         self.closed.put_nowait(why)
 
     def make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
@@ -160,7 +186,7 @@ async def test_peer_that_is_ahead_of_the_turns_is_not_read_from(tmp_path: Path) 
             assert pending.bytes < AHEAD_MAX_BYTES + (1 << 20)
         taken = 0
         while taken < count * len(settle.handles):
-            arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
+            arrivals = [x for x in host.take() if x.event is None]
             taken += sum(len(arrival.message.settle.handles) for arrival in arrivals)
             await asyncio.sleep(0)
 
@@ -179,7 +205,7 @@ async def test_peer_that_is_not_read_from_is_not_taken_for_silent(tmp_path: Path
         session.poll(host.clock_ms)
         taken = 0
         while taken < 40 * len(settle.handles):
-            arrivals = [x for _, x in host.intake.take(1_000, 1 << 40) if x.event is None]
+            arrivals = [x for x in host.take() if x.event is None]
             taken += sum(len(arrival.message.settle.handles) for arrival in arrivals)
             session.poll(host.clock_ms)
             await asyncio.sleep(0)
@@ -269,12 +295,10 @@ async def test_silent_peer_is_pinged_then_cut_off(tmp_path: Path) -> None:
         host.closed.put_nowait("")
 
 
-async def test_peer_that_fetches_nothing_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_peer_that_fetches_nothing_is_cut_off(tmp_path: Path) -> None:
     """Memory for answers is bounded."""
-    monkeypatch.setattr(sessions, "UNREAD_MAX_BYTES", 1 << 20)
     host = Host()
+    host.unsent.bytes_max = 1 << 20
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
         await client.hear()
@@ -350,3 +374,58 @@ async def test_link_says_hello_first(tmp_path: Path) -> None:
         await host.closed.get()
     server.close()
     await server.wait_closed()
+
+
+async def test_peer_that_has_too_much_to_fetch_is_blocked_until_it_has_fetched_most(
+    tmp_path: Path,
+) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        session.write(bytes(4 << 20))
+        while not host.blocked:
+            await asyncio.sleep(0)
+        assert host.blocked == [True]
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        fetched = 0
+        while fetched < 4 << 20:
+            fetched += len(await client.reader.read(1 << 16))
+        assert host.blocked == [True, False]
+        assert session.fetched_bytes() >= fetched
+
+
+async def test_what_was_written_at_once_counts_until_it_is_fetched(tmp_path: Path) -> None:
+    """The rest of a long answer keeps all of it in memory."""
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        session.write(bytes(4 << 20))
+        while not host.blocked:
+            await asyncio.sleep(0)
+        assert 0 < session.unwritten_bytes() < 4 << 20
+        assert session.unsent_bytes() == 4 << 20
+        session.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, "enough"))
+        assert session.unsent_bytes() == 0
+        host.closed.put_nowait("")
+
+
+async def test_peer_whose_bytes_cannot_be_held_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+
+        def fail(data: bytes, now_ms: int) -> bytes:
+            raise MemoryError
+
+        monkeypatch.setattr(session.peer, "receive", fail)
+        client.send(m.Status(1))
+        assert await host.closed.get() == "failed"
+        assert [type(error) for error in host.failed] == [MemoryError]
+        host.closed.put_nowait("")

@@ -1,0 +1,113 @@
+"""Bounds the memory of answers that peers have not fetched, of all connections together.
+
+Each connection has a share. While the room for all of them is *tight*, one that has more than its
+share to fetch is sent nothing further. If that does not help, those that fetch nothing are cut off,
+the worst first; at last the worst ones whatever they fetch.
+"""
+
+from typing import TYPE_CHECKING
+
+from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.outflow import SHARE_BYTES
+
+if TYPE_CHECKING:
+    from qmgrd.net.session import Session
+
+COUNTED_BYTES = 1024  # Shorter answers are counted at the next look only.
+COUNT_MS = 20  # from one count to the next while it is tight
+STALLED_LOOKS = 5  # in a row at which nothing of note was fetched
+
+
+class Unsent:
+    """What is written and not fetched.
+
+    Invariant: ``_bytes`` is not less than what was unsent at the last count and written since,
+    short answers apart.
+    """
+
+    def __init__(
+        self, bytes_max: int, longest_bytes: int, patience_ms: int, sessions: "dict[int, Session]"
+    ) -> None:
+        """Begin.
+
+        Args:
+            bytes_max: of all connections together.
+            longest_bytes: of one frame; the room is tight if that does not fit any more.
+            patience_ms: how long it may stay tight while peers fetch a little.
+        """
+        self.is_tight = False
+        self._tight_bytes = max(bytes_max - longest_bytes, 0)
+        self.bytes_max = bytes_max
+        self._patience_ms = patience_ms
+        self._sessions = sessions
+        self._bytes = 0
+        self._count_at = bytes_max // 2
+        self._count_ms = 0  # when to count again while it is tight
+        self._tight_ms = 0  # since when it is
+        self._seen: dict[Session, tuple[int, int]] = {}  # fetched, and looks without progress
+
+    def wrote(self, size_bytes: int) -> None:
+        """Count what was written."""
+        self._bytes += size_bytes
+
+    def room_bytes(self, now_ms: int) -> int:
+        """Return how much more may be written before peers fetch something; 0 while it is tight."""
+        if self._bytes > self._count_at or (self.is_tight and now_ms >= self._count_ms):
+            self._count(now_ms)
+        return 0 if self.is_tight else self.bytes_max - self._bytes
+
+    def _count(self, now_ms: int) -> None:
+        self._bytes = sum(session.unsent_bytes() for session in self._sessions.values())
+        step = self.bytes_max // 16
+        self._count_at = max(self._bytes + step, self.bytes_max // 2)
+        self._count_ms = now_ms + COUNT_MS
+        if not self.is_tight and self._bytes > self._tight_bytes:
+            self.is_tight, self._tight_ms = True, now_ms
+            self._set_marks()
+        elif self.is_tight and self._bytes <= self._tight_bytes * 3 // 4:
+            self.is_tight = False
+            self._set_marks()
+            self._seen.clear()
+
+    def _set_marks(self) -> None:
+        for session in list(self._sessions.values()):
+            session.set_marks(is_tight=self.is_tight)
+
+    def look(self, now_ms: int) -> bool:
+        """Count; cut off the worst if it stays tight. Return whether it is tight no more."""
+        was_tight = self.is_tight
+        self._count(now_ms)
+        if self.is_tight:
+            self._cut_off_worst(now_ms)
+        return was_tight and not self.is_tight
+
+    def _cut_off_worst(self, now_ms: int) -> None:
+        is_urgent = now_ms - self._tight_ms >= self._patience_ms
+        above = [s for s in self._sessions.values() if s.unsent_bytes() > SHARE_BYTES]
+        seen = self._seen
+        self._seen = {session: _progress(session, seen.get(session)) for session in above}
+        for session in sorted(above, key=lambda s: s.unsent_bytes(), reverse=True):
+            if self._bytes <= self._tight_bytes * 3 // 4:
+                break
+            if is_urgent or self._seen[session][1] >= STALLED_LOOKS:
+                unsent_bytes = session.unsent_bytes()
+                session.cut_off(_left_unread(unsent_bytes, self.bytes_max))
+                self._bytes -= unsent_bytes
+        self._count(now_ms)
+
+
+def _progress(session: "Session", seen: tuple[int, int] | None) -> tuple[int, int]:
+    """Return what *session* has fetched, and how many looks in a row that was too little."""
+    fetched = session.fetched_bytes()
+    if seen is None:
+        return fetched, 0
+    return fetched, seen[1] + 1 if fetched - seen[0] < SHARE_BYTES else 0
+
+
+def _left_unread(unsent_bytes: int, limit_bytes: int) -> m.Goaway:
+    return m.Goaway(
+        ErrorCode.CREDIT_EXCEEDED,
+        f"{unsent_bytes} bytes of answers were left unread, "
+        f"and all connections together may leave {limit_bytes}",
+    )
