@@ -30,7 +30,8 @@ CREDIT_MAX_BYTES = 64 * 1024 * 1024  # what one consumer may leave unread
 class Delivery:
     """The consumers of all connections.
 
-    Invariant: each open consumer stands in its queue's rotation once, or among those who seek.
+    Invariant: each open consumer stands in its queue's rotation once, or among those that rest
+    without credit, or among those who seek.
     """
 
     def __init__(
@@ -165,6 +166,7 @@ class Delivery:
         queue.consumer_count -= not consumer.is_get
         session.consumers.pop(consumer.request_id, None)
         queue.consumers.pop(consumer, None)  # A connection may leave with thousands.
+        queue.resting.pop(consumer, None)
         queue.selecting.pop(consumer, None)
         queue.ending.pop(consumer, None)
         seeking = queue.seeking.get(consumer.prefix)
@@ -215,9 +217,13 @@ class Delivery:
         consumer.credit_bytes = min(bytes_ + message.bytes, CREDIT_MAX_BYTES)
         if consumer.reader is not None:
             consumer.reader.has_credit = consumer.wants
+        queue = consumer.queue
         if consumer.seeks:
-            consumer.queue.sought[consumer.prefix] = None
-        self._context.awake(consumer.queue)
+            queue.sought[consumer.prefix] = None
+        elif consumer in queue.resting and consumer.wants:
+            del queue.resting[consumer]
+            queue.consumers[consumer] = None
+        self._context.awake(queue)
 
     def cancel(self, session: Session, message: m.Cancel) -> None:
         """End a consumer or a get; what it has leased it may still settle."""

@@ -79,7 +79,8 @@ class Pump:
 
         Those who have to look for what they want may use up the turn's rows and find nothing: then
         the first ones of the rotation stay unasked, until the next turn. Where one in no group
-        finds nothing to begin, neither would others that are in none.
+        finds nothing to begin, neither would others that are in none. A consumer without credit
+        leaves the rotation until it has some.
         """
         wanting = sum(self._may_have(consumer) for consumer in queue.consumers)
         share = min(-(-queue.ready // max(wanting, 1)), SHARE_MESSAGES)
@@ -93,6 +94,10 @@ class Pump:
                 queue.unasked = round_ - asked
                 break  # The others have their share in the next turn.
             consumer = next(iter(queue.consumers))
+            if not consumer.wants:
+                del queue.consumers[consumer]
+                queue.resting[consumer] = None
+                continue
             queue.consumers.move_to_end(consumer)
             if self._may_have(consumer):
                 way = consumer.order, consumer.all_available

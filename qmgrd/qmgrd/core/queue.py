@@ -55,8 +55,7 @@ class Queue:
         schedule: Schedule, *, is_transmission: bool = False, unclean: bool = False,
         holders: Holders | None = None, journal: Journal | None = None,
     ) -> None:  # fmt: skip
-        self.id = queue_id
-        self.name = name
+        self.id, self.name = queue_id, name
         self.counters = counters
         self.is_transmission = is_transmission  # also of publications: in one order, not got
         self.is_publications = queue_id == keys.PUBLICATIONS_ID
@@ -67,6 +66,7 @@ class Queue:
         self.leases: dict[int, Lease] = {}
         self.counted, self.consumer_count = [0, 0], 0  # in the totals; consumers without gets
         self.consumers: OrderedDict[Consumer, None] = OrderedDict()  # the next in rotation first
+        self.resting: dict[Consumer, None] = {}  # without credit: not in the rotation
         self.unasked = 0  # of the rotation, the first ones, where the others want nothing; 0: all
         self.selecting: OrderedDict[Consumer, None] = OrderedDict()  # of these, the choosy
         self.ending: dict[Consumer, None] = {}  # gets whose wait is over once they have looked
@@ -249,12 +249,12 @@ class Queue:
 
     def all_consumers(self) -> Iterator[Consumer]:
         """Yield the consumers and waiting gets, however they are looked after."""
-        return chain(self.consumers, chain.from_iterable(self.seeking.values()))
+        return chain(self.consumers, self.resting, chain.from_iterable(self.seeking.values()))
 
     @property
     def has_consumers(self) -> bool:
         """Whether somebody is there for what comes."""
-        return bool(self.consumers or self.seeking)
+        return bool(self.consumers or self.resting or self.seeking)
 
     def _look_from(self, prefix: bytes, key: bytes) -> None:
         """Have what an index has under *key* found, though it may lie before where they look."""

@@ -110,3 +110,25 @@ def test_all_who_wait_for_a_group_have_one_each_once_there_are_some(app: Client)
     app.put_records("Q", *(member(f"{letter}1") for letter in "ABCDE"))
     app.manager.rest()
     assert [x.body for x in app.delivered()] == [b"A1", b"B1", b"C1", b"D1", b"E1"]
+
+
+def test_consumers_without_credit_are_looked_at_once() -> None:
+    manager = Manager()
+    app = manager.connect()
+    app.ask(m.QueueCreate, "Q")
+    idle = [app.consume("Q", messages=0) for _ in range(500)]
+    app.consume("Q")
+    app.put("Q", b"a")
+    queue = manager.queue("Q")
+    assert (len(queue.consumers), len(queue.resting)) == (1, 500)
+    assert app.show("Q")["consumers"] == 501
+    assert [x.body for x in app.delivered()] == [b"a"]
+    app.send(m.Credit(idle[7], 1, 1_000))
+    manager.rest()
+    assert (len(queue.consumers), len(queue.resting)) == (2, 499)
+    app.put("Q", b"b", b"c")
+    deliveries = [x for x in app.hear() if type(x) is m.Deliver]
+    assert idle[7] in [x.request_id for x in deliveries]
+    app.hang_up()
+    manager.rest()
+    assert not queue.has_consumers
