@@ -322,6 +322,32 @@ class Admin(History):
         """
         return await self._row(m.ConnectionClose, connection)
 
+    async def aside_list(self) -> list[dict[str, Any]]:
+        """Return all items of what is set aside, in order of number."""
+        rows: list[dict[str, Any]] = []
+        after: int | None = 0
+        while after is not None:
+            value = await self._row(m.AsideList, after)
+            rows += value["items"]
+            after = value["next"]
+        return rows
+
+    async def aside_retry(self, number: int) -> dict[str, Any]:
+        """Have the work of an item done again; returns the item, and when in ``retried``.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: the row that it holds has no place any more.
+        """
+        return await self._row(m.AsideRetry, number)
+
+    async def aside_drop(self, number: int) -> dict[str, Any]:
+        """Delete an item with the row or the job that it holds, for good; returns the item.
+
+        Raises:
+            RequestError: ASIDE_UNKNOWN; VALUE_INVALID: it holds nothing that may be deleted.
+        """
+        return await self._row(m.AsideDrop, number)
+
     async def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
         """Write a snapshot to a new directory of the queue manager's host; return its manifest.
 

@@ -182,6 +182,18 @@ class Admin(History):
         """Close another connection: its client is told to stay away. Returns its row."""
         return self._call(self._manager.connection_close(connection))
 
+    def aside_list(self) -> list[dict[str, Any]]:
+        """Return all items of what is set aside, in order of number."""
+        return self._call(self._manager.aside_list())
+
+    def aside_retry(self, number: int) -> dict[str, Any]:
+        """Have the work of an item done again; returns the item, and when in ``retried``."""
+        return self._call(self._manager.aside_retry(number))
+
+    def aside_drop(self, number: int) -> dict[str, Any]:
+        """Delete an item with the row or the job that it holds, for good; returns the item."""
+        return self._call(self._manager.aside_drop(number))
+
     def snapshot(self, directory: str, rate_bytes: int = 0) -> dict[str, Any]:
         """Write a snapshot to a new directory of the queue manager's host; return its manifest.
 

@@ -4,6 +4,9 @@
 from typing import Any, NamedTuple
 
 __all__ = [
+    "AsideDrop",
+    "AsideList",
+    "AsideRetry",
     "ConnectionClose",
     "ConnectionList",
     "GroupAlter",
@@ -200,6 +203,28 @@ class JobCancel(NamedTuple):
 
     request_id: int
     job: int
+
+
+class AsideList(NamedTuple):
+    """Lists what is set aside, in order of number, after a number. OK value: {items, next}."""
+
+    request_id: int
+    after: int = 0
+    limit: int = 1000
+
+
+class AsideRetry(NamedTuple):
+    """Has the work of an item done again. OK value: its row, and when: {retried}."""
+
+    request_id: int
+    number: int
+
+
+class AsideDrop(NamedTuple):
+    """Deletes an item with the row or the job that it holds. OK value: its row."""
+
+    request_id: int
+    number: int
 
 
 class ConnectionList(NamedTuple):

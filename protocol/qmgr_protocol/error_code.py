@@ -390,4 +390,8 @@ class ErrorCode(Coded):
     CURSORS_EXHAUSTED = (
         1303, _NEVER, "", "No room for another export cursor.",
         "Forget those that nobody uses: qmctl history forget.")
+    # 1400: what is set aside
+    ASIDE_UNKNOWN = (
+        1400, _NEVER, "", "There is no such item in what is set aside, or no longer.",
+        "See: qmctl aside ls.")
     # fmt: on

@@ -45,6 +45,7 @@ FROM_DIALLER: frozenset[type[Any]] = EITHER | {
     m.LinkOpen, m.CommitAsk, m.LinkFetch, m.Ok, m.Error, m.Committed, m.Blocked,
     m.LinkCreate, m.LinkDelete, m.LinkList, m.LinkShow, m.LinkStart, m.LinkStop,
     m.LinkAlter, m.Status, m.Snapshot, m.ConnectionList, m.ConnectionClose,
+    m.AsideList, m.AsideRetry, m.AsideDrop,
     m.UnitBegin, m.UnitPut, m.UnitCommit, m.UnitBackout,
     m.GroupNew, m.ReaderClose, m.GroupList, m.GroupShow, m.GroupAlter,
     m.QueueMove, m.JobList, m.JobShow, m.JobCancel,

@@ -32,13 +32,13 @@ from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session
 from qmgrd.net.unsent import Unsent
 from qmgrd.ops.notify import Notifier
+from qmgrd.ops.recovery import Recovery, log_all
 from qmgrd.ops.snapshot_desk import SnapshotDesk
 from qmgrd.ops.turn_times import TurnTimes
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 
 SOFTWARE = "qmgrd/0.1.0"
 KEEP_OUT_MS = 60_000
-RECOVERIES_MAX = 5  # within KEEP_OUT_MS; then the process ends and its supervisor decides
 DRAIN_MAX_MS = 2_000  # at a stop, for peers to fetch what is written
 LEAVE_MAX_MS = 250  # and, once they have, to close their end
 LOOK_S = 1.0  # from one look at the connections to the next
@@ -61,7 +61,7 @@ class Daemon:
         self._doors = Doorkeeper(config.listen, KEEP_OUT_MS, self.now_ms())
         self._sessions = self._doors.sessions
         self._connections = 0
-        self._recoveries: list[int] = []
+        self._recovery = Recovery(self._start_turns, self._now)
         self._turn_scheduled = False
         self._turn_times = TurnTimes()
         self._timer: asyncio.TimerHandle | None = None
@@ -86,10 +86,12 @@ class Daemon:
         return time.monotonic_ns() // 1_000_000
 
     def _start_turns(self) -> Turns:
-        return Turns(
+        turns = Turns(
             self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of,
             time.perf_counter_ns,
         )  # fmt: skip
+        log_all(turns.notes)
+        return turns
 
     def _set_clock(self, boot: Boot) -> Now:
         mono_ms, wall_us = self.now_ms(), time.time_ns() // 1000
@@ -322,7 +324,7 @@ class Daemon:
         """Start the core anew from the store, without the connection that met a bug."""
         log.error("a turn failed and was undone; starting anew from the store", exc_info=failed)
         now_ms = self.now_ms()
-        self._recoveries = [t for t in self._recoveries if t > now_ms - KEEP_OUT_MS] + [now_ms]
+        is_lost = self._recovery.add(failed, now_ms)
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
             self._keep_out(guilty)
@@ -331,11 +333,11 @@ class Daemon:
         )
         for session in list(self._sessions.values()):
             session.say_goodbye(goaway)
-        if len(self._recoveries) > RECOVERIES_MAX:
+        if is_lost:
             self._fail(failed)
             return
         try:
-            self._turns = self._start_turns()
+            self._turns = self._recovery.start()
         except Exception as error:  # The bug, or damage, meets us at the start as well.
             self._fail(StoreFailed(f"cannot start anew: {type(error).__name__}: {error}"))
         else:

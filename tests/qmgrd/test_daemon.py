@@ -19,9 +19,11 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd import daemon as daemons
 from qmgrd.core.kv import StoreFailed
+from qmgrd.core.sweep import Sweep
 from qmgrd.core.turn import TurnFailed
-from qmgrd.daemon import RECOVERIES_MAX, Daemon
+from qmgrd.daemon import Daemon
 from qmgrd.net.listener import ListenFailed, listen
+from qmgrd.ops.recovery import RECOVERIES_MAX
 from qmgrd.store.lmdb_store import LmdbStore, StoreReplaced
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
@@ -393,6 +395,35 @@ async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) 
             await wire.close()
         with pytest.raises(TurnFailed, match="ZeroDivisionError"):
             await here.task
+
+
+async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far more than RECOVERIES_MAX turns fail, and the daemon serves at the end."""
+    count = RECOVERIES_MAX + 2
+    async with running(tmp_path) as here:
+        wire = await Wire.connect(here.address, "app")
+        await wire.ask(m.QueueCreate, "Q")
+
+        def fail(*_: object) -> None:
+            bug()
+
+        monkeypatch.setattr(Sweep, "_expire", fail)
+        stream = (await wire.ask(m.ProducerOpen, ID))[0]
+        wire.send(m.Put(stream, 1, 0, "Q", [record(b"x", expiry_ms=1)] * count))
+        await wire.next(m.Goaway)
+        await wire.close()
+        async with asyncio.timeout(60):
+            while len(here.daemon._turns.broker.context.aside.items) < count:
+                await asyncio.sleep(0.01)
+        wire = await Wire.connect(here.address, "operator")
+        found = (await wire.ask(m.AsideList))["items"]
+        await wire.close()
+        assert {item["kind"] for item in found} == {"due"}
+        wire = await Wire.connect(here.address, "other")
+        await wire.put(b"O" * 16, "Q", record(b"1"))
+        await wire.close()
 
 
 async def test_connection_made_while_the_core_starts_anew_is_served(tmp_path: Path) -> None:

@@ -207,9 +207,11 @@ def test_leased_message_is_handed_out_again(monkeypatch: Patch) -> None:
 
 
 def test_crash_is_not_told_to_consumers(monkeypatch: Patch) -> None:
-    load = Catalogue.load
+    add = Catalogue.add_queue
     monkeypatch.setattr(
-        Catalogue, "load", lambda self, dropped, *, unclean: load(self, dropped, unclean=False)
+        Catalogue,
+        "add_queue",
+        lambda self, name, row, *, unclean: add(self, name, row, unclean=False),
     )
     assert_caught({"delivered_again_is_flagged"})
 

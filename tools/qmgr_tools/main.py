@@ -7,6 +7,7 @@ import typer
 
 from qmgr_tools import (
     apply,
+    aside,
     browse,
     completion,
     connection,
@@ -116,6 +117,9 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         ),
         "job": group(
             "Jobs: long work of the queue manager", ls=job.ls, show=job.show, cancel=job.cancel
+        ),
+        "aside": group(
+            "Work and rows that are set aside", ls=aside.ls, retry=aside.retry, drop=aside.drop
         ),
         "snapshot": group(
             "Snapshots of a store", create=snapshot.create, ls=snapshot_look.ls,

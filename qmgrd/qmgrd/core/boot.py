@@ -1,14 +1,10 @@
 """What a start reads of its store and raises in it: identity, boot number, clocks, how it ended."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
-
-if TYPE_CHECKING:
-    from qmgrd.core.queue import Queue
 
 
 class StoreForeign(Exception):
@@ -92,20 +88,19 @@ def _identify(tx: Transaction, name: str, *, is_named: bool) -> tuple[bytes, int
     return store_id, number
 
 
-def check_arrivals(tx: Transaction, queue: "Queue") -> None:
-    """Raise RowDamaged where a message lies at or behind the next arrival: a put would replace it.
+def check_arrivals(tx: Transaction, name: str, queue_id: int, next_arrival: int) -> None:
+    """Raise RowSenseless where a message lies at or behind the next arrival.
 
-    A seek for each priority that there is, and one more.
+    A put would replace it. This takes a seek for each priority that there is, and one more.
     """
-    start = keys.of_queue(keys.SPACE_MESSAGE, queue.id)
+    start = keys.of_queue(keys.SPACE_MESSAGE, queue_id)
     stop = keys.after(start)
-    next_arrival = queue.counters.next_arrival
     while (found := next(tx.scan(start, stop), None)) is not None:
         _, arrival = keys.place(found[0])
         if arrival >= next_arrival:
-            raise rows.RowDamaged(
-                f"the counters of queue {queue.name} (id {queue.id})",
-                f"message {arrival} is there, yet the next is to be {next_arrival}",
+            raise rows.RowSenseless(
+                f"the counters of queue {name} (id {queue_id})",
+                f"message {arrival} is there, yet the counters say that the next is {next_arrival}",
             )
         # The same lane and priority, from where nothing should be: else it is the next one's first.
         start = found[0][:-8] + next_arrival.to_bytes(8, "big")

@@ -25,14 +25,15 @@ from qmgrd.core.boot import Boot
 from qmgrd.core.budget import DELIVERY, WORK, ClockNs, still
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.connection import ConnectionFacts, Connections, no_facts
-from qmgrd.core.context import Context, Dial, Outcome
+from qmgrd.core.context import Context, Dial, Note, Outcome
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.events import tell
+from qmgrd.core.group_refresh import refresh_groups
 from qmgrd.core.growth import GROWING
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
-from qmgrd.core.link_definitions import LinkDefinitions
+from qmgrd.core.loading import load
 from qmgrd.core.operations import operations
 from qmgrd.core.publications import Publications
 from qmgrd.core.reads import READS
@@ -92,11 +93,11 @@ class Broker:
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._last_link = ""  # that was pumped
-        context.journal.load(tx, now)
+        context.aside.load(context)
+        context.journal.load(context)
         self.jobs.load()
         context.schedule.load(tx)
-        self.catalogue.load(self.jobs.dropped(), unclean=boot_.unclean)
-        LinkDefinitions(context, self.catalogue).load()
+        load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
         self.delivery.on_use = self.subscriptions.used
@@ -132,6 +133,7 @@ class Broker:
         """Open a turn."""
         context = self.context
         context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
+        context.working = None
         context.turns += 1
         room = room_of(context.config, space)
         context.store_full, context.operators_full = room.why_full, room.why_operators_wait
@@ -240,28 +242,31 @@ class Broker:
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
         budget.allow(WORK)
-        context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget)
+        context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)
         self.sweep.run()
         self.settlements.return_leases()
         self.subscriptions.end_leaving()
+        context.working = None
         self.template_pass.run()
         self.publications.run()
         self.jobs.run()
+        context.working = None
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
         self._pump_links()
-        self._refresh_groups()
+        refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
         # Half a turn is the consumers' own: else puts that fill every turn would starve them.
         self.delivery.pump(max(turn_rows, context.rows + turn_rows // 2))
+        context.working = None
         self.streams.producer_count -= self.jobs.producers_gone
         self.jobs.producers_gone = 0
         self.streams.end_turn()
-        # Events and publications change queues. So they come before the last look at groups, and
-        # behind that nothing changes a queue. What it reports itself waits for the next turn.
+        # Events change queues: they come before the last look at groups. Later ones wait a turn.
         tell(context, self.catalogue, self.dead_letters)
         self.publications.count()
-        self._refresh_groups()
+        refresh_groups(context, self.jobs)
+        context.working = None
         self._answer_all()
         self._write()
         outcome = context.outcome
@@ -279,26 +284,20 @@ class Broker:
                 return
             self._last_link = link.name
             del awake[link.queue.id]
-            link.pump.run()
+            if self.context.begin_work("link", link.name):
+                link.pump.run()
 
-    def _refresh_groups(self) -> None:
-        """Have the groups that this turn changed be where they belong, and known to who waits."""
-        context = self.context
-        for queue in {**context.dirty_queues, **context.awake_queues}.values():
-            if queue.groups.is_fresh:
-                continue
-            context.rows += queue.groups.rows_to_refresh
-            if queue.refresh_groups(context.tx, context.now):
-                context.awake(queue)
-            for group_id in list(queue.groups.ripe):
-                self.jobs.end_group(queue, group_id)
-            queue.groups.ripe.clear()
-            if queue.groups.is_held_anew:
-                queue.groups.is_held_anew = False
-                self.jobs.watch_groups(queue)
-            if queue.groups.wrote:
-                queue.groups.wrote = False
-                context.dirty_queues[queue.id] = queue
+    def end_alone(self) -> Outcome:
+        """Write what changed, and nothing else; return what to log."""
+        refresh_groups(self.context, self.jobs)
+        self._write()
+        return Outcome([], [], [], self.take_notes())
+
+    def take_notes(self) -> list[Note]:
+        """Return the notes so far, which no outcome has any more."""
+        outcome = self.context.outcome
+        self.context.outcome = outcome._replace(notes=[])
+        return outcome.notes
 
     def _answer_all(self) -> None:
         answering = self.context.answering
@@ -319,7 +318,11 @@ class Broker:
         if context.dirty_queues or context.wrote or context.journal.is_due:
             context.dirty_queues.clear()
             context.turn_number += 1
-            context.journal.write(context)
+            if context.begin_work("history"):
+                context.journal.write(context)
+            else:
+                context.journal.forget_pending()
+            context.working = None
             row = keys.CLOCK_ROW.pack(
                 context.now.ms, context.now.wall_us, context.stamper.last_us,
                 context.turn_number, self.streams.producer_count,

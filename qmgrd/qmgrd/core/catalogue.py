@@ -16,14 +16,13 @@ from sortedcontainers import SortedList
 
 from qmgr_protocol import name as names
 from qmgr_protocol import topic as topic_names
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import attributes, keys, route, system
 from qmgrd.core import row as rows
 from qmgrd.core.aliases import Aliases
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import ALIAS_OF
-from qmgrd.core.boot import check_arrivals
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.context import Context
 from qmgrd.core.counters import Counters
@@ -58,29 +57,6 @@ class Catalogue:
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: SortedList[str] = SortedList()
         self.aliases = Aliases()
-
-    def load(self, dropped: set[int], *, unclean: bool) -> None:
-        """Read all rows. After an unclean stop older messages count as maybe delivered.
-
-        Args:
-            dropped: ids of deleted queues of which something may be left.
-
-        Raises:
-            RowDamaged: one is, or there are traces of one that is missing.
-        """
-        tx = self._context.tx
-        for key, row in rows.scan(tx, keys.SPACE_TEMPLATE):
-            self.templates.add(Template(key[1:].decode(), unpack(row)))
-        self.topics.load()
-        for key, row in rows.scan(tx, keys.SPACE_QUEUE):
-            self._add_queue(key[1:].decode(), unpack(row), unclean=unclean)
-        for key, _ in tx.scan(keys.SPACE_COUNTERS, keys.after(keys.SPACE_COUNTERS)):
-            queue_id = int.from_bytes(key[1:], "big")
-            if queue_id not in self.by_id and queue_id not in dropped:
-                raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
-        for queue in self.by_id.values():
-            check_arrivals(tx, queue)
-        rows.get(tx, keys.NEXT_QUEUE)
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
         """Return the local or transmission queue *name*, or that of which it is an alias.
@@ -263,34 +239,44 @@ class Catalogue:
         self._write_queue(name, row)
         if row["kind"] not in KINDS:
             Counters().write(self._context.tx, row["queue_id"])
-        self._add_queue(name, row, unclean=False)
+        self.add_queue(name, row, unclean=False)
 
     def _write_queue(self, name: str, row: dict[str, Any]) -> None:
         rows.put(self._context.tx, keys.SPACE_QUEUE + name.encode(), pack(row))
         self._context.wrote = True
 
-    def _add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
-        self._rows[name] = row
-        if row["kind"] == "proxy":
-            self.topics.add(Subscription(name, row, None))
-        elif row["kind"] != "subscription":
-            self.names.add(name)
+    def add_queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> None:
+        """Take in the queue *name* of a stored *row*; if that raises, nothing has changed.
+
+        Args:
+            name: of the queue.
+            row: as stored.
+            unclean: the last run was killed: older messages count as maybe delivered.
+        """
         if row["kind"] in KINDS:
-            self.queues[name] = named(name, row)
-            self.aliases.add(self.queues[name])
-            return
+            found: Queue | Remote | Alias | Proxy = named(name, row)
+        else:
+            found = self._queue(name, row, unclean=unclean)
+        if row["kind"] in ("proxy", "subscription"):
+            self.topics.add(Subscription(name, row, found if isinstance(found, Queue) else None))
+        else:
+            self.names.add(name)
+        self._rows[name], self.queues[name] = row, found
+        if isinstance(found, Queue):
+            self.by_id[found.id] = found
+            self._context.totals.count(found)
+        else:
+            self.aliases.add(found)
+
+    def _queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> Queue:
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
-        queue = Queue(
-            queue_id, name, self._bounds(name, row),
-            Counters.read(self._context.tx, queue_id, name), self._context.ids,
+        counters = Counters.read(self._context.tx, queue_id, name)
+        return Queue(
+            queue_id, name, self._bounds(name, row), counters, self._context.ids,
             self._context.schedule,
             is_transmission=row["kind"] in ("transmission", "publications"), unclean=unclean,
             holders=self.holders if is_subscription else None, journal=self._context.journal,
         )  # fmt: skip
-        self.queues[name] = self.by_id[queue_id] = queue
-        self._context.totals.count(queue)
-        if is_subscription:
-            self.topics.add(Subscription(name, row, queue))
 
     def _bounds(self, name: str, row: dict[str, Any]) -> Bounds:
         """Return what the queue of that *row* is held to, and keep in mind by which template."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core.aside import Aside
 from qmgrd.core.budget import ENDLESS, Budget, ClockNs, still
 from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
@@ -18,6 +19,7 @@ from qmgrd.core.room import is_in_sequence
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.totals import Totals
+from qmgrd.core.work import Key, Work
 
 if TYPE_CHECKING:
     from qmgrd.core.session import Session
@@ -103,10 +105,19 @@ class Timers:
             self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
-    def ring(self, now_ms: int, count: int, budget: Budget = ENDLESS) -> None:
+    def ring(
+        self, now_ms: int, count: int, budget: Budget = ENDLESS,
+        begin: Callable[[str, str], bool] = lambda kind, key: True,
+    ) -> None:  # fmt: skip
         """Make at most *count* of the calls that are due, and one at least.
 
         What they set, and what *budget* has no time for, waits for the next turn.
+
+        Args:
+            now_ms: of the store clock.
+            count: at most so many.
+            budget: of the turn.
+            begin: names the work of a call, and returns whether it may be made.
         """
         due: list[tuple[tuple[int, int, Timer], Callable[[], None]]] = []
         while len(due) < count and (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
@@ -118,7 +129,8 @@ class Timers:
             if at and budget.is_over:
                 self._set_again(due[at:])
                 return
-            call()
+            if begin("timer", getattr(call, "__qualname__", "")):
+                call()
 
     def _set_again(self, due: list[tuple[tuple[int, int, Timer], Callable[[], None]]]) -> None:
         for entry, call in due:
@@ -177,6 +189,8 @@ class Context:
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
         self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn
         self.wrote = False  # anything beside the queues
+        self.aside = Aside()
+        self.working: Work | None = None  # what the turn does at the moment, where it has a name
         self.events: dict[tuple[str, Facts], int] = {}  # of this turn, how often each
         self.outcome = Outcome([], [], [], [])
 
@@ -196,6 +210,11 @@ class Context:
         """Have operators told with this turn that something happened, and how often."""
         key = event, tuple(facts.items())
         self.events[key] = self.events.get(key, 0) + count
+
+    def begin_work(self, kind: str, key: Key = 0) -> bool:
+        """Name the work that follows; return whether it may be done, that is, is not set aside."""
+        work = self.working = Work(kind, key)
+        return work not in self.aside.works
 
     def awake(self, queue: Queue) -> None:
         """Have the consumers of *queue* looked after, as there may be something for any of them."""

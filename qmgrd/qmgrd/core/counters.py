@@ -55,7 +55,14 @@ class Counters:
 
     def encode(self) -> builtins.bytes:
         """Return the stored row."""
-        return _ROW.pack(*_values(self))
+        try:
+            return _ROW.pack(*_values(self))
+        except (
+            struct.error
+        ):  # What was stored of the messages was not true: less than none is none.
+            for name in NAMES:
+                setattr(self, name, max(getattr(self, name), 0))
+            return _ROW.pack(*_values(self))
 
     @classmethod
     def decode(cls, row: builtins.bytes) -> "Counters":

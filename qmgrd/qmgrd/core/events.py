@@ -31,7 +31,7 @@ def tell(context: Context, catalogue: Catalogue, dead_letters: "DeadLetters") ->
         return
     found = [x for x in context.events.items() if not _is_of_events(*x[0])]
     context.events = {}
-    if not found or context.store_full:
+    if not found or context.store_full or not context.begin_work("events"):
         return  # The log has them; where it is full the queue must not take the last room.
     batch = [_record(context, event, dict(facts), n) for (event, facts), n in found]
     if len(batch) > EVENTS_PER_TURN:

@@ -10,7 +10,6 @@ from qmgr_protocol.group_id import shown
 from qmgr_protocol.record import GROUP_FLAGS_AT, GROUP_NUMBER_MAX
 from qmgrd.core import entry as entries
 from qmgrd.core import group_index, group_refusal, index, keys
-from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
@@ -48,12 +47,12 @@ class GroupAdmin:
         start = prefix + message.after + b"\0" if message.after else prefix
         found: list[dict[str, Any]] = []
         last, looked_at = None, 0
-        for key, value in self._context.tx.scan(start, keys.after(prefix)):
+        for key, _ in self._context.tx.scan(start, keys.after(prefix)):
             if len(found) == message.limit or looked_at == LOOKED_AT_MAX:
                 break
             looked_at += 1
             last = key[keys.GROUP_ID_AT :]
-            row = GroupRow.decode(rows.unseal(key, value, queue.name))
+            row = queue.groups.peek(self._context.tx, last) or GroupRow()
             if not message.incomplete or not row.is_rest_here:
                 found.append(self._describe(queue, last, row))
         else:

@@ -52,8 +52,20 @@ class GroupRow:
 
     @classmethod
     def decode(cls, data: bytes) -> "GroupRow":
-        """Return what a stored row holds; what it lacks at the end has its default."""
-        return cls(*unpack(data)[:_FIELDS])
+        """Return what a stored row holds; what it lacks at the end has its default.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        row = cls(*unpack(data)[:_FIELDS])
+        values = [getattr(row, name) for name in _NAMES]
+        runs = [number for run in row.ahead for number in run] if type(row.ahead) is list else [-1]
+        numbers = [value for value in values if type(value) is int] + runs
+        if [type(value) for value in values] != _TYPES or len(runs) != 2 * len(row.ahead):
+            raise ValueError("a field of what is known of a group is of another type")
+        if any(type(x) is not int for x in runs) or not 0 <= min(numbers) <= max(numbers) < _END:
+            raise ValueError("a number in what is known of a group is out of range")
+        return row
 
     @property
     def due(self) -> int:
@@ -181,4 +193,7 @@ class GroupRow:
 
 
 _EXPIRED = int(ErrorCode.GROUP_EXPIRED)
+_END = 2**63  # Milliseconds, numbers and arrivals are all below.
 _FIELDS = len(GroupRow.__dataclass_fields__)
+_NAMES = tuple(GroupRow.__dataclass_fields__)
+_TYPES = [type(getattr(GroupRow(), name)) for name in _NAMES]

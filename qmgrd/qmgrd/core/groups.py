@@ -19,6 +19,7 @@ from qmgrd.core import group_index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.group_admission import Pending, check_number, check_row, taken
+from qmgrd.core.group_restore import read
 from qmgrd.core.group_row import NO_PLACE, GroupRow
 from qmgrd.core.hold import Holds, Member
 from qmgrd.core.kv import Now, Transaction
@@ -48,6 +49,7 @@ class Groups:
         self.ripe: dict[bytes, None] = {}  # parked, and all of it is there: to be backed out
         self.sweeps = 0  # jobs that remove what is gone with a restart, and is counted still
         self.wrote = False  # in this turn
+        self.restored: dict[bytes, None] = {}  # of which the row made no sense, to be logged
         self.is_held_anew = False  # to other bounds: those at rest are to be looked at
         self._is_freed = False  # a reader, by the end of its group, or groups, by that of a sweep
         self._id = queue_id
@@ -58,25 +60,20 @@ class Groups:
         self._touched: dict[bytes, None] = {}  # their turn may have come, or their row changed
         self.pending = Pending()
 
-    # What is known
-
     def row(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
         """Return what is known of a group, or None."""
         found = self._rows.get(group_id)
         if found is None:
-            stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
-            if stored is None:
-                return None
-            found = self._rows[group_id] = GroupRow.decode(stored)
-            self._stored[group_id] = stored
+            found, stored = read(tx, self._id, self._name, group_id, self.restored)
+            if found is not None:
+                self._rows[group_id], self._stored[group_id] = found, stored
         return found
 
     def peek(self, tx: Transaction, group_id: bytes) -> GroupRow | None:
         """Return the same, to be read and not to be changed: what is asked for keeps no memory."""
         found = self._rows.get(group_id)
         if found is None:
-            stored = rows.find(tx, keys.group_row(self._id, group_id), self._name)
-            found = None if stored is None else GroupRow.decode(stored)
+            found, _ = read(tx, self._id, self._name, group_id, self.restored)
         return found
 
     def is_all_there(self, tx: Transaction, group_id: bytes, *, or_rest: bool = False) -> bool:
@@ -105,8 +102,6 @@ class Groups:
     def rows_to_refresh(self) -> int:
         """How many rows :meth:`refresh` is going to read and write, about."""
         return ROWS_OF_A_GROUP * len(self._touched)
-
-    # Putting
 
     def check(self, tx: Transaction, member: Member, *, is_last: bool) -> None:
         """Raise RequestError where a member may not be put: see group_admission.py."""
@@ -225,6 +220,12 @@ class Groups:
     def touch(self, group_id: bytes) -> None:
         """Have the turn of a group looked at, and its row written if it is another one."""
         self._touched[group_id] = None
+
+    def pass_over(self) -> None:
+        """Have :meth:`refresh` nothing to do, though the chain is not where the rows are."""
+        self.holds.end_idle()
+        self._touched, self.ripe = {}, {}
+        self._is_freed = self.is_held_anew = False
 
     def refresh(self, tx: Transaction, now: Now, bounds: Bounds) -> tuple[list[bytes], int]:
         """Bring the chain to where the rows are.

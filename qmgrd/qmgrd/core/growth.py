@@ -57,6 +57,9 @@ GROWTH: dict[type[Any], Growth] = {
     m.QueueShow: Growth.NOTHING,
     m.QueuePurge: Growth.OPERATES,
     m.QueueMove: Growth.OPERATES,
+    m.AsideList: Growth.NOTHING,
+    m.AsideRetry: Growth.NOTHING,
+    m.AsideDrop: Growth.NOTHING,  # It removes an item for the job that it may start.
     m.JobList: Growth.NOTHING,
     m.JobShow: Growth.NOTHING,
     m.JobCancel: Growth.NOTHING,

@@ -4,6 +4,7 @@
        │  ▲  ──▶ cancelled      by an operator, where it stood
        ▼  │  ──▶ failed         it can never be done
     waiting                     for room, say: tried again each second
+    aside                       a slice failed twice by a bug: waits for an operator (aside.py)
 
 A stored row with a cursor. What a slice does is durable together with its new cursor.
 """
@@ -22,6 +23,8 @@ REPUBLISHES = ("republish", "republish-drop")
 # What an operator may end. Of the others something would be left that nothing else removes.
 CANCELLABLE = ("purge", *MOVES, *REPUBLISHES)
 KINDS = (*CANCELLABLE, "drop", "sweep", "retention", "origins", "group", "watch", "retained")
+NEEDED = ("drop", "sweep")  # of which something would stay in the store, and count as it should not
+ASIDE = "aside"
 _SHOWN = (
     "kind", "state", "queue", "target", "where", "messages_max", "rate", "retries_max", "examined",
     "done", "skipped", "stayed", "total", "started_us", "ended_us", "text", "by",
@@ -54,7 +57,7 @@ class Job:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be done."""
-        return self.row["state"] not in ("running", "waiting")
+        return self.row["state"] not in ("running", "waiting", ASIDE)
 
     def count(self, what: str) -> None:
         """Count one message more as ``examined``, ``done``, ``skipped`` or ``stayed``."""

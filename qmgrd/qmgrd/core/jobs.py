@@ -17,6 +17,7 @@ from qmgrd.core import (
     group_watch,
     keys,
     lost,
+    meaning,
     move,
     origin_eviction,
     purge,
@@ -27,7 +28,7 @@ from qmgrd.core import (
 from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
-from qmgrd.core.job import CANCELLABLE, MOVES, REPUBLISHES, Job, Step, new_row
+from qmgrd.core.job import ASIDE, CANCELLABLE, MOVES, NEEDED, REPUBLISHES, Job, Step, new_row
 from qmgrd.core.queue import Queue
 
 RUNNING_MAX = 1_000
@@ -59,24 +60,30 @@ class Jobs:
     def load(self) -> None:
         """Read what a stop left undone, and what ended before it."""
         ended = []
-        for key, row in rows.scan(self._context.tx, keys.SPACE_JOB):
-            known = unpack(row)
-            whole = new_row(known["kind"], 0, known)
-            job = Job(int.from_bytes(key[1:], "big"), whole, row)
-            if job.is_over:
-                ended.append(job)
-            else:
-                self._run(job)
+        for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
+            with self._context.aside.guard(self._context, key):
+                job = Job(int.from_bytes(key[1:], "big"), meaning.one_job(unpack(row)), row)
+                if job.is_over:
+                    ended.append(job)
+                else:
+                    self._run(job)
         ended.sort(key=lambda job: (job.row["ended_us"], job.id))
         self.ended = {job.id: job for job in ended}
 
     def _run(self, job: Job) -> None:
-        self.running[job.id] = self._ready[job.id] = job
+        self.running[job.id] = job
+        self._make_ready(job)
         kind, queue_id = job.row["kind"], job.row["queue_id"]
         if kind == "group":
             self._ending[queue_id, job.row["group"]] = job
         elif kind == "watch":
             self._watching[queue_id] = job
+
+    def forget(self, job: Job) -> None:
+        """Have *job*, which runs, be none: its row is gone."""
+        del self.running[job.id]
+        self._ready.pop(job.id, None)
+        self._stop(job)
 
     def dropped(self) -> set[int]:
         """Return the ids of the deleted queues of which something may be left."""
@@ -169,6 +176,7 @@ class Jobs:
         for count, job in enumerate(list(self._ready.values())):
             if count and (context.rows > context.turn_rows or context.budget.is_over):
                 return
+            context.begin_work("job", job.id)
             context.rows += SLICE_COST_ROWS
             self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
             self._settle(job, self._work(job))
@@ -198,15 +206,50 @@ class Jobs:
 
     def _wake(self, job: Job) -> None:
         if job.id in self.running:
+            self._make_ready(job)
+
+    def _make_ready(self, job: Job) -> None:
+        if job.row["state"] != ASIDE:
             self._ready[job.id] = job
+
+    def set_aside(self, job_id: int, why: str) -> None:
+        """Have a job that runs get no further slice, over restarts too."""
+        job = self.running.get(job_id)
+        if job is not None:
+            self._ready.pop(job_id, None)
+            job.row |= {"state": ASIDE, "text": f"its slice failed twice: {why}"}
+            self._store(job)
+
+    def resume(self, job_id: int) -> None:
+        """Have a job go on that was set aside."""
+        job = self.running.get(job_id)
+        if job is not None:
+            job.row |= {"state": "running", "text": ""}
+            self._store(job)
+            self._make_ready(job)
+
+    def give_up(self, job_id: int) -> None:
+        """End a job that was set aside.
+
+        Raises:
+            RequestError: VALUE_INVALID; without it rows would stay that nothing else removes.
+        """
+        job = self.running.get(job_id)
+        if job is None:
+            return
+        if job.row["kind"] in NEEDED:
+            raise RequestError(
+                ErrorCode.VALUE_INVALID,
+                f"job {job_id} is a {job.row['kind']}, which alone can remove what is left of "
+                f"queue {job.row['queue']}; retry it: see qmctl aside ls",
+            )
+        self._end(job, "failed", job.row["text"])
 
     def _end(self, job: Job, state: str, text: str) -> None:
         now = self._context.now
         job.row |= {"state": state, "text": text, "ended_us": now.wall_us, "ended_ms": now.ms}
         self._store(job)
-        del self.running[job.id]
-        self._ready.pop(job.id, None)
-        self._stop(job)
+        self.forget(job)
         self.ended[job.id] = job
         job.wanted = None
         while len(self.ended) > ENDED_MAX:
@@ -221,7 +264,7 @@ class Jobs:
         elif kind == "group":
             del self._ending[queue_id, job.row["group"]]
             for waiting in self._watching.values():
-                self._ready[waiting.id] = waiting  # There is room for another group.
+                self._make_ready(waiting)  # There is room for another group.
 
     def _answer(self, job: Job, connection: int, request_id: int) -> None:
         done = job.row["done"]

@@ -23,7 +23,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.history import Happening, HistoryMalformed, Open
 from qmgr_protocol.messages import DELIVERY
 from qmgrd.core import entry as entries
-from qmgrd.core import keys
+from qmgrd.core import journal_rows, keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Lease
@@ -90,23 +90,22 @@ class Journal:
         self._told_ms = -TOLD_UNWANTED_MS
         self._untold = 0
 
-    def load(self, tx: Transaction, now: Now) -> None:
-        """Read where it stands.
+    def load(self, context: "Context") -> None:
+        """Read where it stands; where that cannot be true it is found out from the rows.
 
         Raises:
-            RowDamaged: a row that says so, or rows lie where the next ones would replace them.
+            RowDamaged: the checksum of a row is wrong.
         """
-        self.now = now
-        state = rows.find(tx, keys.HISTORY)
-        if state is not None:
-            self.first, self.next, self.bytes, self.dropped = keys.HISTORY_ROW.unpack(state)
-        stop = keys.after(keys.SPACE_HISTORY)
-        for key, _ in tx.scan(keys.history(self.next), stop):
-            seq = int.from_bytes(key[1:], "big")
-            why = f"row {seq} of history is there, yet the next is to be {self.next}"
-            raise rows.RowDamaged("where the journal stands", why)
-        for key, row in rows.scan(tx, keys.SPACE_CURSOR):
-            self.cursors[key[1:].decode()] = Cursor(**unpack(row))
+        tx, aside = context.tx, context.aside
+        self.now = context.now
+        self.first, self.next = journal_rows.find(tx)
+        with aside.guard(context, keys.HISTORY):
+            state = journal_rows.read_state(tx, self.first, self.next)
+            self.first, self.next, self.bytes, self.dropped = state
+        for key, row in list(rows.scan(tx, keys.SPACE_CURSOR)):
+            with aside.guard(context, key):
+                facts = {"created_us": 0} | journal_rows.cursor(unpack(row), self.next - 1)
+                self.cursors[key[1:].decode()] = Cursor(**facts)
 
     def begin(self, now: Now, map_bytes: int, *, is_cramped: bool) -> None:
         """Take note of the turn that is opened."""
@@ -143,6 +142,10 @@ class Journal:
         return due_ms is not None and (
             due_ms <= self.now.ms or len(self._pending) >= PENDING_SECTIONS_MAX
         )
+
+    def forget_pending(self) -> None:
+        """Forget what happened and is not stored yet."""
+        self._pending, self._since_ms = [], None
 
     def write(self, context: "Context") -> None:
         """Store what is pending with the turn that is open, and let go of what need not stay."""

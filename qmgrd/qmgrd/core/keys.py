@@ -35,6 +35,7 @@
     40     job id (u64)                                   job row (msgpack map)
     50     number (u64)                                   row of history (journal.py)
     51     name of an export cursor                       how far it is (msgpack map)
+    60     number (u64)                                   item of what is set aside (aside.py)
 
 Behind each value but those of 10, 11, 13 to 15, 18, 1a and 30 stands a CRC-32 of key and value: see
 row.py. What a publication's arrival is, says publications.py.
@@ -59,6 +60,7 @@ SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
+SPACE_ASIDE = b"\x60"
 
 LANE_READY = 0
 LANE_DELAYED = 1  # What waits for its time.
@@ -81,7 +83,7 @@ DUE = struct.Struct(">cQIBBQ")
 _NOTE = struct.Struct(">cIQ")
 _GROUP = struct.Struct(">cI24sI")
 PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14 and 18
-GROUP_ID_AT = 5  # in a key of 15 and 17
+GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # in a key of 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
 POSITION_AT = _QUEUE.size  # in the key of an entry
@@ -193,6 +195,11 @@ def job(job_id: int) -> bytes:
 def history(seq: int) -> bytes:
     """Return the key of a row of history."""
     return _JOB.pack(SPACE_HISTORY, seq)
+
+
+def aside(number: int) -> bytes:
+    """Return the key of an item of what is set aside."""
+    return _JOB.pack(SPACE_ASIDE, number)
 
 
 def after(prefix: bytes) -> bytes:

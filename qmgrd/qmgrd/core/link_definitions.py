@@ -6,7 +6,7 @@ A link comes with its transmission queue, and goes with it.
 from typing import Any
 
 from qmgr_protocol import name as names
-from qmgr_protocol.codec import pack, unpack
+from qmgr_protocol.codec import pack
 from qmgr_protocol.errors import ErrorCode, RequestError, name_of
 from qmgrd.core import keys, link_attributes
 from qmgrd.core import row as rows
@@ -30,18 +30,9 @@ class LinkDefinitions:
         self._context = context
         self._catalogue = catalogue
 
-    def load(self) -> None:
-        """Read all rows, when those of the queues have been read.
-
-        Raises:
-            RowDamaged: one is, or there is a transmission queue of one that is missing.
-        """
-        catalogue = self._catalogue
-        for key, row in rows.scan(self._context.tx, keys.SPACE_LINK):
-            self._add(key[1:].decode(), unpack(row))
-        for queue in catalogue.by_id.values():
-            if queue.name.startswith("@") and queue.name[1:] not in catalogue.links:
-                raise rows.RowDamaged(f"the definition of link {queue.name[1:]}", "it is missing")
+    def load(self, name: str, row: dict[str, Any]) -> None:
+        """Take in the link *name* of a stored *row*, when the queues have been read."""
+        self._add(name, row)
 
     def create(self, name: str, given: dict[str, Any]) -> Link:
         """Define a link and its transmission queue; the same definition again changes nothing.

@@ -16,7 +16,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 from qmgr_protocol.record import HEAD_BYTES
-from qmgr_protocol.window import Inbox, ids_of, runs_of
+from qmgr_protocol.window import Inbox, runs_of
 from qmgrd.core import keys, overflow
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
@@ -24,6 +24,7 @@ from qmgrd.core.kv import Transaction
 from qmgrd.core.link_puts import size_of
 from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
+from qmgrd.core.sense import number, stored_ids, typed
 
 if TYPE_CHECKING:
     from qmgrd.core.dead_letters import DeadLetters
@@ -241,9 +242,15 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     row = rows.find(tx, keys.SPACE_LINK_INBOX + stream_id)
     if row is None:
         return None
-    peer, commit_id, runs, uid, *more = unpack(row)
-    life, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
-    ahead = ids_of(runs)
+    with rows.sense(keys.SPACE_LINK_INBOX + stream_id):
+        peer, commit_id, runs, uid, *more = unpack(row)
+        life, lost, lost_us = [*more, *(b"", 0, None)[len(more) :]][:3]
+        typed(str, peer, "the peer")
+        typed(bytes, b"" if uid is None else uid, "the highest UID")
+        typed(bytes, life, "the life of the sender")
+        for value in (commit_id, lost, lost_us or 0):
+            number(value, "a number of the window")
+        ahead = stored_ids(runs)
     return LinkInbox(
         stream_id, peer, Inbox(window, commit_id, ahead), max(ahead, default=commit_id), uid, life,
         lost=lost, lost_us=lost_us,

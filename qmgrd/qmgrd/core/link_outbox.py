@@ -22,6 +22,7 @@ from qmgrd.core import keys, lane, notes
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
+from qmgrd.core.sense import number, typed
 from qmgrd.core.take import is_there
 
 Extra = dict[str, int | bytes]  # what a link says of a record beside it
@@ -51,15 +52,31 @@ class LinkOutbox(Outbox):
         self._lives: dict[bytes, int] = {}
         commit_id, row = 0, rows.find(context.tx, self._row_key, queue.name)
         if row is not None:
-            commit_id, self._commit_uid, *more = unpack(row)
-            # One of before lives were kept says nothing of them.
-            self._lives = dict(more[0] if more else [(_ANY_LIFE, queue.counters.next_arrival)])
+            with rows.sense(self._row_key):
+                commit_id = self._read(unpack(row))
         super().__init__(
             context.config.link.window_messages, commit_id, queue.counters.next_arrival
         )
         if 0 in self._lives.values():
             self._lives = {life: end or self.next_id for life, end in self._lives.items()}
             self._write()
+
+    def _read(self, row: list[Any]) -> int:
+        """Take in a stored *row*; return its commit id.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        next_id = self.queue.counters.next_arrival
+        commit_id, uid, *more = row
+        number(commit_id, "the commit id", 0, next_id - 1)
+        self._commit_uid = None if uid is None else typed(bytes, uid, "the UID of the commit id")
+        # One of before lives were kept says nothing of them.
+        self._lives = dict(more[0] if more else [(_ANY_LIFE, next_id)])
+        for life, end in self._lives.items():
+            typed(bytes, life, "a life")
+            number(end, "where a life ended")
+        return int(commit_id)
 
     def _save(self) -> None:
         self._write()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
+from qmgrd.core.aside_admin import AsideAdmin
 from qmgrd.core.group_admin import GroupAdmin
 from qmgrd.core.history_admin import HistoryAdmin
 from qmgrd.core.intake import SettlePart
@@ -22,6 +23,7 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
     admin, delivery, streams = broker.admin, broker.delivery, broker.streams
     templates = TemplateAdmin(context, catalogue, broker.template_pass)
     jobs = JobAdmin(context, catalogue, broker.jobs)
+    aside = AsideAdmin(broker)
     groups = GroupAdmin(context, catalogue, broker.dead_letters)
     return {
         m.Put: streams.put,
@@ -56,6 +58,9 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
         m.TemplateDelete: templates.template_delete,
         m.TemplateList: templates.template_list,
         m.Status: admin.status,
+        m.AsideList: aside.aside_list,
+        m.AsideRetry: aside.aside_retry,
+        m.AsideDrop: aside.aside_drop,
         m.Snapshot: admin.snapshot,
         m.ConnectionList: broker.connections.connection_list,
         m.ConnectionClose: broker.connections.connection_close,

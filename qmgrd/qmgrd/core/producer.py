@@ -12,11 +12,12 @@ from itertools import islice
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
-from qmgr_protocol.window import Inbox, ids_of, runs_of
+from qmgr_protocol.window import Inbox, runs_of
 from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
+from qmgrd.core.sense import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
@@ -90,10 +91,14 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
     row = rows.find(tx, keys.SPACE_PRODUCER + producer_id)
     if row is None:
         return None
-    commit_id, used_ms, seen, ahead, refused, instance = unpack(row)[:6]
-    inbox = Inbox(window, commit_id, ids_of(ahead))
-    codes = {seq_id: code for code, runs in refused for seq_id in ids_of(runs)}
-    return Producer(producer_id, inbox, used_ms, seen, codes, instance)
+    with rows.sense(keys.SPACE_PRODUCER + producer_id):
+        commit_id, used_ms, seen, ahead, refused, instance = unpack(row)[:6]
+        for value in (commit_id, used_ms, seen):
+            number(value, "a number of the window")
+        number(instance, "the instance", 0, 2**64)
+        inbox = Inbox(window, commit_id, stored_ids(ahead))
+        codes = {seq_id: number(code, "a code") for code, x in refused for seq_id in stored_ids(x)}
+        return Producer(producer_id, inbox, used_ms, seen, codes, instance)
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:
@@ -102,8 +107,8 @@ def used_ms_of(key: bytes, value: bytes) -> int | None:
     Without it the producer would begin anew, and what it put again would be stored twice.
     """
     try:
-        used_ms: int = unpack(rows.unseal(key, value))[1]
-    except rows.RowDamaged:
+        used_ms = number(unpack(rows.unseal(key, value))[1], "the time of its last use")
+    except rows.NONSENSE:
         return None
     return used_ms
 

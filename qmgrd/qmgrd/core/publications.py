@@ -62,8 +62,12 @@ class Publications:
         self._next = queue.counters.next_arrival if queue is not None else 1
         row = rows.find(context.tx, keys.FAN_OUT)
         if row is not None and queue is not None:
-            self._is_stored = True
-            self._resume(queue, *keys.FAN_OUT_ROW.unpack(row))
+            position: tuple[int, int, int] | None = None
+            with context.aside.guard(context, keys.FAN_OUT):
+                position = _position(row, self._next)
+            if position is not None:
+                self._is_stored = True
+                self._resume(queue, *position)
         catalogue.topics.next_out = self._next
 
     @property
@@ -123,16 +127,19 @@ class Publications:
             # The stored position is a queue id: proxies, which have none, are first and go at once.
             if is_over and batch.parts[self._at][0]:
                 return
-            _, subscription, part = batch.parts[self._at]
+            queue_id, subscription, part = batch.parts[self._at]
             self._at += 1
             if self._catalogue.topics.subscriptions.get(subscription.name) is not subscription:
                 continue  # It ended while the batch was going out.
+            if not self._context.begin_work("fan-out", f"{batch.first} {queue_id}"):
+                continue
             if subscription.manager:
                 carry(self._context, self._catalogue, subscription, part)
             else:
                 give(self._context, self._catalogue, self._dead_letters, subscription, part)
         for publication in batch.found:
-            if publication.front[7] & records.FLAG_RETAINED:
+            is_retained = publication.front[7] & records.FLAG_RETAINED
+            if is_retained and self._context.begin_work("publication", publication.arrival):
                 self._retain(publication)
             self._catalogue.holders.release(publication.arrival)
         self._batch, self._next = None, batch.stop
@@ -198,6 +205,8 @@ class Publications:
         """Write how many hold what changed in this turn; remove what nobody does."""
         tx, changes = self._context.tx, self._catalogue.holders.changes
         for arrival, change in changes.items():
+            if not self._context.begin_work("publication", arrival):
+                continue
             key = keys.holders(arrival)
             row = rows.find(tx, key)
             count = change + (int.from_bytes(row, "big") if row is not None else 0)
@@ -244,3 +253,15 @@ class Publications:
         elif self._is_stored:
             context.tx.delete(keys.FAN_OUT)
             context.wrote, self._is_stored = True, False
+
+
+def _position(row: bytes, next_arrival: int) -> tuple[int, int, int]:
+    """Return first and stop of the batch that is going out, and the last queue id that has it.
+
+    Raises:
+        ValueError: they cannot be true.
+    """
+    first, stop, queue_id = keys.FAN_OUT_ROW.unpack(row)
+    if not 1 <= first <= stop <= next_arrival:
+        raise ValueError(f"{first} up to {stop} are going out, of {next_arrival - 1} publications")
+    return first, stop, queue_id

@@ -50,7 +50,8 @@ class Pump:
             if queue.is_transmission:
                 continue  # Its link looks after it.
             del context.awake_queues[queue.id]
-            self._pump_queue(queue)
+            if context.begin_work("queue", queue.id):
+                self._pump_queue(queue)
             is_over = context.budget.is_over
 
     def _pump_queue(self, queue: Queue) -> None:

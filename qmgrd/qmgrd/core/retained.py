@@ -29,7 +29,9 @@ def step(context: Context, catalogue: Catalogue, job: Job) -> Step:
     letters = DeadLetters(context, catalogue)
     for key, value in found:
         job.count("examined")
-        if not topics.fits(subscription.filter, tuple(key[1:].decode().split(topics.MARK))):
+        if not topics.fits(
+            subscription.filter, tuple(key[1:].decode(errors="replace").split(topics.MARK))
+        ):
             continue
         arrival = int.from_bytes(rows.unseal(key, value), "big")
         stored = context.tx.get(keys.publication(arrival))

@@ -79,6 +79,8 @@ class Returns:
 
     def give_back(self, lease: Lease, how: How) -> None:
         """End *lease*; its message can be had again, in time, or is a dead letter."""
+        if not self._context.begin_work("message", lease.key):
+            return
         self._give_back(lease, how)
         if how.failed:
             self.count(lease.lessee.queue, 0, 1)

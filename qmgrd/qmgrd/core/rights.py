@@ -79,6 +79,9 @@ RIGHTS: dict[type[Any], Right] = {
     m.CursorDelete: Right.ADMIN,
     m.Status: Right.SHOW,
     m.Snapshot: Right.ADMIN,
+    m.AsideList: Right.SHOW,
+    m.AsideRetry: Right.ADMIN,
+    m.AsideDrop: Right.ADMIN,
     m.ConnectionList: Right.SHOW,
     m.ConnectionClose: Right.ADMIN,
 }

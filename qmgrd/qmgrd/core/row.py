@@ -7,10 +7,12 @@ pieces of long records need none: records have a checksum of their own. The UID 
 against its entry.
 """
 
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from qmgr_protocol.checksum import crc32
-from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.errors import ErrorCode, FrameMalformed, RequestError
 from qmgrd.core import keys
 from qmgrd.core.kv import Transaction
 
@@ -39,6 +41,7 @@ _BY_NUMBER = {
     keys.SPACE_JOB: "job",
     keys.SPACE_HISTORY: "row of history",
     keys.SPACE_HOLDERS: "the holders of publication",
+    keys.SPACE_ASIDE: "what is set aside, item",
 }
 _BY_BYTES = {
     keys.SPACE_ORIGIN: "the highest timestamp of an origin",
@@ -46,6 +49,7 @@ _BY_BYTES = {
     keys.SPACE_LINK_INBOX: "the receiving window of stream",
     keys.SPACE_NOTE: "the note of a message",
     keys.SPACE_GROUP_ROW: "what is known of group",
+    keys.SPACE_DUE: "a row of the schedule",
 }
 
 
@@ -56,6 +60,36 @@ class RowDamaged(RequestError):
         super().__init__(
             ErrorCode.STORE_DAMAGED, f"{what}: {why}; restore the store from a snapshot"
         )
+        self.why = why
+
+
+class RowMissing(RowDamaged):
+    """A row that must be there, and is not."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "it is missing")
+
+
+class RowSenseless(RowDamaged):
+    """A row that is as it was written, and cannot be true: it or what it speaks of is set aside."""
+
+
+# What making sense of a row may raise that has none.
+NONSENSE = (
+    FrameMalformed, RequestError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+    ArithmeticError, AssertionError, RecursionError, struct.error,
+)  # fmt: skip
+
+
+@contextmanager
+def sense(key: bytes) -> Iterator[None]:
+    """Raise RowSenseless where what is done with the row under *key* finds that it makes none."""
+    try:
+        yield
+    except RowDamaged:
+        raise
+    except NONSENSE as error:
+        raise RowSenseless(name_of(key), f"{type(error).__name__}: {error}") from error
 
 
 def seal(key: bytes, row: bytes) -> bytes:
@@ -74,7 +108,7 @@ def unseal(key: bytes, value: bytes, queue: str = "") -> bytes:
     """
     row = value[:-SEAL_BYTES]
     if seal(key, row) != value:
-        raise RowDamaged(_what(key, queue))
+        raise RowDamaged(name_of(key, queue))
     return row
 
 
@@ -97,11 +131,11 @@ def get(tx: Transaction, key: bytes, queue: str = "") -> bytes:
     """Return the row of *key*, which must be there.
 
     Raises:
-        RowDamaged: as :func:`unseal`, or it is missing.
+        RowDamaged: as :func:`unseal`; RowMissing.
     """
     row = find(tx, key, queue)
     if row is None:
-        raise RowDamaged(_what(key, queue), "it is missing")
+        raise RowMissing(name_of(key, queue))
     return row
 
 
@@ -115,7 +149,7 @@ def scan(tx: Transaction, space: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield key, unseal(key, value)
 
 
-def _what(key: bytes, queue: str) -> str:
+def name_of(key: bytes, queue: str = "") -> str:
     """Return what lies under *key*, in words."""
     space, rest = key[:1], key[1:]
     if space in _BY_NAME:

@@ -204,7 +204,8 @@ class Subscriptions:
         context, is_over = self._context, False
         while self.can_go_on and context.rows < context.turn_rows and not is_over:
             name, found = self._leaving.popitem()
-            if self._topics.subscriptions.get(name) is found:
+            is_there = self._topics.subscriptions.get(name) is found
+            if is_there and self._context.begin_work("subscription", name):
                 self._end(found)
             context.rows += END_ROWS
             is_over = context.budget.is_over
@@ -275,6 +276,8 @@ class Subscriptions:
     def _look_at(self, found: Subscription) -> None:
         queue, now_ms = found.queue, self._context.now.ms
         if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
+            return
+        if not self._context.begin_work("subscription", found.name):
             return
         if queue.has_consumers:
             found.row["used_ms"] = now_ms

@@ -45,6 +45,7 @@ class Sweep:
         for at, (key, value) in enumerate(found):
             if context.rows >= rows_max or (at and not at % LOOK_EACH and context.budget.is_over):
                 break  # Long messages have many rows; the others are next turn's.
+            context.begin_work("due", key)
             context.tx.delete(key)
             context.rows += ROWS_EACH
             _, _, queue_id, lane_, rank, arrival = keys.DUE.unpack(key)
@@ -60,6 +61,7 @@ class Sweep:
                 continue
             self._due(queue, keys.message(queue_id, lane_, keys.PRIORITY_TOP - rank, arrival))
             context.wrote = True
+        context.working = None
         context.schedule.load(context.tx)  # The first may have been removed with its message.
 
     def _due(self, queue: Queue, key: bytes) -> None:

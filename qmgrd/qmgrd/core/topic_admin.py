@@ -130,7 +130,7 @@ class TopicAdmin:
         names = set(page(self._topics.rows, message.after, message.limit + 1)[0])
         start = keys.SPACE_RETAINED + message.after.encode() + b"\0" * bool(message.after)
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
-        names |= {key[1:].decode() for key, _ in islice(kept, message.limit + 1)}
+        names |= {key[1:].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)}
         found = sorted(names)[: message.limit]
         self._context.count_read(2 * len(found), 0)
         further = found[-1] if len(names) > len(found) else None

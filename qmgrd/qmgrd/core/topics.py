@@ -14,7 +14,7 @@ from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import TOPIC_ATTRIBUTES
 from qmgrd.core import attribute as attributes
-from qmgrd.core import keys
+from qmgrd.core import keys, meaning
 from qmgrd.core import row as rows
 from qmgrd.core.attributes import unknown
 from qmgrd.core.context import Context
@@ -48,9 +48,12 @@ class Topics:
         self.next_out = 0  # the first publication that not all whom it fits have got yet
 
     def load(self) -> None:
-        """Read what is defined."""
-        for key, row in rows.scan(self._context.tx, keys.SPACE_TOPIC):
-            self.rows[key[1:].decode()] = unpack(row)
+        """Read what is defined; a row that makes no sense is set aside."""
+        context = self._context
+        for key, row in list(rows.scan(context.tx, keys.SPACE_TOPIC)):
+            with context.aside.guard(context, key):
+                topic = key[1:].decode()
+                self.rows[topic] = meaning.topic(topic, unpack(row))
         for topic in self.rows:
             self.intervals.look_up(topic)
 

@@ -19,14 +19,19 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.kv import Now, Store
 from qmgrd.core.room import settle_handles
+from qmgrd.core.set_aside import set_aside
+from qmgrd.core.work import Work
 
 
 class TurnFailed(Exception):
     """A bug met while a turn was open. The turn is undone, the broker is spent."""
 
-    def __init__(self, connection: int, cause: Exception) -> None:
-        super().__init__(f"{type(cause).__name__} while serving connection {connection}: {cause}")
+    def __init__(self, connection: int, cause: Exception, work: Work | None = None) -> None:
+        where = f"at work on {work}" if work else f"while serving connection {connection}"
+        super().__init__(f"{type(cause).__name__} {where}: {cause}")
         self.connection = connection
+        self.work = work  # what failed, where it has a name
+        self.why = f"{type(cause).__name__}: {cause}"
 
 
 class Turns:
@@ -77,6 +82,7 @@ class Turns:
             settle_handles(config.store), self.broker.context.outflow,
             config.limits.buffers_max_bytes // 2,
         )  # fmt: skip
+        self.notes = self.broker.take_notes()  # of the start, to be logged
 
     @property
     def wanted(self) -> bool:
@@ -107,17 +113,44 @@ class Turns:
                 self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
             ) as arrivals:
                 for connection, arrival in arrivals:
+                    broker.context.working = None
                     if arrival.event is None:
                         broker.received(connection, arrival.message)
                     else:
                         arrival.event(broker)
                     if broker.context.rows > broker.context.turn_rows:
                         break
-            connection = 0
+            connection, broker.context.working = 0, None
             return broker.end()
         except Exception as error:
             self._store.abort()
-            raise self._store.failure(error) or TurnFailed(connection, error) from error
+            failed = TurnFailed(connection, error, broker.context.working)
+            raise self._store.failure(error) or failed from error
+
+    def set_aside(self, work: Work, why: str, now: Now, *, is_mark: bool) -> Outcome:
+        """Set *work* aside, in a turn of its own, which does nothing else; return what to log.
+
+        Args:
+            work: what failed too often.
+            why: the last time.
+            now: of the turn.
+            is_mark: whether nothing is done but to have *work* passed over from here on.
+
+        Raises:
+            TurnFailed: that failed, too; make a new core.
+            StoreFailed: the store took no more.
+        """
+        broker = self.broker
+        tx = self._store.begin()
+        try:
+            broker.begin(tx, now, self._store.space())
+            set_aside(broker, work, why, is_mark=is_mark)
+            outcome = broker.end_alone()
+        except Exception as error:
+            self._store.abort()
+            raise self._store.failure(error) or TurnFailed(0, error) from error
+        self._store.commit()
+        return outcome
 
     def stop(self, now: Now) -> list[Outcome]:
         """Run the last turns: say goodbye, bring leases back, mark the store as cleanly left."""

@@ -11,6 +11,7 @@ from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
 from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
+from qmgrd.core.aside import item_of
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link_attributes import ANY
 from qmgrd.core.system import PUBLICATIONS
@@ -29,6 +30,7 @@ KEY_BYTES = {
     keys.SPACE_PRODUCER: 17,
     keys.SPACE_LINK_INBOX: 25,
     keys.SPACE_JOB: 9,
+    keys.SPACE_ASIDE: 9,
 }
 SPACES = {  # and what their rows are
     b"\x00": "of the store itself",
@@ -57,6 +59,7 @@ SPACES = {  # and what their rows are
     keys.SPACE_JOB: "jobs",
     keys.SPACE_HISTORY: "history",
     keys.SPACE_CURSOR: "export cursors",
+    keys.SPACE_ASIDE: "what is set aside",
 }
 KINDS = ("local", "remote", "transmission")  # by what their names are
 STREAMS = (keys.SPACE_PEER, keys.SPACE_PRODUCER, keys.SPACE_LINK_INBOX)
@@ -103,7 +106,7 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
             )
     _check_pairs(found, defined)
     for space in (keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX, keys.SPACE_TEMPLATE,
-                  keys.SPACE_TOPIC, *STREAMS):  # fmt: skip
+                  keys.SPACE_TOPIC, keys.SPACE_ASIDE, *STREAMS):  # fmt: skip
         _check_rows(found, tx, space)
     return defined
 
@@ -252,6 +255,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
     decode: Callable[[bytes, bytes], object] = {
         keys.SPACE_LINK_OUTBOX: lambda key, row: [*map(int, unpack(row)[:1])],
         keys.SPACE_TEMPLATE: lambda key, row: _template(key[1:].decode(), unpack(row)),
+        keys.SPACE_ASIDE: lambda key, row: item_of(1, unpack(row)),
         keys.SPACE_TOPIC: lambda key, row: _topic(key[1:].decode(), unpack(row)),
         keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
         keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
@@ -266,7 +270,11 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
             _decoded(found, key, row, what, decode)
 
 
-_WHAT = {keys.SPACE_TEMPLATE: "a template", keys.SPACE_TOPIC: "a topic"}
+_WHAT = {
+    keys.SPACE_ASIDE: "an item",
+    keys.SPACE_TEMPLATE: "a template",
+    keys.SPACE_TOPIC: "a topic",
+}
 
 
 def _topic(topic: str, facts: dict[str, Any]) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgrd.core import broker, budget, growth, system
 from qmgrd.core.admin import Admin
-from qmgrd.core.broker import Broker
 from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
 from qmgrd.core.events import tell as tell_events
+from qmgrd.core.group_refresh import refresh_groups
+from qmgrd.core.jobs import Jobs
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
 from qmgrd.main import main
@@ -23,35 +25,27 @@ READ_S = 0.01
 
 def events() -> None:
     """Clients put on system queues, and events are written behind the last look at groups."""
-    destination, refresh, tell = Catalogue.destination, Broker._refresh_groups, tell_events
-    looked: list[Broker] = []
+    destination, refresh, tell = Catalogue.destination, refresh_groups, tell_events
+    is_over: list[bool] = []
+    last: list[Jobs] = []
 
     def to_anywhere(self: Catalogue, name: str) -> tuple[Queue, str]:
         return (self.system(name), "") if name == system.EVENTS else destination(self, name)
 
-    def refresh_once(self: Broker) -> None:
-        if looked == [self]:
-            looked.clear()  # Events were told since: too late.
-            return
-        refresh(self)
+    def refresh_once(context: Context, jobs: Jobs) -> None:
+        last[:] = [jobs]
+        if is_over:
+            is_over.clear()  # Events were told since: too late.
+        else:
+            refresh(context, jobs)
 
-    def tell_late(*arguments: Any) -> None:
-        looked[:] = [running[-1]]
-        refresh(running[-1])
-        tell(*arguments)
-
-    running: list[Broker] = []
-    end = Broker.end
-
-    def end_known(self: Broker) -> Any:
-        running[:] = [self]
-        looked.clear()
-        return end(self)
+    def tell_late(context: Context, *arguments: Any) -> None:
+        refresh(context, last[0])
+        tell(context, *arguments)
+        is_over.append(True)
 
     Catalogue.destination = to_anywhere  # type: ignore[method-assign]
-    Broker._refresh_groups = refresh_once  # type: ignore[method-assign]
-    Broker.end = end_known  # type: ignore[method-assign]
-    vars(broker)["tell"] = tell_late
+    vars(broker).update(tell=tell_late, refresh_groups=refresh_once)
 
 
 def stall() -> None:

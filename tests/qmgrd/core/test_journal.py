@@ -368,19 +368,26 @@ def test_page_ends_before_a_row_that_rotted() -> None:
     assert [seq for seq, _ in app.ask(m.HistoryRead, 3)["rows"]] == [4]
 
 
-@pytest.mark.parametrize("damage", ["missing", "older"])
-def test_start_is_refused_where_rows_would_be_replaced(damage: str) -> None:
+@pytest.mark.parametrize("damage", ["missing", "older", "ahead"])
+def test_start_finds_out_where_the_journal_stands_so_that_no_row_is_replaced(damage: str) -> None:
     manager, app = opened()
     for _ in range(4):
         app.put("Q", b"x")
+    journal = manager.turns.broker.context.journal
+    before = journal.first, journal.next
     tx = manager.store.begin()
     if damage == "missing":
         tx.delete(keys.HISTORY)
     else:
-        rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(1, 3, 100, 0))
+        state = (1, 3, 100, 0) if damage == "older" else (2**60, 2**60, 0, 0)
+        rows.put(tx, keys.HISTORY, keys.HISTORY_ROW.pack(*state))
     manager.store.commit()
-    with pytest.raises(rows.RowDamaged, match="where the journal stands: row"):
-        manager.crash()
+    manager.crash()
+    journal = manager.turns.broker.context.journal
+    assert (journal.first, journal.next) == before
+    assert len(manager.connect().ask(m.AsideList)["items"]) == (damage != "missing")
+    (note,) = manager.turns.notes
+    assert note.facts["what"] == "where the journal stands"
 
 
 def test_rows_that_rotted_leave_in_their_turn() -> None:

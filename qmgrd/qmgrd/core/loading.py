@@ -1,0 +1,130 @@
+"""What a start reads of the definitions in its store: templates, topics, queues, links.
+
+A row whose checksum is wrong is damage of the store, and the start is refused. A row that makes no
+sense, or that another contradicts, is set aside (aside.py), and the start goes on without it.
+"""
+
+from qmgr_protocol.codec import unpack
+from qmgr_protocol.errors import RequestError
+from qmgrd.core import keys, meaning, route
+from qmgrd.core import row as rows
+from qmgrd.core.aside import has_definitions, queue_ids
+from qmgrd.core.boot import check_arrivals
+from qmgrd.core.catalogue import Catalogue
+from qmgrd.core.context import Context
+from qmgrd.core.counters import Counters
+from qmgrd.core.jobs import Jobs
+from qmgrd.core.link_definitions import LinkDefinitions
+from qmgrd.core.named import KINDS, Alias, Proxy, Remote
+from qmgrd.core.templates import Template
+
+
+def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -> None:
+    """Read all definitions. After an unclean stop older messages count as maybe delivered.
+
+    Raises:
+        RowDamaged: the checksum of a row is wrong, or a row is missing and no row that was set
+            aside is the reason.
+    """
+    tx, aside = context.tx, context.aside
+    for key, row in list(rows.scan(tx, keys.SPACE_TEMPLATE)):
+        with aside.guard(context, key):
+            pattern = key[1:].decode()
+            catalogue.templates.add(Template(pattern, meaning.template(pattern, unpack(row))))
+    catalogue.topics.load()
+    uncounted = _load_queues(context, catalogue, unclean=unclean)
+    _check_orphans(context, catalogue, jobs, uncounted)
+    _load_links(context, catalogue)
+    _check_leads(context, catalogue)
+
+
+def _load_queues(
+    context: Context, catalogue: Catalogue, *, unclean: bool
+) -> dict[bytes, rows.RowMissing]:
+    """Read the definitions of queues; return the keys of those that have no counters, and why."""
+    uncounted = {}
+    next_id = int.from_bytes(rows.get(context.tx, keys.NEXT_QUEUE), "big")
+    for key, row in list(rows.scan(context.tx, keys.SPACE_QUEUE)):
+        with context.aside.guard(context, key):
+            try:
+                name = key[1:].decode()
+                _load_queue(context, catalogue, name, row, next_id, unclean=unclean)
+            except rows.RowMissing as error:
+                uncounted[key] = error
+    return uncounted
+
+
+def _load_queue(
+    context: Context, catalogue: Catalogue, name: str, row: bytes, next_id: int, *, unclean: bool
+) -> None:
+    facts = meaning.queue(name, unpack(row), next_id)
+    if facts["kind"] not in KINDS:
+        queue_id = facts["queue_id"]
+        other = catalogue.by_id.get(queue_id)
+        if other is not None:
+            raise ValueError(f"queue {other.name} has the same id, {queue_id}")
+        counters = Counters.read(context.tx, queue_id, name)
+        meaning.counters(counters)
+        check_arrivals(context.tx, name, queue_id, counters.next_arrival)
+    catalogue.add_queue(name, facts, unclean=unclean)
+
+
+def _check_orphans(
+    context: Context, catalogue: Catalogue, jobs: Jobs, uncounted: dict[bytes, rows.RowMissing]
+) -> None:
+    """Set aside what belongs to a definition that is, and jobs that would remove a queue.
+
+    Where nothing is set aside that would be the reason, the store has lost a row.
+    """
+    tx, aside = context.tx, context.aside
+    for job in list(jobs.running.values()):
+        queue = catalogue.by_id.get(job.row["queue_id"])
+        if job.row["kind"] == "drop" and queue is not None:
+            why = f"it removes queue {queue.name}, which is defined"
+            aside.move(context, "row", keys.job(job.id), why)
+            jobs.forget(job)
+    next_id = int.from_bytes(rows.get(tx, keys.NEXT_QUEUE), "big")
+    known = catalogue.by_id.keys() | jobs.dropped() | queue_ids(aside)
+    space = keys.SPACE_COUNTERS
+    ids = {int.from_bytes(key[1:], "big"): key for key, _ in tx.scan(space, keys.after(space))}
+    orphans = {queue_id: key for queue_id, key in ids.items() if queue_id not in known}
+    for key, error in uncounted.items():
+        if not orphans:
+            raise error
+        aside.move(context, "row", key, "its queue id is that of no counters")
+    for queue_id, key in orphans.items():
+        if 0 < queue_id < next_id and not has_definitions(aside):
+            raise rows.RowDamaged(f"the definition of queue id {queue_id}", "it is missing")
+        aside.move(context, "row", key, "no queue of that id is defined")
+
+
+def _load_links(context: Context, catalogue: Catalogue) -> None:
+    definitions = LinkDefinitions(context, catalogue)
+    for key, row in list(rows.scan(context.tx, keys.SPACE_LINK)):
+        with context.aside.guard(context, key):
+            name = key[1:].decode()
+            facts = meaning.link(name, unpack(row))
+            queue = catalogue.by_id.get(facts["queue_id"])
+            if queue is None or queue.name != f"@{name}":
+                raise ValueError(f"its queue, of id {facts['queue_id']}, is not there")
+            definitions.load(name, facts)
+
+
+def _check_leads(context: Context, catalogue: Catalogue) -> None:
+    """Set aside what leads nowhere: as it stands, each list of queues would fail."""
+    for name, found in list(catalogue.queues.items()):
+        why = ""
+        if isinstance(found, Alias) and isinstance(catalogue.queues.get(found.target), Alias):
+            why = f"it is an alias of {found.target}, which is an alias itself"
+        elif name.startswith("@") and name[1:] not in catalogue.links:
+            why = f"there is no link {name[1:]}"
+            if not has_definitions(context.aside):
+                raise rows.RowDamaged(f"the definition of link {name[1:]}", "it is missing")
+        elif isinstance(found, Remote | Proxy):
+            try:
+                route.link_to(catalogue, found.manager)
+            except RequestError as error:
+                why = error.text
+        if why:
+            context.aside.move(context, "row", keys.SPACE_QUEUE + name.encode(), why)
+            catalogue.remove_queue(name)

@@ -1,0 +1,77 @@
+"""The name of a piece of the daemon's own work, so that work that keeps failing can be set aside.
+
+begin_work(kind, key) ─▶ does it ─▶ raises: the turn fails, and its failure carries the name
+                                          │ once: the core starts again from the store
+                                          ▼ twice
+                                    set aside (aside.py): no further turn does it
+"""
+
+from typing import NamedTuple
+
+KINDS = (
+    "row",  # key: of a stored row that a start reads
+    "due",  # key: of a row of the schedule
+    "message",  # key: of its entry
+    "job",  # key: its number
+    "queue",  # key: its id; its consumers are handed nothing
+    "groups",  # key: the id of their queue
+    "link",  # key: its name
+    "subscription",  # key: its name
+    "fan-out",  # key: the first publication of a batch and the queue id of who is given it
+    "publication",  # key: its number
+    "timer",  # key: what it calls
+    "events",  # no key
+    "history",  # no key
+)
+FAILURES_MAX = 2  # of the same work, until it is set aside
+_KNOWN_MAX = 1_000
+
+Key = bytes | str | int
+
+
+class Work(NamedTuple):
+    """A kind of work, and the key of what it is done to."""
+
+    kind: str
+    key: Key = 0
+
+    @property
+    def shown_key(self) -> str:
+        """The key for people; nothing where the kind has none."""
+        if isinstance(self.key, bytes):
+            return self.key.hex()
+        return str(self.key) if self.key else ""
+
+    def __str__(self) -> str:
+        """Return the name for people."""
+        return f"{self.kind} {self.shown_key}".rstrip()
+
+
+class Failures:
+    """The turns that failed in this process: what of it failed how often, and when."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Work, int] = {}
+        self._recent: list[tuple[int, Work | None]] = []  # when, and at which work
+
+    def add(self, work: Work | None, now_ms: int) -> bool:
+        """Count a turn that failed at *work*, if that has a name; return whether to set it aside.
+
+        Work that is set aside fails no more: its failures do not count as recent any longer.
+        """
+        self._recent.append((now_ms, work))
+        if work is None:
+            return False
+        count = self._counts.pop(work, 0) + 1
+        if count >= FAILURES_MAX:
+            self._recent = [one for one in self._recent if one[1] != work]
+            return True
+        self._counts[work] = count
+        if len(self._counts) > _KNOWN_MAX:
+            del self._counts[next(iter(self._counts))]
+        return False
+
+    def since(self, since_ms: int) -> int:
+        """Return how many turns failed after *since_ms*; older ones are forgotten."""
+        self._recent = [one for one in self._recent if one[0] > since_ms]
+        return len(self._recent)

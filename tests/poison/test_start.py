@@ -1,0 +1,58 @@
+"""Starts from damaged stores, in short; and that the check itself would tell.
+
+More of them: ``python -m tests.poison.start --seeds 2000``.
+"""
+
+import pytest
+
+from qmgr_protocol.codec import pack
+from qmgrd.core import keys
+from qmgrd.core import row as rows
+from qmgrd.core.aside import Aside
+from qmgrd.core.sweep import Sweep
+from tests.poison.damage import Damage
+from tests.poison.filled import filled
+from tests.poison.start import Fault, Trial, run
+
+SEEDS = 40
+
+
+def test_starts_from_damaged_stores_and_serves() -> None:
+    faults, ends = run(range(SEEDS))
+    assert faults == 0
+    assert ends["set aside"] > SEEDS // 10
+
+
+def test_store_of_the_trials_holds_rows_of_every_kind() -> None:
+    spaces = {value for name, value in vars(keys).items() if name.startswith("SPACE_")}
+    assert {key[:1] for key in filled()} == spaces | {b"\0"}
+    assert {keys.FAN_OUT, keys.HISTORY} < filled().keys()
+
+
+def broken_due_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a bug that one due message meets again and again."""
+
+    def fail(self: Sweep, queue: object, key: bytes) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(Sweep, "_due", fail)
+
+
+def test_start_without_setting_aside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_due_work(monkeypatch)
+    Trial(0).run()
+    with pytest.raises(Fault, match="it fails again and again"):
+        Trial(0, sets_aside=False).run()
+
+
+def test_start_that_a_row_stops_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: Aside, context: object, kind: str, key: bytes, why: str) -> None:
+        raise RuntimeError(why)
+
+    monkeypatch.setattr(Aside, "move", stop)
+    trial = Trial(0)
+    key = keys.SPACE_QUEUE + b"Q"
+    trial.damage = Damage("kind is 7", key)
+    trial.store.rows[key] = rows.seal(key, pack({"kind": 7}))
+    with pytest.raises(Fault, match="no start: RuntimeError"):
+        trial.run()
