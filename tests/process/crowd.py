@@ -33,7 +33,7 @@ LARGE_BYTES = 4 * MIB - 1_000
 LARGE_MESSAGES = 16
 HALF_BYTES = 8 * MIB - 100  # of which half is sent
 SIGN_S = 3.0  # from one sign of life to the next
-REST_S = 0.2  # before it comes again
+REST_S = 1.0  # before it comes again
 PERIOD_S = 0.005  # of the well-behaved client
 DOOR_EVERY = 40  # of its rounds it comes in by the unix socket as well
 
