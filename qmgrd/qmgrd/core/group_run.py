@@ -145,7 +145,7 @@ def take_run(
             break
         record = value[_RECORD_AT:]
         length = len(record)
-        if size + length > room and (items or consumer.is_short):
+        if size + length > room and items:
             break
         handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
         priority = keys.PRIORITY_TOP - rank

@@ -117,7 +117,7 @@ def _scan(
             record, trailer = value[_RECORD_AT:], value[-8 - origin :]
             is_plain = not (correlation or due_ms)
         length = len(record)
-        if size + length > room and (items or consumer.is_short):
+        if items and size + length > room:
             heads[found] = arrival  # It is the first of the next frame.
             return size, FULL
         handle = checksum >> MARK_SHIFT << COUNT_BITS | number
