@@ -13,7 +13,7 @@ LONG: frozenset[type[Any]] = frozenset(
     {
         m.Browse, m.HistoryRead, m.QueueList, m.TemplateList, m.LinkList, m.JobList, m.GroupList,
         m.GroupShow, m.SubscriptionList, m.TopicList, m.TopicShow, m.TopicLacks, m.RepublishList,
-        m.ConnectionList,
+        m.ConnectionList, m.AsideList,
     }
 )  # fmt: skip
 
