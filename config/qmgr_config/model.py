@@ -126,7 +126,7 @@ class Store(Section):
     """How full the store may be, in percent of map_bytes, before puts are refused."""
 
     free_disk_min_bytes: Annotated[int, in_bytes(0, "1 TiB")] = 256 * MIB
-    """The free disk space below which puts are refused, in bytes; free parts of the file count."""
+    """The free disk space, in bytes and free parts of the file included, that puts leave."""
 
 
 class Limits(Section):

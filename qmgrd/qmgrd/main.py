@@ -16,6 +16,7 @@ from qmgr_config.load import ConfigError, load
 from qmgr_config.model import Config, Listen, QueueManager
 from qmgrd.core.boot import StoreForeign
 from qmgrd.core.kv import StoreFailed
+from qmgrd.core.room import MAP_LEAST_BYTES
 from qmgrd.core.row import RowDamaged
 from qmgrd.core.turn import TurnFailed
 from qmgrd.daemon import SOFTWARE, Daemon
@@ -100,6 +101,12 @@ def _serve(config: Config, store: LmdbStore, notifier: Notifier, loop_factory: A
         why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
         log.error("cannot use the store", why=why)
         return EXIT_STORE
+    if config.store.map_bytes < MAP_LEAST_BYTES:
+        log.warning(
+            "the store is small", map_bytes=config.store.map_bytes,
+            why=f"below {MAP_LEAST_BYTES} bytes a full store may end the daemon: raise "
+            "store.map_bytes",
+        )  # fmt: skip
     try:
         daemon = Daemon(config, store, notifier)
     except (StoreForeign, StoreFailed, RowDamaged) as error:

@@ -28,6 +28,8 @@ SLICE_SHARE = 4  # of these: messages in one slice of a kind of work, each of wh
 PUT_SHARE = 4  # of the free pages: those that a turn's puts at random places may change
 UNIT_SHARE = 4  # of the pages above the mark: the rows of one commit
 SETTLE_SHARE = 32  # of the pages above the mark: messages in one piece of a settle
+DISK_LEAST_BYTES = 32 * 1024 * 1024  # kept whatever is configured, as a deletion takes pages, too
+MAP_SHARE = 8  # A small store needs no more of the disk than this part of its map.
 UNBOUNDED = 1 << 40
 _NOTHING = bytes(10)  # expiry, length of the correlation id, flags of the group: of a record
 MAP_LEAST_BYTES = 16 * 1024 * 1024  # a smaller map is not shown to survive everything
@@ -82,7 +84,7 @@ def room_of(config: Config, space: Space) -> Room:
     mark = space.map_bytes * store.high_water_percent // 100
     kept = space.map_bytes - mark
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
-    least = store.free_disk_min_bytes
+    least = max(store.free_disk_min_bytes, min(DISK_LEAST_BYTES, space.map_bytes // MAP_SHARE))
     most, free_pages = config.limits.turn_rows, (space.map_bytes - used) // PAGE_BYTES
     turn_rows = min(most, max(free_pages // TURN_SHARE, ROWS_MIN))
     return Room(

@@ -98,9 +98,11 @@ def test_event_of_a_connection_or_link_that_is_gone_is_ignored(manager: Manager)
 
 # -- space
 
+LEAST_BYTES = 64 << 20
+
 
 def small(**store: object) -> tuple[Manager, Client]:
-    manager = Manager(store={"map_bytes": "1 MiB", "free_disk_min_bytes": "1 KiB"} | store)
+    manager = Manager(store={"map_bytes": "1 MiB", "free_disk_min_bytes": LEAST_BYTES} | store)
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     return manager, app
@@ -122,21 +124,31 @@ def test_puts_stop_at_the_high_water_mark_and_gets_go_on() -> None:
 def test_puts_stop_where_the_disk_is_nearly_full() -> None:
     manager, app = small()
     app.put("Q", b"1")
-    manager.store.disk_free_bytes = 1_023
+    manager.store.disk_free_bytes = LEAST_BYTES - 1
     (refused,) = app.put_records("Q", record(b"x"))
     assert refused.code is ErrorCode.STORE_FULL
     assert (
-        "the disk has 1023 bytes free and the store's file 0, puts stop below 1024" in refused.text
+        f"the disk has {LEAST_BYTES - 1} bytes free and the store's file 0, puts stop below "
+        f"{LEAST_BYTES}" in refused.text
     )
     assert app.ack(*app.get("Q")) == []
-    manager.store.disk_free_bytes = 1_024
+    manager.store.disk_free_bytes = LEAST_BYTES
     app.put("Q", b"again")
+
+
+def test_some_of_the_disk_is_kept_whatever_is_configured() -> None:
+    """An ack takes pages, too: a disk that is really full could never be emptied."""
+    manager, app = small(free_disk_min_bytes=0)
+    app.put("Q", b"1")
+    manager.store.disk_free_bytes = 0
+    (refused,) = app.put_records("Q", record(b"x"))
+    assert f"puts stop below {32 << 20}" in refused.text
 
 
 def test_what_is_free_in_the_store_needs_no_disk() -> None:
     """LMDB's file never shrinks: else puts stayed refused for good, though all was drained."""
     manager, app = small()
-    manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, 1_000
+    manager.store.disk_free_bytes, manager.store.file_free_bytes = 24, LEAST_BYTES - 24
     app.put("Q", b"1")
     manager.store.file_free_bytes = 999
     (refused,) = app.put_records("Q", record(b"x"))

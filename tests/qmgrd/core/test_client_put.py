@@ -49,8 +49,8 @@ def test_name_that_takes_no_puts_is_refused(app: Client, name: str, code: ErrorC
 def test_queue_counts_what_it_never_saw(app: Client) -> None:
     app.ask(m.QueueAlter, "Q", {"put_inhibit": True})
     store(app, "Q")
-    app.manager.store.disk_free_bytes = 0
     app.ask(m.QueueAlter, "Q", {"put_inhibit": False})
+    app.manager.store.disk_free_bytes = 0
     (error,) = store(app, "Q")
     assert isinstance(error, RequestError)
     assert error.code is ErrorCode.STORE_FULL
