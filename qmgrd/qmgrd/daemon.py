@@ -53,8 +53,12 @@ class Daemon:
     Invariant: ``_sessions`` names each open connection once; a turn is scheduled at most once.
     """
 
-    def __init__(self, config: Config, store: LmdbStore, notifier: Notifier | None = None) -> None:
+    def __init__(
+        self, config: Config, store: LmdbStore, notifier: Notifier | None = None, *,
+        is_maintenance: bool = False,
+    ) -> None:  # fmt: skip
         self.config = config
+        self._is_maintenance = is_maintenance
         self._notifier = notifier or Notifier({})
         self.addresses: list[str] = []
         self._store = store
@@ -88,7 +92,7 @@ class Daemon:
     def _start_turns(self) -> Turns:
         turns = Turns(
             self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of,
-            time.perf_counter_ns,
+            time.perf_counter_ns, is_maintenance=self._is_maintenance,
         )  # fmt: skip
         log_all(turns.notes)
         return turns
@@ -149,8 +153,7 @@ class Daemon:
                  name=self.config.queue_manager.name)  # fmt: skip
         for address in self.config.listen.addresses:
             if not address.is_loopback:
-                log.warning("insecure listen: anybody who reaches it may do anything",
-                            address=str(address))  # fmt: skip
+                log.warning("insecure listen: open to anybody who reaches it", address=str(address))
         gc.collect()
         gc.freeze()
         self._notifier.ready(
@@ -169,7 +172,8 @@ class Daemon:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             beats = [tasks.create_task(self._heartbeat()), tasks.create_task(self._look())]
-            self._snapshots.look()
+            if not self._is_maintenance:
+                self._snapshots.look()
             self.want_turn()
             await self._stopped.wait()
             for listener in listeners:
@@ -328,9 +332,7 @@ class Daemon:
         guilty = self._sessions.get(failed.connection)
         if guilty is not None:
             self._keep_out(guilty)
-        goaway = m.Goaway(
-            ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and starts anew", 100
-        )
+        goaway = m.Goaway(ErrorCode.INTERNAL_ERROR, "the queue manager met a bug and restarts", 100)
         for session in list(self._sessions.values()):
             session.say_goodbye(goaway)
         if is_lost:

@@ -92,10 +92,13 @@ def run(arguments: list[str]) -> int:
         return EXIT_STORE
     loop_factory = uvloop.new_event_loop if options.loop == "uvloop" else None
     with closing(store), closing(Notifier(os.environ)) as notifier:
-        return _serve(config, store, notifier, loop_factory)
+        return _serve(config, store, notifier, loop_factory, is_maintenance=options.maintenance)
 
 
-def _serve(config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any) -> int:
+def _serve(
+    config: Config, store: LmdbStore, notifier: Notifier, loop_factory: Any, *,
+    is_maintenance: bool,
+) -> int:  # fmt: skip
     space = store.space()
     if space.used_bytes >= space.map_bytes:  # LMDB could not even delete.
         why = f"it uses {space.used_bytes} bytes: raise store.map_bytes ({space.map_bytes})"
@@ -108,7 +111,9 @@ def _serve(config: Config, store: LmdbStore, notifier: Notifier, loop_factory: A
             "store.map_bytes",
         )  # fmt: skip
     try:
-        daemon = Daemon(config, store, notifier)
+        daemon = Daemon(config, store, notifier, is_maintenance=is_maintenance)
+        if is_maintenance:
+            log.warning("in maintenance: no timers, jobs, links or snapshots of its own")
     except (StoreForeign, StoreFailed, RowDamaged) as error:
         log.error("cannot use the store", why=str(error))
         return EXIT_STORE
@@ -160,6 +165,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--tcp", action="append", metavar="HOST:PORT",
         help=f"listen.tcp; repeatable ({', '.join(Listen().tcp)})")  # fmt: skip
     add("--check", action="store_true", help="check the configuration and exit")
+    add(
+        "--maintenance",
+        action="store_true",
+        help="serve operators, and start nothing: no timers, jobs, links, fan-out or snapshots",
+    )
     add("--loop", choices=("uvloop", "asyncio"), default="uvloop",
         help="the event loop: asyncio is Python's own, and slower (uvloop)")  # fmt: skip
     add("--version", action="version", version=SOFTWARE, help="show the version and exit")

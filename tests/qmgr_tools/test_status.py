@@ -9,7 +9,7 @@ pytestmark = pytest.mark.process
 KEYS = {
     "name", "software", "pid", "uptime_ms", "cpu_ms", "listening", "store_id", "boot", "turn",
     "queues", "messages", "leased", "producers", "connections", "jobs", "links", "links_up",
-    "store_used_bytes", "store_map_bytes", "disk_free_bytes", "store_full",
+    "store_used_bytes", "store_map_bytes", "disk_free_bytes", "store_full", "maintenance",
     "turn_longest_us", "turn_times_us",
 }  # fmt: skip
 

@@ -50,6 +50,7 @@ FACTS = (
     output.count("producers"),
     output.count("jobs"),
     output.text("store_full", "puts refused"),
+    output.Column("maintenance", "maintenance", output.flag),
     output.size("store_used_bytes", "store used"),
     output.size("store_map_bytes", "store at most"),
     output.size("disk_free_bytes", "disk free"),
@@ -91,6 +92,7 @@ def status(call: Call, wait: Wait = 0) -> None:
       links, links_up
       store_used_bytes, store_map_bytes, disk_free_bytes
       store_full                     why puts are refused, or ""
+      maintenance                    true: it does only what it is asked
       snapshot                       null, or of the one that is being made:
                                      directory, phase (starting, writing,
                                      counting, uploading), done_bytes,

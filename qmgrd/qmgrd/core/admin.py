@@ -242,6 +242,7 @@ class Admin:
             "producers": self._streams.producer_count,
             "jobs": len(self._jobs.running),
             "store_full": self._context.store_full,
+            "maintenance": self._context.is_maintenance,
         } | self._facts()
         self._ok(session, message.request_id, value)
 

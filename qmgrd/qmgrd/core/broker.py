@@ -69,12 +69,12 @@ class Broker:
     def __init__(
         self, config: Config, boot_: Boot, tx: Transaction, now: Now,
         facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = still, *, is_maintenance: bool = False,
     ) -> None:  # fmt: skip
         self.context = context = Context(
             config, config.queue_manager.name, boot_.store_id, boot_.number, boot_.salt, clock_ns
         )
-        context.tx, context.now = tx, now
+        context.tx, context.now, context.is_maintenance = tx, now, is_maintenance
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
         self.sessions: dict[int, Session] = SortedDict()  # by number
@@ -104,7 +104,9 @@ class Broker:
         self.subscriptions.load()
         self._lose_volatile()
         self._handlers = operations(self)
-        for link in self.catalogue.links.values():
+        if is_maintenance:
+            self.jobs.hold()
+        for link in self.catalogue.links.values() if not is_maintenance else ():
             if not link.row["stopped"]:
                 link.start()
         context.timers.at(now.ms + RETENTION_PERIOD_MS, self._retention)
@@ -242,13 +244,14 @@ class Broker:
         context = self.context
         turn_rows, budget = context.turn_rows, context.budget
         budget.allow(WORK)
-        context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)
-        self.sweep.run()
+        if not context.is_maintenance:
+            context.timers.ring(context.now.ms, TIMERS_PER_TURN, budget, context.begin_work)
+            self.sweep.run()
+            self.subscriptions.end_leaving()
+            self.publications.run()
         self.settlements.return_leases()
-        self.subscriptions.end_leaving()
         context.working = None
         self.template_pass.run()
-        self.publications.run()
         self.jobs.run()
         context.working = None
         for connection, error in self.streams.links.drain():
@@ -340,13 +343,18 @@ class Broker:
             or self.settlements.busy
             or self.template_pass.is_busy
             or links.is_busy
-            or self.publications.can_go_on
-            or self.subscriptions.can_go_on
+            or (not self.context.is_maintenance and self._is_behind)
         )
+
+    @property
+    def _is_behind(self) -> bool:
+        return self.publications.can_go_on or self.subscriptions.can_go_on
 
     def next_timer_ms(self) -> int | None:
         """Return when the store clock wants a turn, or None."""
         context = self.context
+        if context.is_maintenance:
+            return context.journal.due_ms
         due = context.timers.next_ms(), context.schedule.next_ms, context.journal.due_ms
         return min((ms for ms in due if ms is not None), default=None)
 

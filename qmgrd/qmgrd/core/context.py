@@ -189,6 +189,7 @@ class Context:
         self.awake_queues: dict[int, Queue] = {}  # may have something for a consumer
         self.answering: dict[int, Session] = {}  # their puts and settles, at the end of the turn
         self.wrote = False  # anything beside the queues
+        self.is_maintenance = False  # nothing is done but what is asked
         self.aside = Aside()
         self.working: Work | None = None  # what the turn does at the moment, where it has a name
         self.events: dict[tuple[str, Facts], int] = {}  # of this turn, how often each

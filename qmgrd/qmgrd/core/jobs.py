@@ -212,6 +212,10 @@ class Jobs:
         if job.row["state"] != ASIDE:
             self._ready[job.id] = job
 
+    def hold(self) -> None:
+        """Have no job go on that a start found: those that operators begin from here on do."""
+        self._ready.clear()
+
     def set_aside(self, job_id: int, why: str) -> None:
         """Have a job that runs get no further slice, over restarts too."""
         job = self.running.get(job_id)

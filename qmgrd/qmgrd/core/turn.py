@@ -45,7 +45,7 @@ class Turns:
     def __init__(
         self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
         facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still,
+        clock_ns: ClockNs = still, *, is_maintenance: bool = False,
     ) -> None:  # fmt: skip
         """Start a queue manager from *store*, which gets a new boot number.
 
@@ -55,6 +55,7 @@ class Turns:
             facts: what a status adds.
             facts_of: what the row of a connection adds.
             clock_ns: the clock by which a turn has no more than limits.turn_ms.
+            is_maintenance: whether it only does what it is asked.
 
         Raises:
             StoreForeign: the store is not this queue manager's.
@@ -69,8 +70,9 @@ class Turns:
             is_named = "name" in manager.model_fields_set
             self.boot = boot(tx, manager.name, new_id, is_named=is_named)
             self.broker = Broker(
-                config, self.boot, tx, now_of(self.boot), facts, facts_of, clock_ns
-            )
+                config, self.boot, tx, now_of(self.boot), facts, facts_of, clock_ns,
+                is_maintenance=is_maintenance,
+            )  # fmt: skip
         except BaseException as error:
             store.abort()
             failure = store.failure(error)

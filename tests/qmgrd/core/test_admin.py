@@ -147,6 +147,7 @@ def test_status_tells_how_it_is(app: Client) -> None:
     expected = {
         "name": "QM1", "boot": 1, "queues": 2, "messages": 2, "leased": 1, "links": 1,
         "links_up": 0, "producers": 1, "jobs": 0, "store_full": "",
+        "maintenance": False,
     }  # fmt: skip
     assert {key: status[key] for key in expected} == expected
     assert status["store_id"] == (b"S" * 16).hex()
