@@ -235,7 +235,7 @@ class Producer(Client):
             self._not_opened(message)
 
     def _not_opened(self, error: m.Error) -> None:
-        if error.code == ErrorCode.PRODUCERS_EXHAUSTED:
+        if error.code in (ErrorCode.PRODUCERS_EXHAUSTED, ErrorCode.STORE_FULL):
             self.idle_until_ms = self.lab.now_ms + 60_000
             self.hang_up()
             return

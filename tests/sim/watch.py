@@ -28,7 +28,8 @@ from tests.sim.view import Handed, Handle, Held, View
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED)
 # Why a link is refused rightly: its address is that of another one, as an operator said.
 LED_ASTRAY = re.compile(r"^PEER_WRONG: the queue manager at (\w+):\d+ is \1, not ")
-ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED)
+# Those of a link close if their peer has no room for a new stream; it dials again.
+ORDERLY = (*FENCED, ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, ErrorCode.STORE_FULL)
 
 
 class Watch(Durable):

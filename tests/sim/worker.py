@@ -198,7 +198,7 @@ class Worker(Client):
 
     def _opened(self, message: m.Message) -> None:
         if type(message) is m.Error:
-            if message.code == ErrorCode.PRODUCERS_EXHAUSTED:
+            if message.code in (ErrorCode.PRODUCERS_EXHAUSTED, ErrorCode.STORE_FULL):
                 self.idle_until_ms = self.lab.now_ms + 60_000
                 self.hang_up()
                 return
