@@ -173,6 +173,7 @@ class Admin:
         """List the links of both directions."""
         links = [self._row(link) for _, link in sorted(self._catalogue.links.items())]
         inbound, count = self._streams.links.inbound(INBOUND_SHOWN)
+        self._context.count_read(len(links) + len(inbound), 0)
         value = {"links": links, "inbound": inbound, "inbound_count": count}
         self._ok(session, message.request_id, value)
 

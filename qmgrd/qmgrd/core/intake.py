@@ -280,10 +280,9 @@ class Intake:
                 finally:
                     now_ns = clock_ns()
                     pending.used_ns += now_ns - before_ns
-                    used = (pending.used_ns >> SLOT_SHIFT) - slot
-                    if used > 0 and line and line[-1] is pending:
+                    if line and line[-1] is pending and pending.used_ns >> SLOT_SHIFT > slot:
                         line.pop()
-                        self._move(pending, used, share)
+                        self._move(pending, slot, share)
                 if now_ns >= budget.end_ns:
                     return
         finally:
@@ -303,8 +302,9 @@ class Intake:
             return True
         return False
 
-    def _move(self, pending: Pending, used: int, share: int) -> None:
-        """Add *pending* to the line of its slot, unless it has used its share of slots by now."""
+    def _move(self, pending: Pending, slot: int, share: int) -> None:
+        """Move *pending* from *slot* on, unless it has used its share of slots in this turn."""
+        used = (pending.used_ns >> SLOT_SHIFT) - slot
         self._had[pending] = had = self._had.get(pending, 0) + used
         if had < share:
             self._line_up(pending)
