@@ -24,7 +24,8 @@ PYTHON = {
     "protocol": ("The protocol in Python", [
         "qmgr_protocol.connection", "qmgr_protocol.frame", "qmgr_protocol.record",
         "qmgr_protocol.window", "qmgr_protocol.name", "qmgr_protocol.topic",
-        "qmgr_protocol.messages", "qmgr_protocol.admin_messages", "qmgr_protocol.topic_messages",
+        "qmgr_protocol.messages", "qmgr_protocol.connection_messages",
+        "qmgr_protocol.admin_messages", "qmgr_protocol.topic_messages",
         "qmgr_protocol.errors",
     ]),
 }  # fmt: skip

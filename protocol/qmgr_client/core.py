@@ -383,6 +383,7 @@ class ClientCore:
 
     def _on_welcome(self, welcome: m.Welcome, now_ms: int) -> None:
         self.welcome = welcome
+        self._hello = self._hello._replace(session=welcome.session)  # to resume it
         self._answers.welcomed(welcome)
         self._settles.came_to(self._answers.home)
         self._events.append(Ready(welcome))

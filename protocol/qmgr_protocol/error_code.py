@@ -65,6 +65,9 @@ class ErrorCode(Coded):
     CONNECTION_UNKNOWN = (
         113, _NEVER, "", "There is no such connection, or it has ended.",
         "See: qmctl connection ls.")
+    SESSION_FENCED = (
+        114, _NEVER, "", "A newer connection has resumed the session of this one.",
+        "Run one program with a client's session: a process that was forked needs a new client.")
     # 200: any request
     OPERATION_UNKNOWN = (
         200, _NEVER, "", "This version does not know the operation.",

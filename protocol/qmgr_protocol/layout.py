@@ -51,7 +51,7 @@ _UNIT = _READER = integer(0, ID_END - 1)
 _GROUP_ID, _NUMBER, _WORD = exactly(24), integer(0, GROUP_NUMBER_MAX), text(20)
 _HANDLES = binary(m.HANDLES_MAX_BYTES, m.HANDLE.size)
 _POSITION = optional(row(U8, U64))
-_STORE = binary(16)
+_STORE, _SESSION = binary(16), binary(64)
 _LONG = text(4096)
 _ATTRIBUTES = mapping(100, text(200), either(array(100, SCALAR), SCALAR))
 _REFUSED = array(LENGTH_MAX, row(_SEQ, U32, _LONG))
@@ -63,9 +63,9 @@ _EXCEPTIONS = array(LENGTH_MAX, row(_ID, U32, U32))
 # operation: (number, class, checks in the order of the fields)
 _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (1, m.Hello, (TEXT, U32, U32, TEXT, NAME, array(100, TEXT), _STORE, U64, TEXT, U64, TEXT,
-                  binary(1024))),
+                  binary(1024), _SESSION)),
     (2, m.Welcome, (U32, NAME, _STORE, U64, array(100, TEXT), TEXT, U64, U64, U64, U64, U64, U64,
-                    U64)),
+                    U64, _SESSION)),
     (3, m.Goaway, (U32, _LONG, U64)),
     (4, m.Ping, (U64,)),
     (5, m.Pong, (U64,)),
@@ -228,6 +228,8 @@ QUICK: dict[type[Any], Callable[..., bool]] = {
 _LEFT_OUT: dict[type[Any], tuple[Any, ...]] = {
     kind: tuple(kind._field_defaults[field] for field in fields)
     for kind, fields in (
+        (m.Hello, m.Hello._fields[12:]),
+        (m.Welcome, m.Welcome._fields[13:]),
         (m.Put, m.Put._fields[5:]),
         (m.Committed, m.Committed._fields[4:]),
         (m.Settle, m.Settle._fields[4:]),

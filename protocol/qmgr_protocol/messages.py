@@ -1,6 +1,7 @@
 """Every message and its fields, as in PROTOCOL.md; layout.py has their numbers and their limits.
 
-What operators say has its home in admin_messages.py, and can be had from here.
+Those of connection_messages.py, admin_messages.py, history_messages.py and topic_messages.py can be
+had from here, too.
 """
 # ruff: noqa: RUF012 - these defaults are the messages' own: nobody changes what a message holds
 
@@ -8,6 +9,7 @@ import struct
 from typing import Any, NamedTuple, TypeAlias
 
 from qmgr_protocol.admin_messages import *  # noqa: F403
+from qmgr_protocol.connection_messages import *  # noqa: F403
 from qmgr_protocol.history_messages import *  # noqa: F403
 from qmgr_protocol.record import DELAY_MAX_MS as DELAY_MAX_MS
 from qmgr_protocol.topic_messages import *  # noqa: F403
@@ -38,61 +40,6 @@ WAIT_MAX_MS, LEASE_MAX_MS = 7 * 24 * 3_600_000, 24 * 3_600_000
 
 Binary: TypeAlias = bytes  # beside a field of that name
 Message: TypeAlias = Any  # One of the classes of this module; a union of all helps nobody.
-
-
-class Hello(NamedTuple):
-    """Opens a connection: first message of whoever dialled."""
-
-    magic: str
-    version_min: int
-    version_max: int
-    role: str
-    name: str
-    features: list[str] = []
-    store_id: bytes = b""
-    boot: int = 0
-    software: str = ""
-    frame_max_bytes: int = 8 * 1024 * 1024
-    auth_method: str = "none"
-    auth_data: bytes = b""
-
-
-class Welcome(NamedTuple):
-    """Answers a hello: what this connection may do, and who answers."""
-
-    version: int
-    name: str
-    store_id: bytes
-    boot: int
-    features: list[str] = []
-    software: str = ""
-    frame_max_bytes: int = 8 * 1024 * 1024
-    message_max_bytes: int = 4 * 1024 * 1024
-    put_window_messages: int = 4096
-    put_window_bytes: int = 16 * 1024 * 1024
-    request_window: int = 1024
-    heartbeat_ms: int = 10_000
-    liveness_ms: int = 30_000
-
-
-class Goaway(NamedTuple):
-    """The sender closes after this, and says why."""
-
-    code: int
-    text: str = ""
-    retry_after_ms: int = 0
-
-
-class Ping(NamedTuple):
-    """Asks for a pong with the same number."""
-
-    number: int = 0
-
-
-class Pong(NamedTuple):
-    """Answers a ping."""
-
-    number: int = 0
 
 
 class Ok(NamedTuple):

@@ -91,8 +91,8 @@ class Daemon:
 
     def _start_turns(self) -> Turns:
         turns = Turns(
-            self.config, self._store, self._set_clock, os.urandom(16), self._facts, self._facts_of,
-            time.perf_counter_ns, is_maintenance=self._is_maintenance,
+            self.config, self._store, self._set_clock, os.urandom(16), os.urandom(32), self._facts,
+            self._facts_of, time.perf_counter_ns, is_maintenance=self._is_maintenance,
         )  # fmt: skip
         log_all(turns.notes)
         return turns
@@ -277,7 +277,7 @@ class Daemon:
         self._connections += 1
         return Peer(
             self._connections, self._turns.intake, self.config.limits, self._welcome,
-            self.now_ms(), dial=dial,
+            self._turns.tokens, self.now_ms(), dial=dial,
             admit=lambda hello: self._doors.admit(session, hello, self.now_ms()),
         )  # fmt: skip
 

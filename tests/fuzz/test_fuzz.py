@@ -116,7 +116,7 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         for queue in self._catalogue.by_id.values():
             if queue.is_transmission:
                 handle = m.HANDLE.pack(9, queue.counters.next_arrival - 1, 0)
-                settle.ack_all(queue, self._context.tx, self._context.now, handle)
+                settle.ack_all(queue, self._context.tx, self._context.now, handle, session.numbers)
                 self._context.touch(queue)
 
     monkeypatch.setattr(Settlements, "settle", planted)
@@ -124,7 +124,7 @@ def test_forged_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lost_ack_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles: [])
+    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles, numbers: [])
     assert found(fuzz_core)
 
 

@@ -11,6 +11,7 @@ from qmgrd.core.turn import Turns
 from qmgrd.store.memory import MemoryStore
 
 STORE = b"s" * 16
+SECRET = b"k" * 32
 WALL_US = 1_700_000_000_000_000
 
 
@@ -35,7 +36,7 @@ class Daemon:
     def start(self) -> None:
         """Boot from the store: after a crash, or for the first time."""
         self._peer, self.answers = None, b""
-        self.turns = Turns(self.config, self._store, self._booted, STORE)
+        self.turns = Turns(self.config, self._store, self._booted, STORE, SECRET)
 
     def _booted(self, boot: Boot) -> Now:
         limits = self.config.limits
@@ -54,8 +55,9 @@ class Daemon:
         assert self._peer is None
         self._connections += 1
         self._peer = Peer(
-            self._connections, self.turns.intake, self.config.limits, self.welcome, self.now_ms
-        )
+            self._connections, self.turns.intake, self.config.limits, self.welcome,
+            self.turns.tokens, self.now_ms,
+        )  # fmt: skip
 
     def receive(self, data: bytes) -> None:
         """Take bytes; raises RemoteProtocolError where the client broke the protocol."""

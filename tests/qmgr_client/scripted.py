@@ -38,6 +38,7 @@ class Scripted:
         self.heard: list[m.Message] = []
         self.done: dict[int, Any] = {}  # ticket to result
         self.events: list[Event] = []
+        self.hello: m.Message = None  # of the last connection
         self._welcome: dict[str, Any] = {
             "version": 1,
             "name": NAME,
@@ -51,7 +52,8 @@ class Scripted:
         self.core.connected(self.now_ms)
         self._far = Connection(Side.LISTENER, now_ms=self.now_ms)
         self.pump()
-        assert type(self.heard.pop()) is m.Hello
+        self.hello = self.heard.pop()
+        assert type(self.hello) is m.Hello
         self.say(m.Welcome(**(self._welcome | welcome)))
         return self
 

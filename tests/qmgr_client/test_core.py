@@ -35,6 +35,24 @@ def test_welcome_makes_it_ready() -> None:
     assert pair.told(Ready).welcome.name == "QM1"
 
 
+def test_each_connection_resumes_the_session_of_the_last_welcome() -> None:
+    pair = Scripted().connect(session=b"first")
+    assert pair.hello.session == b""
+    pair.cut().connect(session=b"second")  # Another one answers, or the store was made anew.
+    assert pair.hello.session == b"first"
+    pair.cut().connect()  # It is of an older version.
+    assert pair.hello.session == b"second"
+    pair.cut().connect()
+    assert pair.hello.session == b""
+
+
+def test_session_that_another_connection_resumed_is_over() -> None:
+    """It would fence the other one, and that one this, for ever."""
+    pair = Scripted().connect()
+    pair.say(m.Goaway(ErrorCode.SESSION_FENCED, "a newer connection has resumed this session"))
+    assert pair.told(Failed).error.code == ErrorCode.SESSION_FENCED
+
+
 def test_bytes_come_one_by_one() -> None:
     pair = Scripted().connect()
     ticket = pair.core.request(0, m.Status)

@@ -18,6 +18,7 @@ from qmgr_protocol.record import Fields, Uid
 
 VECTORS = Path(__file__).parents[2] / "protocol" / "vectors"
 STORE_ID = bytes(range(16))
+SESSION = bytes(range(32))
 PRODUCER_ID = bytes(range(16, 32))
 STREAM_ID = STORE_ID + (7).to_bytes(8, "big")
 UID = Uid("QM1", 1_700_000_000_000_001)
@@ -73,7 +74,11 @@ MESSAGES: dict[str, m.Message] = {
     "Hello of a queue manager": m.Hello(
         m.MAGIC, 1, 1, "queue-manager", "QM1", [], STORE_ID, 3, "qmgrd/0.1.0"
     ),
+    "Hello that resumes a session": m.Hello(
+        m.MAGIC, 1, 1, "client", "orders-service-7", session=SESSION
+    ),
     "Welcome": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0"),
+    "Welcome with a session": m.Welcome(1, "QM1", STORE_ID, 3, [], "qmgrd/0.1.0", session=SESSION),
     "Goaway": m.Goaway(ErrorCode.SHUTTING_DOWN, "the queue manager stops", 1_000),
     "Ping": m.Ping(123_456),
     "Pong": m.Pong(123_456),
@@ -213,7 +218,7 @@ MESSAGES: dict[str, m.Message] = {
 NEWER: dict[str, tuple[list[Any], m.Message]] = {
     "a hello with three fields more": (
         [1, "qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9",
-         8_388_608, "none", b"", {"zone": "b"}, 1, None],
+         8_388_608, "none", b"", b"", {"zone": "b"}, 1, None],
         m.Hello("qmgr", 1, 9, "client", "a", ["streams", "topics"], b"", 0, "qmgr-client/9"),
     ),
     "a hello of the required fields alone": (

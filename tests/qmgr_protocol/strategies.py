@@ -36,6 +36,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "frame_max_bytes": st.integers(65_536, 2**63 - 1),
     "auth_method": TEXTS,
     "auth_data": st.binary(max_size=20),
+    "session": st.binary(max_size=64),
     "message_max_bytes": U64,
     "put_window_messages": U64,
     "put_window_bytes": U64,

@@ -41,8 +41,9 @@ class _Client:
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
         self.peer = Peer(
-            2, manager.turns.intake, manager.config.limits, manager._welcome, manager.mono_ms
-        )
+            2, manager.turns.intake, manager.config.limits, manager._welcome, manager.tokens,
+            manager.mono_ms,
+        )  # fmt: skip
         self.handles: list[tuple[int, bytes]] = []
 
     def say(self, *said: m.Message) -> Iterator[tuple[str, str, bytes]]:

@@ -28,6 +28,7 @@ class Client:
         self.connection: Connection | None = None
         self.closing = False
         self.requests = 0
+        self.session = b""  # of the last welcome, to resume it
         self.idle_until_ms = 0  # after a goodbye it waits a little, as everybody should
 
     @property
@@ -58,7 +59,8 @@ class Client:
         self.wire = wire
         self.closing = False
         self.connection = Connection(Side.DIALLER, now_ms=self.lab.now_ms)
-        self.send(m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", self.name))
+        hello = m.Hello(m.MAGIC, m.VERSION, m.VERSION, "client", self.name)
+        self.send(hello._replace(session=self.session))
 
     def received(self, data: bytes) -> None:
         connection = self.connection
@@ -71,6 +73,7 @@ class Client:
                 self.hang_up()
                 return
             if kind is m.Welcome:
+                self.session = message.session
                 self.welcomed(message)
             elif kind is m.Ping:
                 self.send(m.Pong(message.number))

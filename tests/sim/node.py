@@ -43,7 +43,7 @@ class PeerPort:
         node.connections += 1
         self.peer = Peer(
             node.connections, node.turns.intake, node.config.limits, node.welcome,
-            node.lab.now_ms, dial=dial, admit=node.admit,
+            node.turns.tokens, node.lab.now_ms, dial=dial, admit=node.admit,
         )  # fmt: skip
         self.boot = node.turns
 
@@ -134,8 +134,9 @@ class Node:
         chance = self.store_id if self.starts == 1 else salt.digest()[:16]
         try:
             self.turns = self.turns_type(
-                self.config, self.store, self._set_clock, chance, clock_ns=self._look
-            )
+                self.config, self.store, self._set_clock, chance, hashlib.sha256(chance).digest(),
+                clock_ns=self._look,
+            )  # fmt: skip
         except Crash:
             self.store.abort()
             self._stopped(clean=False)

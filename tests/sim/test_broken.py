@@ -166,13 +166,15 @@ def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     ack = settle.ack_all
     monkeypatch.setattr(
         settle, "ack_all",
-        lambda queue, tx, now, handles: ack(queue, tx, now, as_holder(queue, handles)),
+        lambda queue, tx, now, handles, numbers: ack(
+            queue, tx, now, as_holder(queue, handles), numbers
+        ),
     )  # fmt: skip
     assert_caught({"settled_by_its_holder"})
 
 
 def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles: [])
+    monkeypatch.setattr(settle, "ack_all", lambda queue, tx, now, handles, numbers: [])
     assert_caught({"settled_is_durable"})
 
 

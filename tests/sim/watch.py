@@ -25,7 +25,7 @@ from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, require
 from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
-FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED)
+FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.LINK_FENCED, ErrorCode.SESSION_FENCED)
 # Why a link is refused rightly: its address is that of another one, as an operator said.
 LED_ASTRAY = re.compile(r"^PEER_WRONG: the queue manager at (\w+):\d+ is \1, not ")
 # Those of a link close if their peer has no room for a new stream; it dials again.

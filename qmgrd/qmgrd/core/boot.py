@@ -6,6 +6,8 @@ from qmgrd.core import keys
 from qmgrd.core import row as rows
 from qmgrd.core.kv import Transaction
 
+SECRET_BYTES = 32
+
 
 class StoreForeign(Exception):
     """The store belongs to another queue manager, or was written by another version."""
@@ -24,15 +26,20 @@ class Boot:
     producers: int
     unclean: bool
     salt: bytes  # another one at each start, also of a store that was put back
+    secret: bytes  # of sessions and leases: of the store, and nobody else's
 
 
-def boot(tx: Transaction, name: str, new_id: bytes, *, is_named: bool = True) -> Boot:
+def boot(
+    tx: Transaction, name: str, new_id: bytes, new_secret: bytes, *, is_named: bool = True
+) -> Boot:
     """Raise the boot number in *tx* and return how the last run ended.
 
     Args:
         name: what this queue manager is called; by its configuration where it *is_named*, else by
             default.
-        new_id: 16 random bytes: the id of the store if it is new, the salt of this start.
+        new_id: 16 random bytes: the id of the store if it is new, the salt of this start. Peers
+            are told both.
+        new_secret: 32 random bytes, which nobody is told: the secret of a store that has none yet.
 
     Raises:
         StoreForeign: the store is another queue manager's, or of a newer format.
@@ -48,9 +55,13 @@ def boot(tx: Transaction, name: str, new_id: bytes, *, is_named: bool = True) ->
     unclean = rows.get(tx, keys.CLEAN) != number.to_bytes(8, "big")
     number += 1
     rows.put(tx, keys.STORE, keys.STORE_ROW.pack(store_id, keys.FORMAT, number) + name.encode())
+    secret = rows.find(tx, keys.SECRET) or b""
+    if len(secret) != SECRET_BYTES:  # The store is new, or an older version wrote it.
+        rows.put(tx, keys.SECRET, secret := new_secret)
     return Boot(
-        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id
-    )
+        store_id, number, clock_ms, wall_us, stamp_us, turn_number, producers, unclean, new_id,
+        secret,
+    )  # fmt: skip
 
 
 def _found(tx: Transaction, name: str, store_id: bytes) -> None:

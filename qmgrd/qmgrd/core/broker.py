@@ -33,6 +33,7 @@ from qmgrd.core.group_refresh import refresh_groups
 from qmgrd.core.growth import GROWING
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.loading import load
 from qmgrd.core.operations import operations
 from qmgrd.core.publications import Publications
@@ -42,7 +43,7 @@ from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
 from qmgrd.core.room import room_of
 from qmgrd.core.selection import compile_weight
-from qmgrd.core.session import Session
+from qmgrd.core.session import Session, SessionFenced
 from qmgrd.core.settlements import Settlements
 from qmgrd.core.streams import Streams
 from qmgrd.core.subscriptions import Subscriptions
@@ -78,6 +79,8 @@ class Broker:
         context.stamper.last_us = boot_.stamp_us
         context.turn_number = boot_.turn_number
         self.sessions: dict[int, Session] = SortedDict()  # by number
+        self._resumable: dict[bytes, int] = {}  # the connection that has each session
+        self._secret = boot_.secret
         self.catalogue = Catalogue(context)
         self.jobs = Jobs(context, self.catalogue)
         self.dead_letters = DeadLetters(context, self.catalogue)
@@ -145,11 +148,23 @@ class Broker:
         context.is_small = room.turn_rows < context.config.limits.turn_rows
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
-    def opened(self, connection: int, hello: m.Hello) -> None:
-        """Take in a connection that a peer dialled."""
+    def opened(self, connection: int, hello: m.Hello, session_id: bytes) -> None:
+        """Take in a connection that a peer dialled.
+
+        A session has one connection: the newest, by its number, as connections take turns within a
+        turn. An older one is closed, and what it held comes back.
+        """
+        other = self._resumable.get(session_id)
+        if other is not None:
+            self._part_from(min(other, connection), SessionFenced())
+            if other > connection:
+                return
+        self._resumable[session_id] = connection
         self.sessions[connection] = Session(
-            connection, hello.name, hello.store_id, None, hello.software, self.context.now.ms
-        )
+            connection, hello.name, hello.store_id,
+            LeaseNumbers(self._secret, session_id, self.context.boot + connection), None,
+            hello.software, self.context.now.ms,
+        )  # fmt: skip
 
     def dialled(self, dial: Dial, connection: int, welcome: m.Welcome) -> None:
         """Take in a connection that a link had dialled."""
@@ -159,8 +174,8 @@ class Broker:
             self.context.close(connection, ErrorCode.CANCELLED, "the link wants it no more")
             return
         session = Session(
-            connection, welcome.name, welcome.store_id, path, welcome.software,
-            self.context.now.ms,
+            connection, welcome.name, welcome.store_id, LeaseNumbers(self._secret, b"", 0), path,
+            welcome.software, self.context.now.ms,
         )  # fmt: skip
         self.sessions[connection] = session
         found.dialled(path, connection, welcome)
@@ -177,6 +192,7 @@ class Broker:
         session = self.sessions.pop(connection, None)
         if session is None:
             return
+        self._resumable.pop(session.numbers.session_id, None)
         if session.path is not None and session.path.connection == connection:
             session.path.link.lost(session.path, why)
         self.delivery.close(session)

@@ -162,7 +162,7 @@ class Context:
         self.store_id = store_id
         self.boot = boot
         self.life = salt  # another one at each start, also of a store that was put back
-        self.ids = Ids(boot, salt)
+        self.ids = Ids(boot)
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
         self.schedule = Schedule()

@@ -302,6 +302,6 @@ def _consumer(
     wanted: Selection, *, is_get: bool = False,
 ) -> Consumer:  # fmt: skip
     return Consumer(
-        session.connection, request_id, queue, messages, bytes_, lease_ms, is_get=is_get,
-        selector=wanted.selector, prefix=wanted.prefix, client=session.name,
+        session.connection, request_id, session.lessee(queue, lease_ms), messages, bytes_,
+        is_get=is_get, selector=wanted.selector, prefix=wanted.prefix,
     )  # fmt: skip

@@ -17,9 +17,9 @@ from qmgrd.core import entry as entries
 from qmgrd.core import group_index, keys, lane
 from qmgrd.core.group_admission import NO_GROUP
 from qmgrd.core.hold import Hold
-from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 from qmgrd.core.order import Rows
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.take import state_of
@@ -122,7 +122,8 @@ def take_run(
         The number behind them, and the bytes of all *items*.
     """
     leases, lessee, holds = queue.leases, consumer.lessee, queue.groups.holds
-    own, leased, out, mark = lessee.leases, holds.leased, hold.out, queue.ids.leases(count)
+    own, leased, out, numbers = lessee.leases, holds.leased, hold.out, lessee.numbers
+    lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
     deadline_ms, maybe_before = now.ms + consumer.lease_ms, queue.counters.maybe_before
     index_prefix = queue.origins.index_prefix()
     room = consumer.frame_bytes + size + DELIVERY.size * len(items) - frame_bytes
@@ -147,7 +148,9 @@ def take_run(
         length = len(record)
         if size + length > room and items:
             break
-        handle = checksum >> MARK_SHIFT << COUNT_BITS | mark
+        if arrival > tags_last:
+            tags, tags_last = numbers.tags(queue.id, arrival), arrival | IN_BLOCK
+        handle = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
         priority = keys.PRIORITY_TOP - rank
         lease = (handle, lessee, deadline_ms, priority, arrival, length, key,
                  index_prefix + value[-8 - origin :], True)  # fmt: skip
@@ -157,7 +160,7 @@ def take_run(
         state, told = state_of(delivered, arrival, maybe_before) | told, 0
         head = pack_item(priority, arrival, handle, delivered, failed, state, put_us)
         add(head + record)
-        size, mark, number, there = size + length, mark + 1, number + 1, arrival + 1
+        size, number, there = size + length, number + 1, arrival + 1
     return number, size
 
 

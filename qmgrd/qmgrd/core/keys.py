@@ -2,7 +2,8 @@
 
     space  rest                                           value
     00     what (u8)                                      store row, clock row, clean mark,
-                                                          id of the next queue (u32)
+                                                          id of the next queue (u32), secret (32
+                                                          random bytes: lease_number.py)
     01     queue name                                     queue row (msgpack map)
     02     link name                                      link row (msgpack map)
     03     queue manager name                             store id pinned to it (16 bytes)
@@ -51,6 +52,7 @@ FORMAT = 4
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
 HISTORY = b"\x00\x05"  # where the journal stands, once there is one
+SECRET = b"\x00\x06"  # what sessions and leases are recognized by; it leaves the store in no answer
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
 SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"

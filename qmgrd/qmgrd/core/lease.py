@@ -1,8 +1,12 @@
-"""Leases and those who hold them. All of it lives in memory and dies with connections."""
+"""Leases and those who hold them. All of it lives in memory and dies with connections.
+
+A lease belongs to the session of its lessee: no other session can settle or renew it.
+"""
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol.messages import PHYSICAL
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.outflow import DELIVER_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -36,17 +40,23 @@ class Lessee:
     them; one timer looks after all.
     """
 
-    __slots__ = ("client", "is_unit", "lease_ms", "leases", "queue", "timer_set")
+    __slots__ = ("client", "is_unit", "lease_ms", "leases", "numbers", "queue", "timer_set")
 
     def __init__(
-        self, queue: "Queue", client: str = "", lease_ms: int = 0, *, is_unit: bool = False
-    ) -> None:
+        self, queue: "Queue", numbers: LeaseNumbers, client: str = "", lease_ms: int = 0, *,
+        is_unit: bool = False,
+    ) -> None:  # fmt: skip
         self.queue = queue
+        self.numbers = numbers  # of its connection
         self.lease_ms = lease_ms
         self.client = client  # its name, for the history of what fails
         self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
         self.leases: dict[int, Lease] = {}
         self.timer_set = False  # one that rings no later than the first deadline
+
+    def is_of(self, numbers: LeaseNumbers) -> bool:
+        """Return whether it belongs to that session, perhaps to a connection that it had before."""
+        return self.numbers is numbers or self.numbers.session_id == numbers.session_id
 
 
 class Consumer:
@@ -78,16 +88,16 @@ class Consumer:
     )  # fmt: skip
 
     def __init__(
-        self, connection: int, request_id: int, queue: "Queue", messages: int, bytes_: int,
-        lease_ms: int, *, is_get: bool = False, selector: "Selector | None" = None,
-        prefix: bytes = b"", client: str = "",
+        self, connection: int, request_id: int, lessee: Lessee, messages: int, bytes_: int, *,
+        is_get: bool = False, selector: "Selector | None" = None, prefix: bytes = b"",
     ) -> None:  # fmt: skip
         self.connection = connection
         self.request_id = request_id
-        self.queue = queue
+        self.queue = lessee.queue
+        self.lessee = lessee  # its connection's own
         self.credit_messages = messages
         self.credit_bytes = bytes_
-        self.lease_ms = lease_ms
+        self.lease_ms = lessee.lease_ms
         self.is_get = is_get
         self.selector = selector
         self.heads = [0] * 10  # If it is choosy: by priority, what is before it does not want.
@@ -96,7 +106,6 @@ class Consumer:
         self.prefix = prefix  # of an index: all that it wants; empty for whatever comes
         self.reached = b""  # if it is choosy, and in an index: where it is to look on
         self.wait_over = False  # It goes once it has looked at all there is.
-        self.lessee = Lessee(queue, client, lease_ms)  # its connection's own, once it has joined
         self.timer: Timer | None = None  # of a get's wait
         self.order = PHYSICAL
         self.all_available = False  # Of a group it has nothing before all of it can be had.

@@ -20,6 +20,7 @@ from qmgr_protocol.states import Side, State
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake, parts_of
 from qmgrd.core.outflow import DELIVER_MAX_BYTES
+from qmgrd.core.session_token import SessionTokens
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -41,14 +42,16 @@ class Peer:
     """
 
     def __init__(
-        self, number: int, intake: Intake, limits: Limits, welcome: m.Welcome, now_ms: int,
-        *, dial: Dial | None = None, admit: Admit = lambda hello: None,
+        self, number: int, intake: Intake, limits: Limits, welcome: m.Welcome,
+        tokens: SessionTokens, now_ms: int, *, dial: Dial | None = None,
+        admit: Admit = lambda hello: None,
     ) -> None:  # fmt: skip
         """Take over a new connection.
 
         Args:
             number: of the connection, never used again in this process.
-            welcome: what a peer is answered; a link says hello with the same name and store.
+            welcome: what a peer is answered, but for its session; a link says hello with the same
+                name and store.
             dial: what a link dialled it for, or None where the peer did.
             admit: returns why a peer that says this hello is sent away, or None.
         """
@@ -56,6 +59,8 @@ class Peer:
         self.dial = dial
         self.goaway: m.Goaway | None = None  # what ended the connection, whoever said it
         self.peer_name = ""
+        self.session_id = b""  # of who dialled us: shown to be its own, or new
+        self._tokens = tokens
         self._admit = admit
         self._intake = intake
         self._limits = limits
@@ -137,8 +142,13 @@ class Peer:
         if self.goaway is not None:
             return self._connection.send(self.goaway)
         self._pending.is_link = hello.role == "queue-manager"
-        self._tell(lambda broker: broker.opened(self.number, hello))
-        return self._connection.send(self._welcome)
+        token, session_id = hello.session, self._tokens.session_id(hello.session)
+        if not session_id:
+            token = self._tokens.new(self.number)
+            session_id = self._tokens.session_id(token)
+        self.session_id = session_id
+        self._tell(lambda broker: broker.opened(self.number, hello, session_id))
+        return self._connection.send(self._welcome._replace(session=token))
 
     def _refuse_frames(self, hello: m.Hello) -> m.Goaway | None:
         """Return why a peer is sent away that could not be sent the longest frame we make."""

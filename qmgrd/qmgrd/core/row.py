@@ -25,6 +25,7 @@ _SINGLE = {
     keys.NEXT_QUEUE: "the id of the next queue",
     keys.FAN_OUT: "how far publications are out",
     keys.HISTORY: "where the journal stands",
+    keys.SECRET: "the secret of sessions and leases",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",

@@ -18,7 +18,6 @@ from qmgrd.core import entry as entries
 from qmgrd.core import group_index, index, keys, lane, order
 from qmgrd.core.browse import indexed
 from qmgrd.core.hold import Member
-from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
 from qmgrd.core.selection import is_selected, weight
@@ -150,7 +149,7 @@ def lease(
     """
     entry, record, trailer, checksum, _ = sound
     priority, arrival = keys.place(key)
-    number = checksum >> MARK_SHIFT << COUNT_BITS | queue.ids.leases(1)
+    number = consumer.lessee.numbers.next(queue.id, arrival, checksum)
     leased = Lease(
         number, consumer.lessee, now.ms + consumer.lease_ms, priority, arrival, len(record), key,
         queue.origins.index_key(trailer), is_plain=False,

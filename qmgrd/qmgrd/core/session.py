@@ -8,6 +8,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError, RequestError
 from qmgrd.core.hold import Reader
 from qmgrd.core.lease import Consumer, Lessee
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.producer import Producer
 from qmgrd.core.unit import Unit
 
@@ -36,6 +37,15 @@ class StreamFenced(RemoteProtocolError):
         self.code = code
 
 
+class SessionFenced(RemoteProtocolError):
+    """A session that a newer connection has resumed: the older connection is closed."""
+
+    code = ErrorCode.SESSION_FENCED
+
+    def __init__(self) -> None:
+        super().__init__("a newer connection has resumed this session")
+
+
 @dataclass(slots=True)
 class Answers:
     """What a stream is answered at the end of the turn."""
@@ -52,6 +62,7 @@ class Session:
     connection: int
     name: str  # of the peer, as it says
     store_id: bytes  # of a queue manager; empty for a client
+    numbers: LeaseNumbers  # of its leases, which belong to its session
     path: "Path | None" = None  # of the link that dialled it, if one of ours did
     software: str = ""
     opened_ms: int = 0  # store clock
@@ -86,7 +97,6 @@ class Session:
     def add_consumer(self, consumer: Consumer) -> None:
         """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
-        consumer.lessee = self.lessee(consumer.queue, consumer.lease_ms)
 
     def lessee(self, queue: "Queue", lease_ms: int) -> Lessee:
         """Return who holds, on this connection, what is leased of *queue* for that long."""
@@ -94,7 +104,7 @@ class Session:
         found = self.lessees.get(key)
         if found is not None:
             return found
-        found = self.lessees[key] = Lessee(queue, self.name, lease_ms)
+        found = self.lessees[key] = Lessee(queue, self.numbers, self.name, lease_ms)
         if len(self.lessees) > self.lessees_max:
             used = {open_.lessee for open_ in self.consumers.values()}
             self.lessees = {k: x for k, x in self.lessees.items() if x.leases or x in used}

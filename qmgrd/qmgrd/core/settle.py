@@ -1,7 +1,8 @@
 """How a lease ends: the message is removed for good, or comes back to its old place.
 
-A handle names place and lease: what is settled twice does no harm, and a handle of before a
-restore never settles another message.
+A lease is settled by its own session alone. A handle names place and lease. After the lease it
+still proves that its session was handed the message (lease_number.py), so a settle may be sent
+again, and a handle never settles another message, as in a store that was restored.
 """
 
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.messages import HANDLE
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
-from qmgrd.core.ids import is_lease_of
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Lease
+from qmgrd.core.lease_number import LeaseNumbers
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 _LANES = (keys.LANE_READY, keys.LANE_GROUPED, keys.LANE_DELAYED, keys.LANE_PARKED)
 
 
-def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[tuple[int, int]]:
-    """Remove for good what *handles* name; return the index of each that could not, and why."""
+def ack_all(
+    queue: "Queue", tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
+) -> list[tuple[int, int]]:
+    """Remove for good what *handles* name; return the index of each that could not, and why.
+
+    Args:
+        numbers: of the session that says so.
+    """
     leases, delete, exceptions = queue.leases, tx.delete, []
     holds = queue.groups.holds
     member_of, taken_back, last = holds.leased.get, holds.taken_back, b""  # the last one's group
@@ -33,8 +40,9 @@ def ack_all(queue: "Queue", tx: Transaction, now: Now, handles: bytes) -> list[t
     size = 0
     for at, (priority, arrival, number) in enumerate(HANDLE.iter_unpack(handles)):
         lease = leases.get(arrival)
-        if lease is None or lease.number != number or not (lease.is_plain and is_forgetful):
-            if code := _ack(queue, tx, now, lease, priority, arrival, number):
+        if (lease is None or lease.number != number or lease.lessee.numbers is not numbers
+                or not (lease.is_plain and is_forgetful)):  # fmt: skip
+            if code := _ack(queue, tx, now, lease, priority, arrival, number, numbers):
                 exceptions.append((at, int(code)))
             continue
         if (member := member_of(arrival)) is not None:
@@ -86,18 +94,18 @@ def _count(
 
 def _ack(
     queue: "Queue", tx: Transaction, now: Now, lease: Lease | None, priority: int, arrival: int,
-    number: int,
+    number: int, numbers: LeaseNumbers,
 ) -> int:  # fmt: skip
     """Remove a message for good; return 0, or the code that says why not.
 
-    A handle whose message is gone is an ack sent again: success. One whose lease is over settles
-    now, if nobody else holds the message, also while that waits to be tried again or is parked; but
-    never another message that has its place, as in a store that was put back to an earlier state.
+    If the message is gone, this is an ack that was sent again: success. If its lease is over and
+    nobody else holds the message, its number has to prove that this session was handed it. Then it
+    is settled now, even while it waits to be tried again or is parked.
     """
     if arrival in queue.groups.holds.taken_back:
         return ErrorCode.LEASE_LOST  # It has its turn behind one that failed.
     if lease is not None:
-        if lease.number != number or lease.lessee.is_unit:
+        if lease.number != number or lease.lessee.is_unit or not lease.lessee.is_of(numbers):
             return ErrorCode.LEASE_LOST
         consume(queue, tx, now, lease)
         return 0
@@ -109,7 +117,8 @@ def _ack(
         entry = entries.decode(value)
         if queue.is_lost(entry, arrival):
             continue  # Gone with a restart, and counted so; a job removes it.
-        if not is_lease_of(number, entries.checksum_of(entries.record(tx, entry))):
+        checksum = entries.checksum_of(entries.record(tx, entry))
+        if not numbers.proves(number, queue.id, arrival, checksum):
             return ErrorCode.LEASE_LOST
         _consume(queue, tx, now, key, value, "")
         break

@@ -59,7 +59,7 @@ class Settlements:
             return []  # Deleted, with the message; or nobody's to settle but its link's.
         held_bytes, rows = queue.counters.bytes, self._rows_of(queue, message.handles)
         if message.action == m.ACK and not message.unit:
-            failed = self._ack(queue, message.handles)
+            failed = self._ack(session, queue, message.handles)
         else:
             failed = self._one_by_one(session, queue, message)
         # The body rows of long messages go one by one.
@@ -75,9 +75,9 @@ class Settlements:
         found = (queue.leases.get(arrival) for _, arrival, _ in m.HANDLE.iter_unpack(handles))
         return sum(2 if lease and lease.is_plain else ROWS_OF_A_GET for lease in found)
 
-    def _ack(self, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
-        before = queue.counters.acked
-        failed = settle.ack_all(queue, self._context.tx, self._context.now, handles)
+    def _ack(self, session: Session, queue: Queue, handles: bytes) -> list[tuple[int, int]]:
+        before, context = queue.counters.acked, self._context
+        failed = settle.ack_all(queue, context.tx, context.now, handles, session.numbers)
         if queue.bounds.breaker_percent:
             self._returns.count(queue, queue.counters.acked - before, 0)
         return failed
@@ -97,7 +97,7 @@ class Settlements:
                 if message.action in (m.ACK, m.RENEW, m.REJECT):
                     exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue  # It comes back by itself, behind one that failed.
-            if lease is None or lease.number != number or lease.lessee.is_unit:
+            if lease is None or lease.number != number or not _is_own(session, lease, message):
                 exceptions.append((index, int(ErrorCode.LEASE_LOST)))
                 continue
             try:
@@ -159,6 +159,19 @@ class Settlements:
         """Bring back a slice of what lost connections held; the timers have rung in this turn."""
         self._ends_left = left = min(RETURNS_PER_TURN, self._context.slice_rows)
         self._returns.slice(left)
+
+
+def _is_own(session: Session, lease: Lease, message: m.Settle) -> bool:
+    """Return whether *session* may settle *lease* as *message* says.
+
+    A renewal keeps a lease with its connection. What a unit of work holds ends with that.
+    """
+    lessee = lease.lessee
+    if lessee.is_unit:
+        return False
+    if message.action == m.RENEW:
+        return lessee.numbers is session.numbers
+    return lessee.is_of(session.numbers)
 
 
 def _how(message: m.Settle) -> How:

@@ -23,9 +23,9 @@ from qmgr_protocol.messages import (
 )
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, lane, notes
-from qmgrd.core.ids import COUNT_BITS, MARK_SHIFT
 from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.lease import Consumer, Lease
+from qmgrd.core.lease_number import COUNT_BITS, IN_BLOCK, NO_TAGS
 
 if TYPE_CHECKING:
     from qmgrd.core.queue import Queue
@@ -86,23 +86,22 @@ def _scan(
 ) -> tuple[int, int]:  # fmt: skip
     """Add what can be had from *priority* on; return all bytes, and the next one, -1 or FULL."""
     heads, leases, lessee = queue.heads, queue.leases, consumer.lessee
-    own, deadline_ms, number = lessee.leases, now.ms + consumer.lease_ms, queue.ids.leases(count)
-    maybe_before, index_prefix = queue.counters.maybe_before, queue.origins.index_prefix()
+    own, until_ms, numbers = lessee.leases, now.ms + consumer.lease_ms, lessee.numbers
+    lease_count, tags, tags_last = numbers.next_count(), NO_TAGS, -1
+    maybe_before, index = queue.counters.maybe_before, queue.origins.index_prefix()
     room = consumer.frame_bytes + size + DELIVERY.size * len(items) - sum(map(len, items))
-    place, unpack, new_lease = keys.unpack_place, _HEADS.unpack_from, tuple.__new__
+    place, unpack, new, add = keys.unpack_place, _HEADS.unpack_from, tuple.__new__, items.append
     for key, value in tx.scan(queue.key(priority, heads[priority]), stop):
         rank, arrival = place(key)
-        if (found := keys.PRIORITY_TOP - rank) != priority:
-            priority = found
-            if arrival < heads[found]:
-                return size, found  # Behind are leased ones that a seek steps over at once.
+        if (found := keys.PRIORITY_TOP - rank) != priority and arrival < heads[found]:
+            return size, found  # Behind are leased ones that a seek steps over at once.
+        priority = found
         heads[found] = arrival + 1
         if arrival in leases:
             continue
-        length = len(value)
+        length, more, tail = len(value), 0, b""
         (flags, target, delivered, failed, put_us, expires, due_ms, checksum, origin, correlation,
          group, envelope, body) = unpack(value) if length > _LEAST_BYTES else _NO_HEADS  # fmt: skip
-        more, tail = 0, b""
         if (flags or target or group or expires
                 or length != _LEAST_BYTES + correlation + envelope + body + origin
                 or crc32(value[_SUMMED_AT:]) != checksum):  # fmt: skip
@@ -120,14 +119,15 @@ def _scan(
         if items and size + length > room:
             heads[found] = arrival  # It is the first of the next frame.
             return size, FULL
-        handle = checksum >> MARK_SHIFT << COUNT_BITS | number
-        lease = (handle, lessee, deadline_ms, found, arrival, length, key, index_prefix + trailer,
-                 is_plain)  # fmt: skip
-        leases[arrival] = own[arrival] = new_lease(Lease, lease)  # As Lease(*lease), only faster.
-        state = state_of(delivered, arrival, maybe_before) | more
-        head = _pack_item(found, arrival, handle, delivered, failed, state, put_us)
-        items.append(head + record + tail)
-        size, number = size + length, number + 1
+        if (last := arrival | IN_BLOCK) != tags_last:
+            tags, tags_last = numbers.tags(queue.id, arrival), last
+        number = tags[arrival & IN_BLOCK] ^ (checksum << COUNT_BITS | lease_count)
+        lease = (number, lessee, until_ms, found, arrival, length, key, index + trailer, is_plain)
+        leases[arrival] = own[arrival] = new(Lease, lease)  # As Lease(*lease), only faster.
+        is_new = not delivered and arrival >= maybe_before  # as most are
+        state = more if is_new else state_of(delivered, arrival, maybe_before) | more
+        add(_pack_item(found, arrival, number, delivered, failed, state, put_us) + record + tail)
+        size += length
         if len(items) == count or size >= consumer.credit_bytes:
             return size, found
     return size, -1

@@ -19,6 +19,7 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.intake import Intake
 from qmgrd.core.kv import Now, Store
 from qmgrd.core.room import settle_handles
+from qmgrd.core.session_token import SessionTokens
 from qmgrd.core.set_aside import set_aside
 from qmgrd.core.work import Work
 
@@ -44,14 +45,16 @@ class Turns:
 
     def __init__(
         self, config: Config, store: Store, now_of: Callable[[Boot], Now], new_id: bytes,
-        facts: Callable[[], dict[str, Any]] = dict, facts_of: ConnectionFacts = no_facts,
-        clock_ns: ClockNs = still, *, is_maintenance: bool = False,
+        new_secret: bytes, facts: Callable[[], dict[str, Any]] = dict,
+        facts_of: ConnectionFacts = no_facts, clock_ns: ClockNs = still, *,
+        is_maintenance: bool = False,
     ) -> None:  # fmt: skip
         """Start a queue manager from *store*, which gets a new boot number.
 
         Args:
             now_of: returns the time of the start, given what the store knows of the last run.
             new_id: 16 random bytes, another 16 at each start.
+            new_secret: 32 random bytes, for a store that has no secret yet.
             facts: what a status adds.
             facts_of: what the row of a connection adds.
             clock_ns: the clock by which a turn has no more than limits.turn_ms.
@@ -68,7 +71,8 @@ class Turns:
         try:
             manager = config.queue_manager
             is_named = "name" in manager.model_fields_set
-            self.boot = boot(tx, manager.name, new_id, is_named=is_named)
+            self.boot = boot(tx, manager.name, new_id, new_secret, is_named=is_named)
+            self.tokens = SessionTokens(self.boot.secret, self.boot.salt)
             self.broker = Broker(
                 config, self.boot, tx, now_of(self.boot), facts, facts_of, clock_ns,
                 is_maintenance=is_maintenance,

@@ -50,11 +50,13 @@ class Unit:
         """How many messages it has got."""
         return sum(len(lessee.leases) for lessee in self.lessees.values())
 
-    def lessee(self, queue: Queue, client: str) -> Lessee:
+    def lessee(self, queue: Queue) -> Lessee:
         """Return who holds what this unit gets of *queue*."""
         found = self.lessees.get(queue.id)
         if found is None:
-            found = self.lessees[queue.id] = Lessee(queue, client, is_unit=True)
+            session = self.session
+            found = Lessee(queue, session.numbers, session.name, is_unit=True)
+            self.lessees[queue.id] = found
         return found
 
     def hold(self, queue: Queue, puts: list[Held], rows: int) -> int:

@@ -218,7 +218,7 @@ class Units:
             )
         self._check_room(unit, 1, 0, rows)
         unit.rows += rows
-        lessee = unit.lessee(queue, session.name)
+        lessee = unit.lessee(queue)
         lease.lessee.leases.pop(lease.arrival, None)
         taken = lease._replace(lessee=lessee, is_plain=False)  # Settled by its commit only.
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = taken

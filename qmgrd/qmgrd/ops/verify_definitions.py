@@ -12,6 +12,7 @@ from qmgr_protocol.errors import FrameMalformed, RequestError
 from qmgrd.core import job, keys, link_inbox, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.aside import item_of
+from qmgrd.core.boot import SECRET_BYTES
 from qmgrd.core.kv import Transaction
 from qmgrd.core.link_attributes import ANY
 from qmgrd.core.system import PUBLICATIONS
@@ -89,7 +90,11 @@ def check_definitions(found: Findings, tx: Transaction) -> Defined:
     """Check every row that has a seal, but for origins and notes; return what is defined."""
     _check_spaces(found, tx)
     defined = Defined()
-    single = {key: row for key, row in unsealed(found, tx, b"\x00") if key in SINGLE}
+    single = dict(unsealed(found, tx, b"\x00"))
+    secret = single.get(keys.SECRET)  # An older version leaves none.
+    if secret is not None and len(secret) != SECRET_BYTES:
+        why = f"the secret has {len(secret)} bytes, not {SECRET_BYTES}; the next start makes one"
+        found.add("content", keys.SECRET, why)
     for key, what in SINGLE.items():
         if tx.get(key) is None:
             found.add("missing", key, f"{what} is missing")
@@ -135,7 +140,7 @@ def _check_spaces(found: Findings, tx: Transaction) -> None:
             found.add("key", key, f"there is no space {key[:1].hex()} in a store")
             start = key + b"\0"
     for key, _ in tx.scan(b"\x00", b"\x01"):
-        if key not in SINGLE and key not in (keys.FAN_OUT, keys.HISTORY):
+        if key not in SINGLE and key not in (keys.FAN_OUT, keys.HISTORY, keys.SECRET):
             found.add("key", key, "no such row is in a store")
 
 

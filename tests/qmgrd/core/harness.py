@@ -20,6 +20,8 @@ from qmgrd.core.budget import ClockNs, still
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Outcome
 from qmgrd.core.kv import Now
+from qmgrd.core.lease import Lessee
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.peer import Peer, goodbye
 from qmgrd.core.queue import Queue
 from qmgrd.core.turn import Turns
@@ -27,6 +29,7 @@ from qmgrd.store.lmdb_store import LmdbStore
 from qmgrd.store.memory import MemoryStore
 
 STORE_ID = b"S" * 16
+SECRET = b"secret of one store, of 32 bytes"
 WALL_US = 1_700_000_000_000_000
 TURNS_MAX = 10_000
 
@@ -94,7 +97,11 @@ class Manager:
         self.starts += 1
         # What is random: the id of a new store, the salt of any other start.
         chance = STORE_ID if self.starts == 1 else self.starts.to_bytes(16, "big")
-        self.turns = Turns(self.config, self.store, self._set_clock, chance, clock_ns=self.clock_ns)
+        secret = SECRET if self.starts == 1 else bytes(32)  # Only the first start needs one.
+        self.turns = Turns(
+            self.config, self.store, self._set_clock, chance, secret, clock_ns=self.clock_ns
+        )
+        self.tokens = self.turns.tokens
 
     def _set_clock(self, boot: Boot) -> Now:
         self._clock = StoreClock(
@@ -158,15 +165,18 @@ class Manager:
         self.advance(away_ms)
         self.start()
 
-    def connect(self, name: str = "app", role: str = "client", store_id: bytes = b"") -> "Client":
-        """Return a new connection with its handshake done."""
+    def connect(
+        self, name: str = "app", role: str = "client", store_id: bytes = b"", session: bytes = b""
+    ) -> "Client":
+        """Return a new connection with its handshake done, of a new session or a resumed one."""
         self._connections += 1
         peer = Peer(
-            self._connections, self.turns.intake, self.config.limits, self._welcome, self.mono_ms
-        )
+            self._connections, self.turns.intake, self.config.limits, self._welcome, self.tokens,
+            self.mono_ms,
+        )  # fmt: skip
         client = Client(self, peer)
         self.clients[peer.number] = client
-        client.send(m.Hello(m.MAGIC, 1, 1, role, name, [], store_id))
+        client.send(m.Hello(m.MAGIC, 1, 1, role, name, [], store_id, session=session))
         return client
 
     def queue(self, name: str) -> Queue:
@@ -204,6 +214,7 @@ class Client:
         self.peer = peer
         self.received: list[m.Message] = []
         self.goaway: m.Goaway | None = None
+        self.session = b""  # to resume it
         self._wire = Connection(Side.DIALLER)
         self._last_id = 0
         self._producer: Producer | None = None
@@ -226,7 +237,9 @@ class Client:
         for message, _ in self._wire.receive(data, self.manager.mono_ms):
             if type(message) is m.Goaway:
                 self.goaway = message
-            elif type(message) is not m.Welcome:
+            elif type(message) is m.Welcome:
+                self.session = message.session
+            else:
                 self.received.append(message)
         assert self._wire.error is None, self._wire.error
 
@@ -388,6 +401,16 @@ class Producer:
         answer = self.client._wait(lambda x: type(x) is m.Committed and x.stream == self.stream)
         self.seen = self.commit_id = answer.commit_id
         return [Refused(seq_id, ErrorCode(code), text) for seq_id, code, text in answer.refused]
+
+
+def numbers(session_id: bytes = b"one session's id") -> LeaseNumbers:
+    """Return the lease numbers of a session, for a test without a connection."""
+    return LeaseNumbers(SECRET, session_id, 1)
+
+
+def lessee(queue: Queue, lease_ms: int = 1_000) -> Lessee:
+    """Return who leases of *queue*, in a test without a connection."""
+    return Lessee(queue, numbers(), "", lease_ms)
 
 
 def record(body: bytes, *, uid: tuple[str, int] | None = None, **fields: Any) -> bytes:

@@ -25,8 +25,9 @@ class Line:
         self.goaway: m.Goaway | None = None
         manager = lines.manager
         self.peer = Peer(
-            number, manager.turns.intake, manager.config.limits, manager._welcome, 0, dial=dial
-        )
+            number, manager.turns.intake, manager.config.limits, manager._welcome, manager.tokens,
+            0, dial=dial,
+        )  # fmt: skip
         self.wire = Connection(Side.LISTENER)
         self.wire.receive(self.peer.hello(), 0)
 

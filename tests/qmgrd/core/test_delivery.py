@@ -283,7 +283,7 @@ def test_ack_over_a_new_connection_while_the_old_one_is_cleared_away(
     other = manager.connect("other")
     held = [x for _ in range(3) for x in other.get("Q", 256)]
     other.hang_up()
-    again = manager.connect("other")
+    again = manager.connect("other", session=other.session)
     assert again.ack(*held) == []
     manager.rest()
     assert app.show("Q")["depth"] == 0

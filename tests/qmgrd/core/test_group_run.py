@@ -24,6 +24,7 @@ from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import indexed
+from tests.qmgrd.core.harness import lessee
 
 NOW = Now(1, 1_700_000_000_000_000)
 IDS = (b"A" * 24, b"B" * 24, bytes(24))
@@ -67,8 +68,8 @@ class Both:
     def __init__(self, order: int, *, depth_max: int = 10**6) -> None:
         self.store, self.stamper = MemoryStore(), Stamper("QM1", 7)
         bounds = Bounds(depth_max, 10**9, 1_000, 100)
-        self.queue = Queue(1, "Q", bounds, Counters(), Ids(1, b""), Schedule())
-        self.consumer = Consumer(1, 1, self.queue, 10**6, 10**9, 1_000)
+        self.queue = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule())
+        self.consumer = Consumer(1, 1, lessee(self.queue), 10**6, 10**9)
         self.consumer.order = order
         self.consumer.reader = Reader(1, "app", 1, order)
         self.queue.groups.holds.open(self.consumer.reader)
@@ -90,7 +91,9 @@ class Both:
         elif leases and what == "ack":
             chosen = [lease for lease in leases if lease.arrival % number < 3]
             handles = b"".join(HANDLE.pack(x.priority, x.arrival, x.number) for x in chosen)
-            said = settle.ack_all(self.queue, self.store, NOW, handles)
+            said = settle.ack_all(
+                self.queue, self.store, NOW, handles, self.consumer.lessee.numbers
+            )
         elif leases:
             lease = leases[number % len(leases)]
             for behind in settle.come_back(self.queue, self.store, lease, failed=True):

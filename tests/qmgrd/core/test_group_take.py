@@ -17,7 +17,7 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.seek import LOOKED_AT_MAX
 from qmgrd.store.memory import MemoryStore
 from tests.group_player import GroupPlayer, group_id, member
-from tests.qmgrd.core.harness import Client, Manager, items, record
+from tests.qmgrd.core.harness import Client, Manager, items, lessee, record
 
 
 class CountingStore(MemoryStore):
@@ -219,7 +219,7 @@ def test_refused_selection_leases_nothing() -> None:
 
 def test_reader_and_consumer_are_what_is_taken_for() -> None:
     """Without a reader there is no order."""
-    consumer = Consumer(1, 1, _queue(), 1, 1, 1_000)
+    consumer = Consumer(1, 1, lessee(_queue()), 1, 1)
     consumer.order = m.LOGICAL
     with pytest.raises(AssertionError, match="only a reader has an order"):
         take_in_order(consumer.queue, MemoryStore(), Now(1, 1), consumer, 1)

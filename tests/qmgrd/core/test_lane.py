@@ -29,9 +29,7 @@ fields = st.tuples(
 
 def a_queue(*, is_transmission: bool = False) -> Queue:
     bounds = Bounds(10**6, 10**9, 1_000, 10**6, group_incomplete_ms=1_000)
-    return Queue(
-        1, "Q", bounds, Counters(), Ids(1, b""), Schedule(), is_transmission=is_transmission
-    )
+    return Queue(1, "Q", bounds, Counters(), Ids(1), Schedule(), is_transmission=is_transmission)
 
 
 def entry_of(

@@ -5,7 +5,7 @@ import pytest
 from qmgr_protocol import messages as m
 from qmgrd.core.lease import Consumer
 from qmgrd.core.returns import RETURNS_PER_TURN
-from tests.qmgrd.core.harness import AnyStore, Client, Manager
+from tests.qmgrd.core.harness import AnyStore, Client, Manager, lessee
 
 
 def test_lease_ends_at_its_deadline_and_not_before(store: AnyStore, app: Client) -> None:
@@ -87,10 +87,10 @@ def test_consumer_wants_while_it_has_credit_of_both_kinds(manager: Manager) -> N
     app = manager.connect()
     app.ask(m.QueueCreate, "Q")
     queue = manager.queue("Q")
-    assert Consumer(1, 1, queue, 1, 1, 100).wants
-    assert not Consumer(1, 1, queue, 0, 1, 100).wants
-    assert not Consumer(1, 1, queue, 1, 0, 100).wants
-    consumer = Consumer(1, 1, queue, 1, 1, 100)
+    assert Consumer(1, 1, lessee(queue, 100), 1, 1).wants
+    assert not Consumer(1, 1, lessee(queue, 100), 0, 1).wants
+    assert not Consumer(1, 1, lessee(queue, 100), 1, 0).wants
+    consumer = Consumer(1, 1, lessee(queue, 100), 1, 1)
     consumer.open = False
     assert not consumer.wants
 

@@ -10,8 +10,9 @@ def maintained(manager: Manager) -> Client:
     """Start *manager* again for an operator; return a client."""
     manager.crash()
     manager.turns = Turns(
-        manager.config, manager.store, manager._set_clock, bytes(16), is_maintenance=True
-    )
+        manager.config, manager.store, manager._set_clock, bytes(16), bytes(32),
+        is_maintenance=True,
+    )  # fmt: skip
     return manager.connect("operator")
 
 

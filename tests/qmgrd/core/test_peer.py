@@ -20,9 +20,11 @@ from qmgr_protocol.states import Side
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake
 from qmgrd.core.peer import HEARTBEATS_MAX, UNANSWERED_FACTOR, Admit, Peer, goodbye
-from tests.qmgrd.core.harness import record
+from qmgrd.core.session_token import SessionTokens
+from tests.qmgrd.core.harness import SECRET, record
 
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
+TOKENS = SessionTokens(SECRET, b"salt")
 HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
 
 
@@ -32,7 +34,7 @@ class Pair:
     def __init__(self, limits: Limits | None = None, admit: Admit = lambda hello: None) -> None:
         self.intake = Intake()
         self.limits = limits or Limits()
-        self.peer = Peer(1, self.intake, self.limits, WELCOME, 0, admit=admit)
+        self.peer = Peer(1, self.intake, self.limits, WELCOME, TOKENS, 0, admit=admit)
         self.wire = Connection(Side.DIALLER)
 
     def say(self, *messages: m.Message, now_ms: int = 0) -> list[m.Message]:
@@ -51,10 +53,23 @@ class Pair:
 
 def test_hello_is_answered_at_once_and_the_broker_told() -> None:
     pair = Pair()
-    assert pair.say(HELLO) == [WELCOME]
+    (welcome,) = pair.say(HELLO)
+    assert welcome == WELCOME._replace(session=welcome.session)
     assert pair.peer.is_open
     assert pair.peer.peer_name == "app"
     assert pair.waiting() == ["event"]
+
+
+def test_welcome_hands_out_a_session_that_the_next_hello_resumes() -> None:
+    first, again, other = Pair(), Pair(), Pair()
+    (welcome,) = first.say(HELLO)
+    assert again.say(HELLO._replace(session=welcome.session)) == [welcome]
+    assert again.peer.session_id == first.peer.session_id != b""
+    for strange in (welcome.session[::-1], welcome.session[:-1], welcome.session + b"x", b"x"):
+        other = Pair()
+        (answer,) = other.say(HELLO._replace(session=strange))
+        assert answer.session not in (b"", strange)
+        assert other.peer.session_id == TOKENS.session_id(answer.session)
 
 
 def test_ping_is_answered_at_once() -> None:
@@ -108,7 +123,8 @@ def test_client_whose_frames_are_too_short_for_a_delivery_is_sent_away() -> None
     hello = HELLO._replace(frame_max_bytes=200_000)
     (away,) = Pair(limits).say(hello)
     assert "but messages here need 1114112" in away.text
-    assert Pair(limits).say(hello._replace(role="queue-manager", store_id=b"F" * 16)) == [WELCOME]
+    (welcome,) = Pair(limits).say(hello._replace(role="queue-manager", store_id=b"F" * 16))
+    assert type(welcome) is m.Welcome
 
 
 @pytest.mark.parametrize(
@@ -250,7 +266,7 @@ def test_anything_heard_keeps_a_peer_alive() -> None:
 
 def test_link_says_hello_as_a_queue_manager() -> None:
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, intake, Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     ((hello, _),) = far.receive(peer.hello(), 0)
     assert (hello.role, hello.name, hello.store_id) == ("queue-manager", "QM1", b"S" * 16)
@@ -264,7 +280,7 @@ def test_link_says_hello_as_a_queue_manager() -> None:
 
 
 def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
-    peer = Peer(1, Intake(), Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, Intake(), Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
     welcome = m.Welcome(1, "QM2", b"T" * 16, 1, heartbeat_ms=60_000, liveness_ms=180_000)
@@ -278,7 +294,7 @@ def test_link_goes_by_the_heartbeats_of_the_welcome() -> None:
 
 def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
     limits = Limits(heartbeat_ms=100, liveness_ms=300)
-    peer = Peer(1, Intake(), limits, WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, Intake(), limits, WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     peer.hello()
     assert peer.poll(299) == b""
     with pytest.raises(RemoteProtocolError, match="nothing heard for 300 ms"):
@@ -288,7 +304,7 @@ def test_link_that_gets_no_welcome_is_given_up_by_its_own_limits() -> None:
 def test_link_that_is_sent_away_was_never_dialled() -> None:
     """The broker hears that the dial failed, once."""
     intake = Intake()
-    peer = Peer(1, intake, Limits(), WELCOME, 0, dial=Dial("QM2", "h:1", 1))
+    peer = Peer(1, intake, Limits(), WELCOME, TOKENS, 0, dial=Dial("QM2", "h:1", 1))
     far = Connection(Side.LISTENER)
     far.receive(peer.hello(), 0)
     peer.receive(far.send(m.Goaway(ErrorCode.SHUTTING_DOWN, "later")), 0)
@@ -328,7 +344,7 @@ def test_queue_managers_of_the_shipped_examples_can_be_linked() -> None:
     assert len(configs) >= 2
     for far in configs:
         for near in configs:
-            peer = Peer(1, Intake(), near.limits, m.Welcome(1, "A", b"A" * 16, 1), 0)
+            peer = Peer(1, Intake(), near.limits, m.Welcome(1, "A", b"A" * 16, 1), TOKENS, 0)
             hello = m.Hello(
                 m.MAGIC, 1, 1, "queue-manager", "B", [], b"B" * 16, 1, "",
                 far.limits.frame_max_bytes,

@@ -33,7 +33,7 @@ NOW = Now(1, 1_700_000_000_000_000)
 def outcome(batches: list[list[bytes]], target: str, bounds: Bounds) -> Any:
     """Return what is said, stored and counted of *batches*, put one after the other."""
     store, stamper = MemoryStore(), Stamper("QM1", 7)
-    queue = Queue(1, "Q", bounds, Counters(), Ids(1, b""), Schedule(), is_transmission=bool(target))
+    queue = Queue(1, "Q", bounds, Counters(), Ids(1), Schedule(), is_transmission=bool(target))
     said = []
     for batch in batches:
         done = queue.put(store, NOW, stamper, batch, 5_000, target)
@@ -113,14 +113,14 @@ def test_what_is_out_of_range_is_refused_among_plain_records(changed: dict[str, 
 def test_full_queue_says_so_and_when_to_try_again(
     bounds: tuple[int, int], code: ErrorCode, text: str
 ) -> None:
-    queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(*bounds, 1_000, 100), Counters(), Ids(1), Schedule())
     batch = [records.encode(Fields(b"x"))] * 2
     ((index, error),) = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), batch, 99).refused
     assert (index, error.code, error.text, error.retry_after_ms) == (1, code, text, 1_000)
 
 
 def test_runs_of_stamps_break_where_a_record_needs_none() -> None:
-    queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(10, 10**6, 1_000, 100), Counters(), Ids(1), Schedule())
     plain = records.encode(Fields(b"x"))
     other = records.encode(Fields(b"x", uid=Uid("B", 1)))
     done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain, plain, other, plain, b""], 99)
@@ -143,7 +143,7 @@ STAMPED = records.encode(Fields(b"x", uid=Uid("BOS", NOW.wall_us)))
 def test_limits_hold_to_the_byte(
     bytes_max: int, message_max_bytes: int, codes: list[ErrorCode]
 ) -> None:
-    queue = Queue(1, "Q", Bounds(10, bytes_max, 1_000, 100), Counters(), Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(10, bytes_max, 1_000, 100), Counters(), Ids(1), Schedule())
     done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [STAMPED], message_max_bytes)
     assert [error.code for _, error in done.refused] == codes
 
@@ -176,7 +176,7 @@ def test_tight_loop_is_given_a_run_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(puts, "_put_plain", counting)
     plain, other = records.encode(Fields(b"x")), records.encode(Fields(b"x", uid=Uid("B", 1)))
-    queue = Queue(1, "Q", Bounds(10**4, 10**9, 1_000, 100), Counters(), Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(10**4, 10**9, 1_000, 100), Counters(), Ids(1), Schedule())
     done = queue.put(MemoryStore(), NOW, Stamper("QM1", 0), [plain] * 700 + [other, plain], 99)
     assert (sum(count for _, _, count in done.stamped), done.refused) == (701, [])
     assert max(copied) == puts.RUN_MAX_RECORDS

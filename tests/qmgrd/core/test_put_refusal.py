@@ -13,7 +13,7 @@ from qmgrd.store.memory import MemoryStore
 def a_queue(message_max_bytes: int = 0, dedup_retention_ms: int = 0) -> Queue:
     found = Bounds(3, 1_000, 1_000, 100, message_max_bytes, dedup_retention_ms=dedup_retention_ms)
     counters = Counters(depth=3, bytes=990)
-    return Queue(1, "Q", found, counters, Ids(1, b""), Schedule())
+    return Queue(1, "Q", found, counters, Ids(1), Schedule())
 
 
 def test_full_queue_says_how_many_it_holds_and_may() -> None:

@@ -26,7 +26,7 @@ def bodies(deliveries: list[Delivery]) -> list[bytes]:
 
 
 def test_queue_is_one_of_priorities_and_cleanly_closed_unless_told() -> None:
-    queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(1, 1, 1, 1), Counters(next_arrival=7), Ids(1), Schedule())
     assert queue.prefixes[9] < queue.prefixes[0]
     assert queue.counters.maybe_before == 0
 
@@ -153,7 +153,7 @@ def test_ack_after_a_crash_settles_what_nobody_holds(store: AnyStore, app: Clien
     app.put("Q", b"1", b"2")
     lease = app.get("Q")
     app.manager.crash()
-    again = app.manager.connect("app")
+    again = app.manager.connect("app", session=app.session)
     assert again.ack(*lease) == []
     assert again.bodies("Q") == [b"2"]
 

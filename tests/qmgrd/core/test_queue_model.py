@@ -24,7 +24,7 @@ class Message:
     failed: int = 0
     maybe: bool = False
     lease: int = 0  # its number
-    holder: int = 0  # which client
+    holder: int = 0  # which session
     deadline_ms: int = 0
 
 
@@ -35,11 +35,24 @@ class Model:
     manager: Manager
     clients: list[Client] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    handles: list[Delivery] = field(default_factory=list)  # every one ever had
+    # Every one ever had, and by which session.
+    handles: list[tuple[Delivery, int]] = field(default_factory=list)
+    sessions: list[int] = field(default_factory=lambda: [0, 1])  # of the clients
+    next_session: int = 2
     arrivals: int = 0
 
-    def connect(self) -> None:
-        self.clients = [self.manager.connect(f"c{i}") for i in range(2)]
+    def connect(self, number: int) -> None:
+        """Connect both; bits of *number* say which of them resumes its session."""
+        old, self.clients = self.clients, []
+        for who in range(2):
+            self.clients.append(self.dial(who, old[who].session if old else b"", number >> who))
+
+    def dial(self, who: int, session: bytes, number: int) -> Client:
+        """Connect a client that resumes its session if *number* is odd."""
+        if number % 2:
+            return self.manager.connect(f"c{who}", session=session)
+        self.sessions[who], self.next_session = self.next_session, self.next_session + 1
+        return self.manager.connect(f"c{who}")
 
     def ready(self) -> list[Message]:
         free = [x for x in self.messages if not x.lease]
@@ -85,9 +98,9 @@ class Model:
             state |= m.STATE_NOTED if message.failed else 0
             assert delivery.state == state
             assert (delivery.delivered, delivery.failed) == (message.delivered, message.failed)
-            message.lease, message.holder = delivery.number, who
+            message.lease, message.holder = delivery.number, self.sessions[who]
             message.deadline_ms = now_ms + LEASE_MS
-        self.handles += found
+        self.handles += [(delivery, self.sessions[who]) for delivery in found]
 
     def ack(self, number: int) -> None:
         self._settle(number, m.ACK, late=False)
@@ -100,13 +113,17 @@ class Model:
 
     def _settle(self, number: int, action: int, *, late: bool) -> None:
         held = {x.lease for x in self.messages if x.lease}
-        fitting = [x for x in self.handles if late or x.number in held]
+        fitting = [x for x in self.handles if late or x[0].number in held]
         if not fitting:
             return
-        handle = fitting[number % len(fitting)]
+        who = number % 2
+        handle, handed_to = fitting[number // 2 % len(fitting)]
         message = self.find(handle)
-        lost = message is not None and message.lease not in (0, handle.number)
-        codes = self.clients[number % 2].settle(action, handle)
+        is_own = handed_to == self.sessions[who]
+        lost = message is not None and action == m.ACK and not is_own
+        if message is not None and message.lease:
+            lost = (message.lease, message.holder) != (handle.number, self.sessions[who])
+        codes = self.clients[who].settle(action, handle)
         assert codes == ([ErrorCode.LEASE_LOST] if lost else [])
         if message is None or lost:
             return
@@ -122,12 +139,18 @@ class Model:
                 self.come_back(message, failed=True)
 
     def hang_up(self, number: int) -> None:
-        who = number % 2
-        self.clients[who].hang_up()
+        """Lose a connection, or leave that to the next one, which resumes the session."""
+        who, session = number % 2, self.sessions[number % 2]
+        old, is_resumed = self.clients[who], number // 2 % 2
+        if number % 3 or not is_resumed:
+            old.hang_up()
+            self.manager.rest()
+        self.clients[who] = self.dial(who, old.session, is_resumed)
+        self.manager.turn()
         self.manager.rest()
-        self.clients[who] = self.manager.connect(f"c{who}")
+        assert old.goaway is None or old.goaway.code == ErrorCode.SESSION_FENCED
         for message in self.messages:
-            if message.lease and message.holder == who:
+            if message.lease and message.holder == session:
                 self.come_back(message, failed=False)
 
     def purge(self, number: int) -> None:
@@ -137,18 +160,18 @@ class Model:
         assert self.clients[number % 2].ask(m.QueuePurge, "Q") == {"messages": len(gone)}
         self.messages = [x for x in self.messages if x.lease]
 
-    def crash(self, _: int) -> None:
+    def crash(self, number: int) -> None:
         self.manager.crash()
         for message in self.messages:
             message.lease, message.maybe = 0, True
-        self.connect()
+        self.connect(number)
 
-    def restart(self, _: int) -> None:
+    def restart(self, number: int) -> None:
         self.manager.restart()
         for message in self.messages:
             if message.lease:
                 self.come_back(message, failed=False)
-        self.connect()
+        self.connect(number)
 
     def drain(self) -> None:
         """Whatever was leased comes back, and nothing is stuck."""
@@ -177,7 +200,7 @@ def test_nothing_is_lost_doubled_or_stuck_and_order_holds(
 ) -> None:
     manager = Manager()
     model = Model(manager)
-    model.connect()
+    model.connect(0)
     model.clients[0].ask(m.QueueCreate, "Q")
     for operation, number in steps:
         operation(model, number)

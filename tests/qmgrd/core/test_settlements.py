@@ -79,33 +79,26 @@ def test_who_has_no_handle_of_it_renews_no_lease(app: Client, held: Delivery) ->
     assert not is_leased(app)
 
 
-def test_lease_renewed_for_another_length_is_that_of_who_renewed_it(
+def test_lease_renewed_for_another_length_stays_with_its_connection(
     app: Client, held: Delivery
 ) -> None:
-    """A program that comes back on a new connection goes on with what it holds."""
-    other = app.manager.connect("other")
-    assert settle(other, m.RENEW, held, lease_ms=20_000) == []
+    assert settle(app, m.RENEW, held, lease_ms=20_000) == []
+    app.manager.turn(LEASE_MS + 1)
+    assert is_leased(app)
     app.hang_up()
-    other.manager.rest()
-    assert is_leased(other)
-    other.hang_up()
-    manager = other.manager
-    manager.rest()
-    assert not is_leased(manager.connect())
+    app.manager.rest()
+    assert not is_leased(app.manager.connect())
 
 
-def test_renewal_of_what_comes_back_from_a_lost_connection_holds(
-    app: Client, held: Delivery
-) -> None:
+def test_nobody_else_renews_a_lease(app: Client, held: Delivery) -> None:
+    """Nor does its own session on a new connection: what the old one held comes back."""
     other = app.manager.connect("other")
-    app.hang_up()
-    manager = app.manager
-    other.send(m.Settle(7, m.RENEW, held.queue_id, held.handle))
-    manager.rest()
-    manager.turn(LEASE_MS + 1)
-    manager.rest()
-    (found,) = manager.connect("new").get("Q")
-    assert found.delivered == 1
+    for lease_ms in (0, 20_000):
+        assert settle(other, m.RENEW, held, lease_ms=lease_ms) == LOST
+    again = app.manager.connect("app", session=app.session)
+    assert settle(again, m.RENEW, held, lease_ms=20_000) == LOST
+    app.manager.rest()
+    assert not is_leased(other)
 
 
 # -- given back

@@ -16,13 +16,14 @@ from qmgrd.core import lease as leases
 from qmgrd.core import take as takes
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.counters import Counters
-from qmgrd.core.ids import COUNT_BITS, Ids
+from qmgrd.core.ids import Ids
 from qmgrd.core.kv import Now
 from qmgrd.core.lease import Consumer
 from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.store.memory import MemoryStore
+from tests.qmgrd.core.harness import lessee
 
 NOW = Now(1, 1_700_000_000_000_000)
 fields = st.builds(
@@ -62,10 +63,10 @@ def damage(store: MemoryStore, at: list[tuple[int, int, int]]) -> None:
 def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any]) -> Any:
     """Return what is handed out, stored and counted."""
     store, counters = MemoryStore(), Counters(maybe_before=3)
-    queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1, b""), Schedule())
+    queue = Queue(1, "Q", Bounds(10**6, 10**9, 1_000, 6), counters, Ids(1), Schedule())
     queue.put(store, NOW, Stamper("QM1", 0), batch, 10**6)
     damage(store, at)
-    consumer = Consumer(1, 1, queue, 10**6, 10**9, 1_000)
+    consumer = Consumer(1, 1, lessee(queue), 10**6, 10**9)
     seen: list[Any] = []
     for what, number, size in todo:
         if what == "take":
@@ -75,7 +76,7 @@ def outcome(batch: list[bytes], at: list[tuple[int, int, int]], todo: list[Any])
             lease = list(queue.leases.values())[number % len(queue.leases)]
             handle = HANDLE.pack(lease.priority, lease.arrival, lease.number)
             if what == "ack":
-                seen.append(settle.ack_all(queue, store, NOW, handle))
+                seen.append(settle.ack_all(queue, store, NOW, handle, consumer.lessee.numbers))
             else:
                 settle.come_back(queue, store, lease, failed=True)
     queue.refresh_groups(store, NOW)
@@ -129,9 +130,9 @@ class Taker:
         self.store = CountingStore()
         self.counters = Counters()
         bounds = Bounds(10**6, 10**9, 1_000, 10**6)
-        self.queue = Queue(1, "Q", bounds, self.counters, Ids(1, b""), Schedule())
+        self.queue = Queue(1, "Q", bounds, self.counters, Ids(1), Schedule())
         self.stamper = Stamper("QM1", 0)
-        self.consumer = Consumer(1, 1, self.queue, 10**6, 10**9, 1_000)
+        self.consumer = Consumer(1, 1, lessee(self.queue), 10**6, 10**9)
         self.put(*priorities)
 
     def put(self, *priorities: int) -> None:
@@ -160,15 +161,23 @@ def test_deliveries_are_counted_over_all_takes() -> None:
     assert taker.counters.delivered == 3
 
 
-def test_lease_numbers_are_those_set_apart_and_none_twice() -> None:
-    taker = Taker(*[4] * 5)
-    first = Ids(1, b"").leases(1)
-    taker.take(2)
-    taker.take(3)
-    counts = [lease.number & (1 << COUNT_BITS) - 1 for lease in taker.queue.leases.values()]
-    assert counts[:2] == [first, first + 1]
-    assert counts == sorted(set(counts))
-    assert counts[-1] < taker.queue.ids.leases(1)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20))
+def test_lease_numbers_prove_their_own_message_alone(priorities: list[int], count: int) -> None:
+    """Whatever blocks of arrivals a take goes through, and how often."""
+    taker = Taker(*priorities)
+    while taker.take(count):
+        pass
+    leases = taker.queue.leases
+    assert len(leases) == len(priorities)
+    sums = {
+        x.arrival: entries.checksum_of(taker.store.rows[x.key][entries.HEAD_BYTES :])
+        for x in leases.values()
+    }
+    for lease in leases.values():
+        found = {
+            at for at in sums if taker.consumer.lessee.numbers.proves(lease.number, 1, at, sums[at])
+        }
+        assert found == {lease.arrival}
 
 
 def test_frame_is_filled_to_the_byte_and_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,16 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.session import Session
 from qmgrd.core.unit import PUT_BYTES, Held, Unit
+from tests.qmgrd.core.harness import numbers
 
 
 def queue(number: int) -> Queue:
     bounds = Bounds(10, 1_000, 1_000, 10)
-    return Queue(number, f"Q{number}", bounds, Counters(), Ids(1, b""), Schedule())
+    return Queue(number, f"Q{number}", bounds, Counters(), Ids(1), Schedule())
 
 
 def session() -> Session:
-    return Session(1, "app", b"")
+    return Session(1, "app", b"", numbers())
 
 
 def held(queue: Queue, size: int, name: bytes) -> Held:
@@ -56,9 +57,9 @@ def test_session_counts_what_its_units_hold_in_memory() -> None:
 
 def test_unit_holds_gets_by_queue_and_knows_whose_it_is() -> None:
     unit, first, second = Unit(7, session()), queue(1), queue(2)
-    lessee = unit.lessee(first, "app")
+    lessee = unit.lessee(first)
     assert lessee.is_unit
-    assert unit.lessee(first, "app") is lessee
-    assert unit.lessee(second, "app") is not lessee
+    assert unit.lessee(first) is lessee
+    assert unit.lessee(second) is not lessee
     assert lessee.client == "app"
     assert unit.gets == 0

@@ -15,13 +15,16 @@ from qmgr_protocol.states import Side
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import AHEAD_MAX_BYTES, Arrival, Intake
 from qmgrd.core.peer import Peer
+from qmgrd.core.session_token import SessionTokens
 from qmgrd.net import session as sessions
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.session import Session
 from qmgrd.net.unsent import Unsent
+from tests.qmgrd.core.harness import SECRET
 
 HELLO = m.Hello(m.MAGIC, 1, 1, "client", "app")
 WELCOME = m.Welcome(1, "QM1", b"S" * 16, 7)
+TOKENS = SessionTokens(SECRET, b"salt")
 
 
 class Host:
@@ -76,7 +79,7 @@ class Host:
     def make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         limits = Limits(heartbeat_ms=100, liveness_ms=300)
         return Peer(
-            1, self.intake, limits, WELCOME, self.clock_ms, dial=dial,
+            1, self.intake, limits, WELCOME, TOKENS, self.clock_ms, dial=dial,
             admit=lambda hello: self.refusal,
         )  # fmt: skip
 
@@ -119,7 +122,8 @@ async def test_what_comes_is_taken_in_and_a_turn_wanted(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
         client.send(HELLO)
-        assert await client.hear() == [WELCOME]
+        (welcome,) = await client.hear()
+        assert welcome == WELCOME._replace(session=welcome.session)
         assert session.peer.is_open
         assert session.address == "unix"
         host.turn.clear()
@@ -139,7 +143,8 @@ async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
         for byte in client.wire.send(HELLO):
             client.writer.write(bytes([byte]))
             await client.writer.drain()
-        assert await client.hear() == [WELCOME]
+        (welcome,) = await client.hear()
+        assert welcome == WELCOME._replace(session=welcome.session)
 
 
 async def test_peer_that_breaks_the_protocol_is_told_and_closed(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("content", INBOX, put_sealed(INBOX, b"\xc1")),
     ("content", OUTBOX, put_sealed(OUTBOX, pack(["x"]))),
     ("content", keys.SPACE_PEER + b"NYC", put_sealed(keys.SPACE_PEER + b"NYC", b"N")),
+    ("seal", keys.SECRET, flip(keys.SECRET)),
+    ("content", keys.SECRET, put_sealed(keys.SECRET, b"short")),
     ("missing", keys.CLEAN, delete(keys.CLEAN)),
     ("missing", keys.of_queue(keys.SPACE_COUNTERS, 1), delete(keys.SPACE_COUNTERS)),
 ]  # fmt: skip
