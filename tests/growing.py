@@ -11,7 +11,11 @@ from qmgrd.core.growth import GROWING
 
 GROUP_ID = b"G" * 24
 SPARE = 40  # queues, links and subscriptions that may be deleted
-FILLING: frozenset[type[Any]] = GROWING | {m.Put, m.UnitCommit}  # What a unit holds is not stored.
+FILLING: frozenset[type[Any]] = GROWING | {
+    m.Put,
+    m.UnitCommit,
+    m.LinkOpen,
+}  # What a unit holds is not stored.
 LIMITS = frozenset({
     ErrorCode.STORE_FULL, ErrorCode.LINKS_EXHAUSTED, ErrorCode.TEMPLATES_EXHAUSTED,
     ErrorCode.CURSORS_EXHAUSTED, ErrorCode.JOBS_EXHAUSTED, ErrorCode.PRODUCERS_EXHAUSTED,
@@ -34,6 +38,7 @@ REQUESTS: dict[type[Any], Callable[[int], tuple[Any, ...]]] = {
     m.QueueMove: lambda n: ("EMPTY", "OTHER", _where(n), 0, 1),
     m.LinkOpen: lambda n: (b"P" * 16 + n.to_bytes(8, "big"), 1, 10, b"", 0, False, 5),
     m.LinkCreate: lambda n: (f"NEW{n}", {"addresses": [f"host{n}:1"], "stopped": True}),
+    m.LinkAllow: lambda n: (f"NEW{n}",),
     m.LinkAlter: lambda n: ("LINK", {"addresses": [f"host{n}:1"]}),
     m.LinkDelete: lambda n: (f"SPARE{n % SPARE}", True),
     m.TemplateSet: lambda n: (f"NEW.{n}.*", {"depth_max": 1 + n}),

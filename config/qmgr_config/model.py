@@ -274,6 +274,12 @@ class Unit(Section):
 class Link(Section):
     """[link]"""
 
+    inbound: Literal["defined", "any"] = "defined"
+    """Whether only queue managers defined with "qmctl link allow" may open links to here."""
+
+    peers_max: Annotated[int, count(1, 10_000)] = 1_000
+    """The most queue managers that may open links to here."""
+
     window_messages: Annotated[int, count(1, 10_000)] = 4096
     """The most messages in flight on a link."""
 

@@ -180,13 +180,15 @@ class Admin(History):
     async def link_delete(self, link: str, *, purge: bool = False) -> dict[str, Any]:
         """Delete a link, with *purge* also one with messages waiting; tells how many.
 
-        Also forgets which store the queue manager of that name has, and does only that where a link
-        leads here and none there.
+        Also forgets which store the queue manager of that name has, unless it may open links here.
         """
         return await self._row(m.LinkDelete, link, purge)
 
     async def link_list(self) -> dict[str, Any]:
-        """Return the rows of "links", and of the "inbound" ones that lead here."""
+        """Return the rows of "links", and of the "inbound" ones that lead here.
+
+        Also who is "allowed" to open links to here, and who was "refused" since the start.
+        """
         return await self._row(m.LinkList)
 
     async def link_show(self, link: str) -> dict[str, Any]:
@@ -204,6 +206,27 @@ class Admin(History):
     async def link_stop(self, link: str) -> dict[str, Any]:
         """Stop a link until it is started again."""
         return await self._row(m.LinkStop, link)
+
+    async def link_allow(self, manager: str, store_id: bytes = b"") -> dict[str, Any]:
+        """Lets a queue manager open links to this one; returns its row.
+
+        Args:
+            manager: the name of the queue manager that dials.
+            store_id: the only store accepted under that name, 16 bytes; empty: the one pinned
+                already, or the first that comes.
+
+        Raises:
+            RequestError: PEER_WRONG, it is this queue manager; LINKS_EXHAUSTED.
+        """
+        return await self._row(m.LinkAllow, manager, store_id)
+
+    async def link_disallow(self, manager: str) -> dict[str, Any]:
+        """Ends that a queue manager may open links to this one; returns how many were closed.
+
+        Raises:
+            RequestError: LINK_UNKNOWN, it may not.
+        """
+        return await self._row(m.LinkDisallow, manager)
 
     async def template_set(
         self, pattern: str, attributes: Mapping[str, Any] | None = None

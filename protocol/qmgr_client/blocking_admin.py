@@ -128,6 +128,14 @@ class Admin(History):
         """Stop a link until it is started again."""
         return self._call(self._manager.link_stop(link))
 
+    def link_allow(self, manager: str, store_id: bytes = b"") -> dict[str, Any]:
+        """Lets a queue manager open links to this one; see aio_admin for *store_id*."""
+        return self._call(self._manager.link_allow(manager, store_id))
+
+    def link_disallow(self, manager: str) -> dict[str, Any]:
+        """Ends that a queue manager may open links to this one; returns how many were closed."""
+        return self._call(self._manager.link_disallow(manager))
+
     def template_set(
         self, pattern: str, attributes: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:

@@ -15,9 +15,11 @@ __all__ = [
     "JobCancel",
     "JobList",
     "JobShow",
+    "LinkAllow",
     "LinkAlter",
     "LinkCreate",
     "LinkDelete",
+    "LinkDisallow",
     "LinkList",
     "LinkShow",
     "LinkStart",
@@ -144,6 +146,25 @@ class LinkAlter(NamedTuple):
     request_id: int
     link: str
     attributes: dict[str, Any] = {}
+
+
+class LinkAllow(NamedTuple):
+    """Lets a queue manager open links to this one. OK value: its row.
+
+    store_id: the only store accepted under that name; empty: the one pinned already, or the first
+    that comes.
+    """
+
+    request_id: int
+    manager: str
+    store_id: bytes = b""
+
+
+class LinkDisallow(NamedTuple):
+    """Ends that a queue manager may open links to this one. OK value: {connections} closed."""
+
+    request_id: int
+    manager: str
 
 
 class Status(NamedTuple):

@@ -267,6 +267,10 @@ class ErrorCode(Coded):
     ROUTE_LOOP = (
         713, _NEVER, "", "A message came through a queue manager twice, or through too many.",
         "It is a dead letter there, with its way. Mend the routes: qmctl link ls.")
+    PEER_NOT_ALLOWED = (
+        714, _LATER, "AMQ9519", "The queue manager there accepts no links from this one.",
+        "At the queue manager that is to receive, type: qmctl link allow SENDER. The link tries "
+        "again by itself.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",

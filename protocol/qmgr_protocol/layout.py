@@ -111,6 +111,8 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (68, m.LinkAlter, (_ID, NAME, _ATTRIBUTES)),
     (69, m.CommitAsk, (_ID,)),
     (70, m.LinkFetch, (_ID, U8, U64, U64, U64, U64)),
+    (71, m.LinkAllow, (_ID, NAME, either(exactly(0), exactly(16)))),
+    (72, m.LinkDisallow, (_ID, NAME)),
     (80, m.Status, (_ID,)),
     (81, m.Snapshot, (_ID, _LONG, U64)),
     (82, m.ConnectionList, (_ID, U64, integer(1, 1_000))),

@@ -13,6 +13,7 @@ from qmgrd.core import keys
 from qmgrd.ops.snapshots import Snapshot
 from qmgrd.store.lmdb_store import LmdbTransaction
 
+STORE_ID_BYTES = 16
 _OWN = ("queue_id", "stopped", "stream", "base_id", "lost", "lost_us")
 
 COLUMNS = (
@@ -115,7 +116,10 @@ def _store_of(tx: LmdbTransaction, peer: str) -> dict[str, Any]:
     if value is None:
         return {}
     store_id, damage = unsealed(key, value)
-    return {} if damage else {"peer_store_id": store_id.hex()}
+    if not damage and len(store_id) != STORE_ID_BYTES:  # An older version stored nothing else.
+        facts, damage = unpacked(key, value)
+        store_id = b"" if damage else facts["store_id"]
+    return {} if damage or not store_id else {"peer_store_id": store_id.hex()}
 
 
 def message_id(uid: bytes | None) -> str | None:

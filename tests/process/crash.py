@@ -103,6 +103,7 @@ async def _live(
 async def _define(hub: Node, edge: Node) -> None:
     async with connect(hub.address, name="crash", wait_ms=WAIT_MS) as manager:
         await manager.queue_create("AWAY", {"accounting": "on"})
+        await manager.link_allow(edge.name)
     async with connect(edge.address, name="crash", wait_ms=WAIT_MS) as manager:
         await manager.queue_create("LOCAL", {"accounting": "on"})
         await manager.link_create("HUB", [hub.tcp])

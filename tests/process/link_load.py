@@ -127,6 +127,7 @@ class LinkLoad:
     ) -> None:
         async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
             await manager.queue_create(incoming)
+            await manager.link_allow(peer.name)
             await manager.link_create(
                 peer.name, [proxy.address], connections=CONNECTIONS, ordered=node is self.hub
             )

@@ -139,6 +139,7 @@ class SnapshotLoad:
     async def _define(self) -> None:
         async with connect(self.hub.address, name="run", wait_ms=WAIT_MS) as manager:
             await manager.queue_create(LINKED)
+            await manager.link_allow(self.edge.name)
         async with connect(self.edge.address, name="run", wait_ms=WAIT_MS) as manager:
             await manager.queue_create("LOCAL")
             await manager.queue_create(PROBE)

@@ -91,6 +91,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "purge": st.booleans(),
     "limit": st.integers(1, 1_000),
     "link": NAMES,
+    "manager": NAMES,
     "directory": TEXTS,
     "connection": SEQS,
     "extras": st.lists(

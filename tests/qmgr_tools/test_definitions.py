@@ -46,9 +46,12 @@ GIVEN = st.fixed_dictionaries({}, optional={name: values(name) for name in QUEUE
     st.dictionaries(st.builds("{}*".format, NAMES), GIVEN, max_size=2),
     st.dictionaries(NAMES, GIVEN, max_size=3),
     st.dictionaries(st.builds("alias-{}".format, NAMES), NAMES.map(str.upper), max_size=2),
+    st.dictionaries(NAMES, st.sampled_from(["", "6a" * 16]), max_size=2),
 )
-def test_what_is_written_is_read(links: Any, templates: Any, queues: Any, aliases: Any) -> None:
-    found = Definitions(links, templates, queues, aliases)
+def test_what_is_written_is_read(
+    links: Any, templates: Any, queues: Any, aliases: Any, inbound: Any
+) -> None:
+    found = Definitions(links, templates, queues, aliases, inbound)
     assert parsed(tomllib.loads(definitions.text(found))) == found
 
 
@@ -56,8 +59,13 @@ def test_what_is_written_is_read(links: Any, templates: Any, queues: Any, aliase
     ("said", "why"),
     [
         ("x = [", "Invalid"),
-        ("colour = 1", "colour: not known; known are: links, templates, queues, aliases"),
+        ("colour = 1", "colour: not known; known are: links, inbound, templates, queues, aliases"),
         ("queues = 1", "queues: it is no table"),
+        ("[inbound]\nFRA = 1", "inbound.FRA: it is no table"),
+        ("[inbound.FRA]\nstore = 'x'", "inbound.FRA.store: not known, did you mean store_id?"),
+        ("[inbound.FRA]\nstore_id = 'xy'", "inbound.FRA.store_id: 'xy' is not 32 hexadecimal"),
+        ("[inbound.FRA]\nstore_id = 5", "inbound.FRA.store_id: '5' is not 32 hexadecimal"),
+        ("[inbound.'a b']", 'inbound."a b": '),
         ("[queues]\nA = 1", "queues.A: it is no table"),
         ('[queues."A.B"]\ncolour = 1', 'queues."A.B".colour: not known'),
         (

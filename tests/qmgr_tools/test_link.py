@@ -24,7 +24,8 @@ INBOUND_KEYS = {
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which takes any OWN."""
-    qm("link", "delete", "OWN", "--yes")  # It knows the store of an earlier test's.
+    qm("link", "disallow", "OWN")  # It knows the store of an earlier test's.
+    qm("link", "allow", "OWN")
     return daemon
 
 
@@ -44,10 +45,12 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     assert both["inbound"] == []
     assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
     stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
-    header, shown = qm("link", "ls").out.splitlines()  # None leads from here.
+    listed = qm("link", "ls").out  # None leads from here.
+    header, shown = listed.splitlines()[:2]
+    assert "\n\nALLOWED\tSTORE\tSINCE\tLAST OPENED\tERROR\nOWN\t" in listed
     assert header.startswith("FROM\tCOMMIT ID\t")
     assert shown.endswith(f"\t{stream[:8]}…{stream[-4:]}\t")
-    assert qm("link", "ls", "--sort", "link").out == f"{header}\n{shown}\n"
+    assert qm("link", "ls", "--sort", "link").out == listed
     assert qm("link", "ls", "--where", "state=up").out.startswith("LINK\tSTATE\t")
     stopped = at("link", "stop", peer.name).out
     assert stopped.startswith(f"link {peer.name} is stopped; ")
@@ -63,7 +66,7 @@ def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
     while at("link", "show", peer.name, "-o", "json").json["state"] != "blocked":
         time.sleep(0.02)
     there = qm("link", "show", "OWN", "-o", "json").json
-    assert set(there) == {"inbound"}
+    assert set(there) == {"inbound", "allowed", "refused"}
     (row,) = there["inbound"]
     assert (row["blocked_id"], row["blocked_queue"]) == (1, f"{queue}.NONE")
     assert row["tries_left"] is None
@@ -71,11 +74,11 @@ def test_receiving_end_shows_what_of_a_link_cannot_be_stored(
     assert set(row) == INBOUND_KEYS
     help_text = qm("link", "ls", "--help").out
     assert [key for key in INBOUND_KEYS if key not in help_text] == []
-    header, shown = qm("link", "show", "OWN").out.splitlines()
+    header, shown = qm("link", "show", "OWN").out.splitlines()[:2]
     assert "BLOCKED AT\tBOUND FOR\tTRIES LEFT\t" in header
     assert f"\t1\t{queue}.NONE\t\t" in shown
     both = at("link", "show", peer.name, "-o", "json").json
-    assert set(both) == KEYS | {"inbound"}
+    assert set(both) == KEYS | {"inbound", "allowed", "refused"}
     assert both["inbound"] == []
 
 

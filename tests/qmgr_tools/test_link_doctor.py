@@ -20,7 +20,8 @@ RATES = {"messages_per_s", "bytes_per_s", "put_per_s", "drained_ms"}
 @pytest.fixture
 def peer(qm: Qmctl, daemon: Daemon) -> Daemon:
     """The shared daemon, which takes any OWN."""
-    qm("link", "delete", "OWN", "--yes")  # It knows the store of an earlier test's.
+    qm("link", "disallow", "OWN")  # It knows the store of an earlier test's.
+    qm("link", "allow", "OWN")
     return daemon
 
 

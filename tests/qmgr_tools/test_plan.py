@@ -84,3 +84,17 @@ def test_conflicts_are_seen_before_anything_is_done() -> None:
     assert "an alias of that name" in next(conflicts(Definitions(queues={"S": {}}), THERE))
     assert "a queue of that name" in next(conflicts(Definitions(aliases={"Q": "R"}), THERE))
     assert "is an alias itself" in next(conflicts(Definitions(aliases={"T": "S"}), THERE))
+
+
+def test_inbound_definitions_are_made_given_a_store_and_pruned() -> None:
+    store = "6a" * 16
+    there = Definitions(inbound={"EWR": store, "JFK": store})
+    assert said(Definitions(inbound={"EWR": "", "JFK": store, "LAX": ""}), there) == [
+        "create inbound LAX"
+    ]
+    wanted = Definitions(inbound={"EWR": "7b" * 16})
+    (step,) = steps(wanted, there)
+    assert step.words() == f"alter inbound EWR: store id {store} -> {'7b' * 16}"
+    assert (step.method, step.arguments) == ("link_allow", ("EWR", b"\x7b" * 16))
+    (gone,), kept = prunings(wanted, there, {})
+    assert (gone.words(), gone.method, kept) == ("delete inbound JFK", "link_disallow", [])

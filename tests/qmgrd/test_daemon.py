@@ -577,6 +577,7 @@ async def test_link_carries_messages_between_daemons(tmp_path: Path) -> None:
     ):
         here, there = await Wire.connect(a.address), await Wire.connect(b.address)
         await there.ask(m.QueueCreate, "F")
+        await there.ask(m.LinkAllow, "A")
         await here.ask(m.LinkCreate, "B", {"addresses": [b.address]})
         await here.ask(m.QueueCreate, "F@B")
         await here.put(ID, "F@B", *(record(b"%d" % i) for i in range(100)))
@@ -650,6 +651,7 @@ async def set_up(here: Wire, there: Wire) -> None:
     """Link A to B, and put a message there for a queue that is none, then others for one."""
     address = next(x for x in (await there.ask(m.Status))["listening"] if x.startswith("unix:"))
     await there.ask(m.QueueCreate, "F")
+    await there.ask(m.LinkAllow, "A")
     await here.ask(m.LinkCreate, "B", {"addresses": [address], "stopped": True})
     for name in ("F@B", "NONE@B"):
         await here.ask(m.QueueCreate, name)

@@ -123,6 +123,8 @@ class Net(Chance):
             attributes["fetch"] = True
         if attributes["ordered"]:
             self.account.ordered.add((name, to))
+        if attributes["addresses"]:  # Else *to* fetches, and has defined by its link from whom.
+            self.nodes[to].allow(name)
         self.askers[name].want(partial(m.LinkCreate, link=to, attributes=attributes))
 
     def circles(self, name: str) -> set[str]:

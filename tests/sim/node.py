@@ -12,6 +12,7 @@ from qmgr_config.model import Config
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core.boot import Boot
+from qmgrd.core.broker import Broker
 from qmgrd.core.clock import StoreClock
 from qmgrd.core.context import Dial, Outcome
 from qmgrd.core.kv import Now
@@ -116,6 +117,14 @@ class Node:
         self.idle_turns = 0  # in a row, at one time, that wanted to run and did nothing
         self._turned_ms = 0
         self._kept_out: dict[str, int] = {}
+
+    def allow(self, name: str) -> None:
+        """Let the queue manager *name* open links to here, from the next turn on."""
+
+        def allow(broker: Broker) -> None:
+            broker.context.peers.allow(name, b"")
+
+        self.turns.intake.event(0, allow)
 
     def _durable(self, changes: list[Change]) -> None:
         self.lab.watch.durable(self, changes)

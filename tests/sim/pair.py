@@ -317,4 +317,6 @@ def stored(node: Node, queue: Queue) -> dict[int, str]:
 
 
 def _config(name: str, sections: dict[str, Any] | None) -> Config:
-    return Config.model_validate({"queue_manager": {"name": name}, **(sections or {})})
+    sections = dict(sections or {})
+    sections["link"] = {"inbound": "any"} | sections.get("link", {})
+    return Config.model_validate({"queue_manager": {"name": name}, **sections})

@@ -57,6 +57,7 @@ def define(world: "World") -> None:
         world.link_attributes[peer_of(HUB)]["fetch"] = True
     for name, asker in world.askers.items():
         asker.dial()
+        world.nodes[peer_of(name)].allow(name)
         for queue, attributes in queues(world, name).items():
             if queue in GROUP_QUEUES:
                 attributes = scenario.group_attributes(world.random)

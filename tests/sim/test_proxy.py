@@ -29,7 +29,9 @@ class Ring(Lab):
         self.watch = Blind(self.ledger)
         self.askers = {}
         for name in NAMES:
-            self.add(Config.model_validate({"queue_manager": {"name": name}}))
+            self.add(
+                Config.model_validate({"queue_manager": {"name": name}, "link": {"inbound": "any"}})
+            )
             self.askers[name] = Asker(self, f"operator-{name}", name)
             self.ask(name, m.Subscribe, "flights/#", ":s")
         self.source = Caller(self, self.nodes["EWR"], "app")

@@ -26,7 +26,9 @@ class Chain(Lab):
         self.watch = Blind(self.ledger)
         self.askers = {}
         for name in WAY:
-            self.add(Config.model_validate({"queue_manager": {"name": name}}))
+            self.add(
+                Config.model_validate({"queue_manager": {"name": name}, "link": {"inbound": "any"}})
+            )
             self.askers[name] = Asker(self, f"operator-{name}", name)
         for name, following in pairwise(WAY):
             self.link(name, following, routes=["*"], transit=transit and name != "EWR")

@@ -70,6 +70,7 @@ class TopicWorld(Chance):
         random, far = self.random, {HUB: FAR, FAR: HUB}
         for name, asker in self.askers.items():
             asker.dial()
+            self.nodes[name].allow(far[name])
             link = {"addresses": [f"{far[name]}:{PORT}"]}
             asker.want(partial(m.LinkCreate, link=far[name], attributes=link))
             asker.want(partial(m.Subscribe, topic="flights/#", subscription=":all"))

@@ -27,6 +27,7 @@ Prune = Annotated[
 def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = False) -> None:
     """Make a queue manager have what a file defines: links, templates, queues, aliases.
 
+    "links" lead from here; "inbound" names the queue managers that may open links to here.
     The file is as "qmctl dump" writes it. All of it is checked before anything is changed. What is
     so already stays as it is; of a queue that the file names, options that it does not give go back
     to their defaults. What it does not name stays, unless --prune is given. Inhibits, and whether a
@@ -36,9 +37,9 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
     JSON: an object with
       changed    whether anything was, or would be, another
       dry_run    whether it would be only
-      steps      an array: action (create, alter, delete), kind (link, template,
-                 queue, alias), name, changed: [before, after] of each option,
-                 null for a default
+      steps      an array: action (create, alter, delete), kind (link, inbound,
+                 template, queue, alias), name, changed: [before, after] of
+                 each option, null for a default
       unchanged  how many definitions of the file were so already
       kept       what --prune leaves, and why
 
@@ -91,7 +92,9 @@ def dump(call: Call) -> None:
     if call.is_json:
         output.document(
             {
-                "links": found.links, "templates": found.templates, "queues": found.queues,
+                "links": found.links,
+                "inbound": {name: {"store_id": of} for name, of in found.inbound.items()},
+                "templates": found.templates, "queues": found.queues,
                 "aliases": found.aliases,
             }
         )  # fmt: skip

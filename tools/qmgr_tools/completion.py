@@ -125,7 +125,21 @@ def peers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the links that lead from here, and of the managers with one to here."""
     found = _asked(ctx, lambda client: client.link_list()) or {}
     named = [row.get("link") for row in found.get("links", ())]
-    return _names(dict.fromkeys(named + [row.get("peer") for row in found.get("inbound", ())]))
+    for inbound in ("inbound", "allowed", "refused"):
+        named += [row.get("peer") for row in found.get(inbound, ())]
+    return _names(dict.fromkeys(named))
+
+
+def allowed(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queue managers that may open links to here."""
+    found = _asked(ctx, lambda client: client.link_list()) or {}
+    return _names(row.get("peer") for row in found.get("allowed", ()))
+
+
+def refused(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the queue managers that tried to open links to here, and may not."""
+    found = _asked(ctx, lambda client: client.link_list()) or {}
+    return _names(row.get("peer") for row in found.get("refused", ()))
 
 
 def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

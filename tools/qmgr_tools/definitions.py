@@ -1,7 +1,10 @@
-"""What is defined at a queue manager, as a file says it: links, templates, queues, aliases.
+"""What is defined at a queue manager, as a file says it.
 
     [links.NYC]
     addresses = ["nyc.example:7470"]
+
+    [inbound.FRA]               # a queue manager that may open links to here
+    store_id = "6a0f3c0d9b4e4f2f8a54c1f0b6d7e812"   # default: the first store that comes
 
     [templates."APP.*"]
     retry_initial_ms = "1 s"
@@ -17,6 +20,7 @@
 What is a state is no definition: inhibits, and whether a link is stopped.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -33,9 +37,10 @@ from qmgr_tools.failure import Exit, Failure, one_line, usage
 if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
+STORE_ID = re.compile("[0-9A-Fa-f]{32}")
 DOTS_MAX = 32  # in a name that is told to be in want of quotes
 FILE_MAX_BYTES = 16 * 1024 * 1024
-TABLES = ("links", "templates", "queues", "aliases")
+TABLES = ("links", "inbound", "templates", "queues", "aliases")
 LINK_DEFAULTS: dict[str, Any] = {
     "connections": 1, "ordered": False, "fetch": False, "routes": [], "transit": False,
 }  # fmt: skip
@@ -51,10 +56,12 @@ class Definitions:
     templates: dict[str, dict[str, Any]] = field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    inbound: dict[str, str] = field(default_factory=dict)  # who may open links: store id, or ""
 
     def count(self) -> int:
         """Return how many there are of all kinds."""
-        return len(self.links) + len(self.templates) + len(self.queues) + len(self.aliases)
+        named = [*self.links, *self.templates, *self.queues, *self.aliases, *self.inbound]
+        return len(named)
 
 
 class _Fault(Exception):
@@ -94,6 +101,7 @@ def parsed(document: dict[str, Any]) -> Definitions:
         {name: _template(name, given) for name, given in _table(document, "templates")},
         {name: _queue(name, given) for name, given in _table(document, "queues")},
         {name: _alias(name, target) for name, target in _table(document, "aliases")},
+        {name: _inbound(name, given) for name, given in _table(document, "inbound")},
     )
     for name, target in found.aliases.items():
         path = f"aliases.{_key(name)}"
@@ -146,6 +154,18 @@ def _link(name: str, given: Any) -> dict[str, Any]:
     given = _map(path, given)
     given = LINK_DEFAULTS | {"addresses": None} | given
     return dict(_checked(path, link_attributes.altered, name, given))
+
+
+def _inbound(name: str, given: Any) -> str:
+    path = f"inbound.{_key(name)}"
+    _checked(path, names.check, name)
+    for key in _map(path, given):
+        if key != "store_id":
+            raise _Fault(f"{path}.{_key(key)}", _unknown(key, ("store_id",)))
+    store_id = given.get("store_id", "")
+    if type(store_id) is not str or (store_id and not STORE_ID.fullmatch(store_id)):
+        raise _Fault(f"{path}.store_id", f"{str(store_id)[:80]!r} is not 32 hexadecimal digits")
+    return store_id.lower()
 
 
 def _template(pattern: str, given: Any) -> dict[str, Any]:
@@ -225,11 +245,14 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
 def of_manager(client: "Client") -> Definitions:
     """Return what is defined at the queue manager of *client*."""
     found = Definitions()
-    for link in client.link_list()["links"]:
+    listed = client.link_list()
+    for link in listed["links"]:
         found.links[link["link"]] = {
             key: link.get(key, default)
             for key, default in ({"addresses": []} | LINK_DEFAULTS).items()
         }
+    for peer in listed.get("allowed", ()):
+        found.inbound[peer["peer"]] = peer["store_id"]
     for template in client.template_list():
         found.templates[template["pattern"]] = dict(template["attributes"])
     for row in client.queue_list():
@@ -249,6 +272,10 @@ def text(found: Definitions) -> str:
         "links": {
             name: {key: value for key, value in given.items() if LINK_DEFAULTS.get(key) != value}
             for name, given in found.links.items()
+        },
+        "inbound": {
+            name: {"store_id": store_id} if store_id else {}
+            for name, store_id in found.inbound.items()
         },
         "templates": {name: _said(given) for name, given in found.templates.items()},
         "queues": {name: _said(given) for name, given in found.queues.items()},

@@ -93,22 +93,18 @@ def _of_link(doing: str, queue: str) -> Failure:
 
 
 def delete_link(call: Call, client: "Client", link: str, row: dict[str, Any]) -> None:
-    """Tell what would go with *link*, whose row is empty where it only leads here.
+    """Tell what would go with *link*, whose row is given.
 
     Raises:
         Failure: REFUSED, remote queues use it.
-        RequestError: LINK_UNKNOWN, nothing leads there or comes from there.
     """
     users = [str(queue["queue"]) for queue in client.queue_list() if queue.get("manager") == link]
-    if row and users:
+    if users:
         why = f"link {link} is used by {', '.join(users[:5])}"
         raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these first")
-    if not row and link not in {peer.get("peer") for peer in client.link_list()["inbound"]}:
-        client.link_show(link)  # which says that there is none
     keys = {"messages": "waiting", "bytes": "waiting_bytes", "in_flight": "in_flight"}
     counts = {key: int(row.get(of, 0)) for key, of in keys.items()}
     words = f"delete link {link} and {messages(counts['messages'])}, {size(counts['bytes'])}"
     if counts["in_flight"]:
         words += f", {counts['in_flight']} of them sent and not confirmed"
-    words = f"{words}, and forget its peer" if row else f"forget the store of {link}"
     tell(call, {"link": link, **counts}, words)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from qmgr_tools import output
+from qmgr_tools import humane, output
 
 ENDS_MAX = 13
 
@@ -25,6 +25,41 @@ COLUMNS = (
     output.Column("stream", "STREAM", _ends),
     output.long_text("error"),
 )
+
+
+ALLOWED = (
+    output.text("peer", "ALLOWED"),
+    output.Column("store_id", "STORE", lambda digits: _ends(digits) or "at first contact"),
+    output.Column("allowed_us", "SINCE", humane.rfc3339),
+    output.Column("seen_us", "LAST OPENED", humane.rfc3339),
+    output.long_text("error"),
+)
+REFUSED = (
+    output.text("peer", "REFUSED"),
+    output.Column("store_id", "STORE", _ends),
+    output.text("code", "WHY"),
+    output.count("count", "TIMES"),
+    output.Column("last_us", "LAST", humane.rfc3339),
+)
+
+
+def show_allowed(found: dict[str, Any], *, behind: object = None) -> None:
+    """Prints who may open links to here, and who tried and may not.
+
+    Args:
+        found: what a daemon lists, or what of it concerns one queue manager.
+        behind: as of :func:`show`.
+    """
+    for columns, rows in ((ALLOWED, found.get("allowed")), (REFUSED, found.get("refused"))):
+        if not rows:
+            continue
+        if behind:
+            print()
+        output.table(columns, rows)
+        behind = rows
+    left = found.get("allowed_count", 0) - len(found.get("allowed", ()))
+    if left > 0:
+        output.note(f"{left} more that may open links to here are not shown")
 
 
 def show(rows: Sequence[dict[str, Any]], *, count: int = 0, behind: object = None) -> None:

@@ -8,7 +8,6 @@ from qmgr_tools import completion, dry_run, output, same_place
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure, one_line, usage
 from qmgr_tools.humane import messages
-from qmgr_tools.link_show import Peer, row_of
 from qmgr_tools.queue import Yes
 from qmgr_tools.target import checked
 
@@ -255,7 +254,7 @@ def stop(call: Call, link: Name) -> None:
 @command()
 def delete(
     call: Call,
-    link: Peer,
+    link: Name,
     purge: Annotated[
         bool, typer.Option("--purge", help="Even with messages on it; they are lost.")
     ] = False,
@@ -264,8 +263,8 @@ def delete(
 ) -> None:
     """Delete a link; with --purge even one on which messages wait. Asks first.
 
-    Also forgets which store the queue manager of that name has, so that one that was made anew may
-    come in its place; where a link only leads here from it, that is all.
+    Also forgets which store the queue manager of that name has, unless it may open links to here:
+    "qmctl link disallow" ends that.
 
     \b
     JSON: an object with link and messages, how many went with it
@@ -277,19 +276,18 @@ def delete(
       qmctl link delete NYC --purge --dry-run
     """
     with call.client(f"delete link {link}") as client:
-        row = row_of(client, link)
+        row = client.link_show(link)
         waiting = int(row.get("waiting", 0))
         if waiting and not purge:
             raise _holding(link, row, waiting)
         if dry:
             dry_run.delete_link(call, client, link, row)
             return
-        loss = f"{messages(waiting)} on it will be lost" if row else "its peer will be forgotten"
-        is_asked = bool(waiting) or not row
-        if is_asked:
+        if waiting:
+            loss = f"{messages(waiting)} on it will be lost"
             confirm(link, f"delete link {link}", loss, yes=yes)
         # What came meanwhile nobody has agreed to lose.
-        count = client.link_delete(link, purge=purge and (is_asked or yes))["messages"]
+        count = client.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
     else:

@@ -28,7 +28,8 @@ def diagnosis(
         named: of which manager alone.
     """
     links = {str(row["link"]): row for row in found["links"]}
-    peers = {str(row["peer"]): None for row in found["inbound"]}
+    refused = {str(row["peer"]): row for row in found.get("refused", ())}
+    peers = {str(row["peer"]): None for row in found["inbound"]} | refused
     names = [named] if named else [*links, *(peer for peer in peers if peer not in links)]
     entries, verdicts = [], []
     for name in names:
@@ -40,6 +41,8 @@ def diagnosis(
             then = _of(before, "inbound", "stream", row.get("stream"))
             findings += link_inbound.found(row, then, passed_ms)
             findings += filter(None, [link_restored.here(row, now_us)])
+        if name in refused:
+            findings.append(link_inbound.refused(refused[name], now_us))
         findings.sort(key=lambda one: -one.severity)
         verdicts.append(worst(findings))
         entries.append(_entry(name, look, findings, inbound))

@@ -129,9 +129,12 @@ def _look(client: "Client", link: str | None) -> Row:
         return found
     links = [row for row in found["links"] if row.get("link") == link]
     inbound = [row for row in found["inbound"] if row.get("peer") == link]
-    if not (links or inbound):
+    refused = [row for row in found.get("refused", ()) if row.get("peer") == link]
+    if not (links or inbound or refused):
         links = [client.link_show(link)]
-    return {"links": links, "inbound": inbound, "inbound_count": len(inbound)}
+    return {
+        "links": links, "inbound": inbound, "inbound_count": len(inbound), "refused": refused,
+    }  # fmt: skip
 
 
 def _moves(found: Row) -> bool:

@@ -118,6 +118,8 @@ def standing(link: Row) -> str:
     """Return where a link stands, in a line."""
     figures = link["progress"]
     if figures is None:
+        if not link["inbound"]:
+            return "no link leads there, and none from there is open"
         ends = (_arrived(row) for row in link["inbound"])
         return f"leads here only: {', '.join(ends)}"
     words = [str(link["state"])]

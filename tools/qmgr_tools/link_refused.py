@@ -8,12 +8,12 @@ from typing import Any
 
 from qmgr_protocol.errors import ErrorCode
 from qmgr_tools.failure import one_line
-from qmgr_tools.humane import counted, messages
+from qmgr_tools.humane import counted, duration, messages
 from qmgr_tools.link_finding import Choice, Finding, Severity, text_of
 
 Row = dict[str, Any]
 OTHER_STORE = re.compile(r"queue manager (\S+) was store")
-AT_PEER = re.compile(r"if so, say at (\S+): (qmctl .*)$")
+AT_PEER = re.compile(r"(?:in that case, at|if so, say at|allow them, at) (\S+): (qmctl .*)$")
 HOLDS = re.compile(
     r"holds (?:up to|another message than this store under) id (\d+)"
     r"(?:, but the next id to assign here is (\d+))?"
@@ -26,6 +26,7 @@ def found(row: Row) -> Finding:
     code, text = text_of(row.get("error"))
     say = {
         "PEER_WRONG": _peer_wrong,
+        "PEER_NOT_ALLOWED": _not_allowed,
         "PEER_STORE_CHANGED": _store_changed,
         "RESTORED": _restored,
         "PEER_RESTORED": _peer_restored,
@@ -35,7 +36,9 @@ def found(row: Row) -> Finding:
     waiting = _waiting(row)
     safe = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
     name = "refused-" + (code or "unknown").lower().replace("_", "-")
-    return Finding(name, Severity.CRITICAL, f"{happened}; it stays refused, {safe}", why, choices)
+    retry_ms = row.get("retry_ms")
+    goes_on = "it stays refused" if retry_ms is None else f"it asks again in {duration(retry_ms)}"
+    return Finding(name, Severity.CRITICAL, f"{happened}; {goes_on}, {safe}", why, choices)
 
 
 Told = tuple[str, str, tuple[Choice, ...]]  # what happened, why it is refused, what can be done
@@ -86,6 +89,22 @@ def _peer_wrong(row: Row, code: str, text: str) -> Told:
         "To accept the peer does not help here.",
         (_elsewhere(row),),
     )
+
+
+def _not_allowed(row: Row, code: str, text: str) -> Told:
+    link, there = str(row["link"]), AT_PEER.search(text)
+    command = there[2] if there else "qmctl link allow NAME"
+    remote = command.replace("qmctl ", f"qmctl -c {address_of(row)} ", 1)
+    return (
+        f"{link} accepts no links from this queue manager",
+        f"An operator of {link} has to allow this queue manager before it may send there. {link} "
+        "was sent nothing.",
+        (
+            Choice(remote, f"at {link}: {_all(row)} goes, once and only once. With --store-id, as "
+                   "qmctl status shows it here, nobody else can come first"),
+            Choice(f"qmctl link start {link}", "after that, here: asks again now"),
+        ),
+    )  # fmt: skip
 
 
 def _store_changed(row: Row, code: str, text: str) -> Told:

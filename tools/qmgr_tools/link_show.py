@@ -66,7 +66,7 @@ def ls(
     call: Call, columns: filters.Columns = None, where: filters.Where = None,
     sort: filters.Sort = None, limit: filters.Limit = None,
 ) -> None:  # fmt: skip
-    """List the links that lead from here, and those of others that lead here.
+    """List the links that lead from here, those that lead here, and who may open such.
 
     Conditions, order and columns are of those that lead from here; with a condition the others are
     not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
@@ -81,6 +81,11 @@ def ls(
                 tries_left (until it goes
                 to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
       inbound_count   how many there are; inbound has at most 1,000
+      allowed   an array of who may open links to here, at most 10,000, as of
+                "qmctl link allow"
+      allowed_count   how many there are
+      refused   an array of who tried and was refused since the daemon started:
+                peer, store_id, code, count, last_us (microseconds since 1970)
 
     Examples:
       qmctl link ls
@@ -92,24 +97,26 @@ def ls(
     def ask(client: "Client") -> dict[str, Any]:
         found = client.link_list()
         leading_here = [] if where else found["inbound"]
-        return found | {"links": listing.rows(found["links"]), "inbound": leading_here}
+        shown = {"links": listing.rows(found["links"]), "inbound": leading_here}
+        return found | shown | ({"allowed": [], "refused": [], "allowed_count": 0} if where else {})
 
     watch.follow(call, "list the links", ask, partial(_list, listing))
 
 
 def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
-    if found["links"] or not found["inbound"]:
+    if found["links"] or not (found["inbound"] or found.get("allowed") or found.get("refused")):
         listing.show(found["links"])
     count = found.get("inbound_count", 0)
     inbound.show(found["inbound"], count=count, behind=found["links"])
+    inbound.show_allowed(found, behind=found["links"] or found["inbound"])
 
 
 @command(watched=True)
 def show(call: Call, link: Peer) -> None:
     """Show a link: how it is, why it is not up, what waits for it, and each of its paths.
 
-    Also what leads here from MANAGER, and what of it cannot be stored; where there is no link to
-    MANAGER, that alone.
+    Also what leads here from MANAGER, what of it cannot be stored, and whether MANAGER may open
+    links to here; if there is no link to MANAGER, that alone.
 
     \b
     JSON: an object with
@@ -138,7 +145,9 @@ def show(call: Call, link: Peer) -> None:
       blocked_uid,              the message that the other end cannot take, the
         blocked_queue,          queue there that it is for, and how many messages
         blocked_behind          come after it; or null
-      inbound                   what leads here from it, as in "qmctl link ls"
+      inbound, allowed,         what leads here from it, whether it may open links
+        refused                 to here, and whether it was refused: as in
+                                "qmctl link ls"
 
     Examples:
       qmctl link show NYC
@@ -154,9 +163,13 @@ def _both_ways(link: str, client: "Client") -> dict[str, Any]:
     Raises:
         RequestError: LINK_UNKNOWN, there is neither.
     """
-    leading_here = [row for row in client.link_list()["inbound"] if row.get("peer") == link]
-    row = row_of(client, link) if leading_here else client.link_show(link)
-    return row | {"inbound": leading_here}
+    found = client.link_list()
+    ways = {
+        way: [row for row in found.get(way, ()) if row.get("peer") == link]
+        for way in ("inbound", "allowed", "refused")
+    }
+    row = row_of(client, link) if any(ways.values()) else client.link_show(link)
+    return row | ways
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -164,6 +177,7 @@ def _show(row: dict[str, Any]) -> None:
         output.facts(COLUMNS, row)
         link_doctor_text.show_paths(row.get("paths") or [])
     inbound.show(row["inbound"], behind=row.get("link"))
+    inbound.show_allowed(row, behind=row.get("link") or row["inbound"])
 
 
 def row_of(client: "Client", link: str) -> dict[str, Any]:

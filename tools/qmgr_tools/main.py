@@ -23,6 +23,7 @@ from qmgr_tools import (
     history,
     job,
     link,
+    link_allow,
     link_doctor,
     link_show,
     message,
@@ -100,7 +101,8 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
         "link": group(
             "Links to other queue managers", create=link.create, alter=link.alter, ls=link_show.ls,
             show=link_show.show, doctor=link_doctor.doctor, explain=link_doctor.explain,
-            start=link.start, stop=link.stop, delete=link.delete,
+            start=link.start, stop=link.stop, delete=link.delete, allow=link_allow.allow,
+            disallow=link_allow.disallow,
         ),
         "connection": group(
             "Connections of clients and links", ls=connection.ls, close=connection.close

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qmgr_client.blocking import Client
 
 _SAID_HERE = (
-    "addresses", "connections", "ordered", "fetch", "routes", "transit", "alias_of",
+    "addresses", "connections", "ordered", "fetch", "routes", "transit", "alias_of", "store_id",
 )  # fmt: skip
 _DELETED = {"alias": "queue"}  # as what else it is deleted
 
@@ -27,7 +27,7 @@ class Step:
     """One change: what it does to what, and how it is done."""
 
     action: str  # create, alter, delete
-    kind: str  # link, template, queue, alias
+    kind: str  # link, inbound, template, queue, alias
     name: str
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
     method: str  # of the client
@@ -89,6 +89,8 @@ def steps(wanted: Definitions, there: Definitions) -> Iterator[Step]:
     """Yield what makes of what is *there* what is *wanted*, but for deletions."""
     for name, attributes in wanted.links.items():
         yield from _link(name, attributes, there.links.get(name))
+    for name, store_id in wanted.inbound.items():
+        yield from _inbound(name, store_id, there.inbound.get(name))
     for pattern, given in wanted.templates.items():
         yield from _template(pattern, given, there.templates.get(pattern))
     for name in sorted(wanted.queues, key=lambda name: ("@" in name, name)):
@@ -104,6 +106,13 @@ def _link(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> It
     elif changed:
         new = {key: after[key] for key in changed}
         yield Step("alter", "link", name, changed, "link_alter", (name,), new)
+
+
+def _inbound(name: str, after: str, before: str | None) -> Iterator[Step]:
+    if before is None or (after and after != before):
+        action = "create" if before is None else "alter"
+        changed: dict[str, list[Any]] = {"store_id": [before or "", after]} if after else {}
+        yield Step(action, "inbound", name, changed, "link_allow", (name, bytes.fromhex(after)))
 
 
 def _template(pattern: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
@@ -173,6 +182,8 @@ def prunings(
             kept.append(f"link {name} holds {messages(depths[f'@{name}'])}")
             continue
         gone.append(_deleted("link", name))
+    for name in sorted(there.inbound.keys() - wanted.inbound.keys()):
+        gone.append(Step("delete", "inbound", name, {}, "link_disallow", (name,)))
     return gone, kept
 
 
@@ -180,7 +191,11 @@ def backout_queues_missing(
     wanted: Definitions, there: Definitions, done: list[Step]
 ) -> Iterator[str]:
     """Yield the backout queues that *wanted* names, and that are not there after *done*."""
-    gone = {step.name for step in done if step.action == "delete" and step.kind != "link"}
+    gone = {
+        step.name
+        for step in done
+        if step.action == "delete" and step.kind not in ("link", "inbound")
+    }
     queues = (there.queues.keys() - gone) | wanted.queues.keys()
     aliases = {name: of for name, of in there.aliases.items() if name not in gone}
     given = [*wanted.queues.values(), *wanted.templates.values()]

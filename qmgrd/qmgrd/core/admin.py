@@ -1,11 +1,11 @@
-"""What operators ask: queues, links, status, snapshots."""
+"""What operators ask: queues, status, snapshots. Links are in link_admin.py."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core import browse, drop, group_browse, keys, system
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import INHIBITS
@@ -13,10 +13,6 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.jobs import Jobs
-from qmgrd.core.link import FETCHED, Link
-from qmgrd.core.link_definitions import LinkDefinitions
-from qmgrd.core.link_facts import describe
-from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.page import page
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
@@ -24,7 +20,6 @@ from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
 
 ORIGINS_SHOWN = 1_000
-INBOUND_SHOWN = 1_000
 _URL = re.compile("[a-z][a-z0-9+.-]*://.")
 
 
@@ -37,7 +32,6 @@ class Admin:
     ) -> None:  # fmt: skip
         self._context = context
         self._catalogue = catalogue
-        self._links = LinkDefinitions(context, catalogue)
         self._jobs = jobs
         self._delivery = delivery
         self._streams = streams
@@ -120,111 +114,6 @@ class Admin:
             row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
             self._context.count_read(len(row["origins"]), 0)
         self._ok(session, message.request_id, row)
-
-    def link_create(self, session: Session, message: m.LinkCreate) -> None:
-        """Define a link and start it, unless it is to be stopped."""
-        known = message.link in self._catalogue.links
-        link = self._links.create(message.link, message.attributes)
-        if not known and not link.row["stopped"]:
-            link.start()
-        self._ok(session, message.request_id, self._row(link))
-
-    def link_alter(self, session: Session, message: m.LinkAlter) -> None:
-        """Give a link other attributes, in force from here on."""
-        changed = self._links.alter(message.link, message.attributes)
-        link = self._links.find(message.link)
-        if changed:
-            link.altered()
-            self._context.note("info", "link altered", link=message.link, changed=changed)
-        self._ok(session, message.request_id, self._row(link) | {"changed": changed})
-
-    def link_delete(self, session: Session, message: m.LinkDelete) -> None:
-        """Delete a link that no remote queue uses, and forget which store its peer has.
-
-        A peer that has no link here, but one that leads here, is just forgotten.
-        """
-        if message.link not in self._catalogue.links and forget_peer(self._context, message.link):
-            self._ok(session, message.request_id, {"messages": 0})
-            return
-        link = self._links.find(message.link)
-        users = list(self._catalogue.remotes_of(message.link))
-        if users:
-            raise RequestError(
-                ErrorCode.QUEUE_IN_USE,
-                f"link {message.link} is used by {', '.join(users[:5])}: delete these first",
-            )
-        depth = link.queue.counters.depth
-        if depth and not message.purge:
-            raise RequestError(
-                ErrorCode.LINK_NOT_EMPTY,
-                f"link {message.link} holds {amount(depth, 'message')}; let them go, or purge them",
-            )
-        self._jobs.check_room()
-        link.stop()
-        forget_peer(self._context, message.link)
-        self._links.remove(message.link)
-        self._remove_rows(link.queue)
-        self._ok(session, message.request_id, {"messages": depth})
-
-    def _row(self, link: Link) -> dict[str, Any]:
-        return describe(link, self._context.now.ms)
-
-    def link_list(self, session: Session, message: m.LinkList) -> None:
-        """List the links of both directions."""
-        links = [self._row(link) for _, link in sorted(self._catalogue.links.items())]
-        inbound, count = self._streams.links.inbound(INBOUND_SHOWN)
-        self._context.count_read(len(links) + len(inbound), 0)
-        value = {"links": links, "inbound": inbound, "inbound_count": count}
-        self._ok(session, message.request_id, value)
-
-    def link_show(self, session: Session, message: m.LinkShow) -> None:
-        """Show a link."""
-        self._ok(
-            session,
-            message.request_id,
-            self._row(self._links.find(message.link)),
-        )
-
-    def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
-        """Have the link to who asks send over the connection that it dialled."""
-        if message.path >= FETCHED:
-            raise FieldInvalid("LinkFetch", "path", f"is {message.path}, not below {FETCHED}")
-        least = (65_536, 1, 1, 1)
-        for field, value, low in zip(message._fields[2:], message[2:], least, strict=True):
-            if value < low:
-                raise FieldInvalid("LinkFetch", field, f"is {value}, below {low}")
-        if session.path is not None:
-            raise FieldInvalid("LinkFetch", "path", "came over this connection before")
-        pin_peer(
-            self._context, session.name, session.store_id,
-            f"qmctl link start {session.name} --accept",
-        )  # fmt: skip
-        link = self._links.find(session.name)
-        link.check_ready()
-        self._ok(session, message.request_id, None)
-        link.fetched(session, message)
-
-    def link_start(self, session: Session, message: m.LinkStart) -> None:
-        """Start a link that is stopped, refused or waiting."""
-        if message.accept:
-            self._links.accept_peer(message.link)
-        self._switch(session, message, stopped=False)
-
-    def link_stop(self, session: Session, message: m.LinkStop) -> None:
-        """Stop a link until it is started again, over restarts too."""
-        self._switch(session, message, stopped=True)
-
-    def _switch(
-        self, session: Session, message: m.LinkStart | m.LinkStop, *, stopped: bool
-    ) -> None:
-        link = self._links.find(message.link)
-        link.row["stopped"] = stopped
-        self._links.store(message.link, link.row)
-        if stopped:
-            link.stop()
-        else:
-            link.start()
-        self._ok(session, message.request_id, self._row(link))
 
     def status(self, session: Session, message: m.Status) -> None:
         """Tell how the queue manager is."""

@@ -100,6 +100,7 @@ class Broker:
         context.journal.load(context)
         self.jobs.load()
         context.schedule.load(tx)
+        context.peers.load(tx)
         load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)

@@ -13,6 +13,7 @@ from qmgrd.core.entry import VALUE_MAX_BYTES
 from qmgrd.core.ids import Ids
 from qmgrd.core.journal import Journal
 from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.link_peers import LinkPeers
 from qmgrd.core.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.queue import Queue
 from qmgrd.core.room import is_in_sequence
@@ -166,6 +167,7 @@ class Context:
         self.stamper = Stamper(name, 0)
         self.timers = Timers()
         self.schedule = Schedule()
+        self.peers = LinkPeers(self)
         self.journal = Journal(config.accounting.bytes_max, config.accounting.age_max_ms)
         self.totals = Totals()
         self.dials = 0

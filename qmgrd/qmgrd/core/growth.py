@@ -63,7 +63,7 @@ GROWTH: dict[type[Any], Growth] = {
     m.JobList: Growth.NOTHING,
     m.JobShow: Growth.NOTHING,
     m.JobCancel: Growth.NOTHING,
-    m.LinkOpen: Growth.ADDS,
+    m.LinkOpen: Growth.ITSELF,  # once it knows that the peer may know whether its stream exists
     m.CommitAsk: Growth.NOTHING,
     m.LinkFetch: Growth.NOTHING,
     m.LinkCreate: Growth.ADDS,
@@ -73,6 +73,8 @@ GROWTH: dict[type[Any], Growth] = {
     m.LinkShow: Growth.NOTHING,
     m.LinkStart: Growth.NOTHING,
     m.LinkStop: Growth.NOTHING,
+    m.LinkAllow: Growth.ADDS,
+    m.LinkDisallow: Growth.NOTHING,
     m.TemplateSet: Growth.ADDS,
     m.TemplateDelete: Growth.NOTHING,
     m.TemplateList: Growth.NOTHING,
@@ -108,16 +110,16 @@ def _has_producer(broker: "Broker", message: m.ProducerOpen) -> bool:
     return broker.streams.knows(message.producer_id)
 
 
-def _has_stream(broker: "Broker", message: m.LinkOpen) -> bool:
-    return broker.streams.links.knows(message.stream_id)
-
-
 def _has_queue(broker: "Broker", message: m.QueueCreate) -> bool:
     return message.queue in broker.catalogue.queues
 
 
 def _has_link(broker: "Broker", message: m.LinkCreate) -> bool:
     return message.link in broker.catalogue.links
+
+
+def _is_allowed(broker: "Broker", message: m.LinkAllow) -> bool:
+    return broker.context.peers.is_allowed(message.manager)
 
 
 def _has_template(broker: "Broker", message: m.TemplateSet) -> bool:
@@ -140,8 +142,8 @@ def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
 _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
     m.ProducerOpen: (Growth.NOTHING, _has_producer),
     m.QueueCreate: (Growth.NOTHING, _has_queue),
-    m.LinkOpen: (Growth.NOTHING, _has_stream),
     m.LinkCreate: (Growth.NOTHING, _has_link),
+    m.LinkAllow: (Growth.OPERATES, _is_allowed),
     m.TemplateSet: (Growth.OPERATES, _has_template),
     m.Subscribe: (Growth.NOTHING, _has_subscription),
     m.TopicSet: (Growth.OPERATES, _has_topic),

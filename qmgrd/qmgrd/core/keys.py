@@ -6,7 +6,8 @@
                                                           random bytes: lease_number.py)
     01     queue name                                     queue row (msgpack map)
     02     link name                                      link row (msgpack map)
-    03     queue manager name                             store id pinned to it (16 bytes)
+    03     queue manager name                             its store id, whether it may open links to
+                                                          here (msgpack map; link_peers.py)
     04     queue id (u32)                                 counters row
     05     pattern of names                               template row (msgpack map)
     06     topic                                          topic row (msgpack map)

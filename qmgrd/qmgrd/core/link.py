@@ -9,6 +9,7 @@ nothing is ever in doubt. What a path has lost goes over the others; what it has
 all wait for, over one that is idle.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import messages as m
@@ -23,7 +24,6 @@ from qmgr_protocol.errors import (
 from qmgr_protocol.layout import check_reply
 from qmgrd.core import link_continuation
 from qmgrd.core.context import Context, Dial
-from qmgrd.core.link_inbox import forget_peer, pin_peer
 from qmgrd.core.link_outbox import LinkOutbox
 from qmgrd.core.link_path import FETCH_REQUEST, Path
 from qmgrd.core.link_path import LinkState as LinkState
@@ -51,6 +51,7 @@ class Link:
         self.queue = queue
         self.error = ""
         self.refused_code = 0
+        self._refused_store = b""  # of the peer, as it was refused
         self.paths: list[Path] = []
         # Stopped, refused or blocked; else it is as its paths are.
         self.held_by: LinkState | None = LinkState.STOPPED if row["stopped"] else None
@@ -104,7 +105,7 @@ class Link:
             self._unblock()
         if not any(path.dial or path.connection for path in self.paths):
             self._hold(None)
-            self.error = ""
+            self.error, self.refused_code = "", 0
         for path in self.paths:
             path.start()
 
@@ -121,7 +122,7 @@ class Link:
         self.row |= {"stream": stream, "base_id": self.outbox.commit_id + 1}
         self.outbox.forget_commit()
         self.blocked_since_ms = None
-        forget_peer(self._context, self.name)
+        self._context.peers.repin(self.name, self._refused_store)
         self.pump = Pump(self, self._context)
 
     def stop(self) -> None:
@@ -195,7 +196,7 @@ class Link:
                     f"correct the address with: qmctl link alter {self.name} HOST:PORT",
                 )
             remedy = f"qmctl link start {self.name} --accept"
-            pin_peer(self._context, welcome.name, welcome.store_id, remedy)
+            self._context.peers.pin(welcome.name, welcome.store_id, remedy)
         except RequestError as error:
             self.refuse(path, error)
             return
@@ -275,6 +276,7 @@ class Link:
         self.outbox.hold(ahead)
         self.outbox.window = min(window, self._context.config.link.window_messages)
         self.pump.highest_sent = max(self.pump.highest_sent, held_to)
+        self.refused_code = 0
         path.opened(stream, incarnation)
         self._count_down_time()
         self._context.awake_queues[self.queue.id] = self.queue
@@ -308,9 +310,17 @@ class Link:
         if self.blocked_since_ms is None:
             self.blocked_since_ms = self._context.now.ms
         self._context.note("warning", "link blocked", link=self.name, why=self.error)
+        self._try_again_in(max(message.retry_after_ms, 1), self._unblock)
+
+    def _try_again_in(self, wait_ms: int, call: Callable[[], None]) -> None:
         epoch = self._epoch
-        due_ms = self.retry_at_ms = self._context.now.ms + max(message.retry_after_ms, 1)
-        self._context.timers.at(due_ms, lambda: self._unblock() if self._epoch == epoch else None)
+        due_ms = self.retry_at_ms = self._context.now.ms + wait_ms
+        self._context.timers.at(due_ms, lambda: call() if self._epoch == epoch else None)
+
+    def _ask_again(self) -> None:
+        self._hold(None)
+        for path in self.paths:
+            path.start()
 
     def _unblock(self) -> None:
         """Send again from the commit id on, but what the peer has or has still to look at."""
@@ -327,16 +337,29 @@ class Link:
         self._blocked(m.Blocked(0, seq_id, ErrorCode.MESSAGE_TOO_LARGE, 10_000), text)
 
     def refuse(self, path: Path, error: RequestError, error_class: int = 0) -> None:
-        """Give *path* up: for a while, or all, where only people can help, until started."""
+        """Give *path* up: for a while, or all, where only people can help, until started.
+
+        Who has to be allowed at its peer asks there again: nobody has to come back to this end.
+        """
+        if error.code == ErrorCode.PEER_NOT_ALLOWED:
+            self._refuse(error)
+            self._try_again_in(self._context.config.link.redial_max_ms, self._ask_again)
+            return
         if (error_class or error.error_class) != ErrorClass.NEVER:
             path.close(error.code, error.text)
             self.lost(path, str(error))
             return
+        self._refused_store = path.welcome.store_id
+        self._refuse(error)
+
+    def _refuse(self, error: RequestError) -> None:
         self._hang_up(error.code, error.text)
+        is_new = error.code != self.refused_code
         self.error, self.refused_code = str(error), error.code
         self._hold(LinkState.REFUSED)
-        self._context.event("link refused", link=self.name, why=name_of(error.code))
-        self._context.note("error", "link refused", link=self.name, why=self.error)
+        if is_new:
+            self._context.event("link refused", link=self.name, why=name_of(error.code))
+            self._context.note("error", "link refused", link=self.name, why=self.error)
 
     def lost(self, path: Path, why: str) -> None:
         """Take note that the connection of *path*, or the attempt at one, is gone."""

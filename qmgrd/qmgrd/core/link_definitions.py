@@ -169,8 +169,17 @@ class LinkDefinitions:
         found = self._catalogue.links.get(name)
         if found is None:
             names.check(name)
-            raise no_link(name)
+            raise no_link(name, leads_here=self._context.peers.is_allowed(name))
         return found
+
+
+def accepting(links: dict[str, Link], name: str) -> str:
+    """Returns the command that accepts another store of *name*, or nothing where none leads there.
+
+    A link that dials meets the other store as well, and is refused until somebody starts it.
+    """
+    link = links.get(name)
+    return f"qmctl link start {name} --accept" if link is not None and link.addresses else ""
 
 
 def _said(value: Any) -> str:

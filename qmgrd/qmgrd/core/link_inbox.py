@@ -257,39 +257,6 @@ def load(tx: Transaction, stream_id: bytes, window: int) -> LinkInbox | None:
     )  # fmt: skip
 
 
-def pin_peer(context: Context, name: str, store_id: bytes, remedy: str) -> None:
-    """Bind the name of a peer to its store at the first contact.
-
-    Args:
-        remedy: the command that takes the store as it is now.
-
-    Raises:
-        RequestError: PEER_STORE_CHANGED, another store uses that name. STORE_DAMAGED.
-    """
-    key = keys.SPACE_PEER + name.encode()
-    known = rows.find(context.tx, key)
-    if known is None:
-        rows.put(context.tx, key, store_id)
-        context.wrote = True
-    elif known != store_id:
-        raise RequestError(
-            ErrorCode.PEER_STORE_CHANGED,
-            f"queue manager {name} has another store than before, now {store_id.hex()}: "
-            "two queue managers of one name, or its store was made anew; if so, say at "
-            f"{context.name}: {remedy}",
-        )
-
-
-def forget_peer(context: Context, name: str) -> bool:
-    """Let the name of a peer be any store's again; return whether it was bound to one."""
-    key = keys.SPACE_PEER + name.encode()
-    if context.tx.get(key) is None:
-        return False
-    context.tx.delete(key)
-    context.wrote = True
-    return True
-
-
 def unstamped(put: m.Put) -> RequestError | None:
     """Return what to say where a record has no UID: a link moves messages, it creates none."""
     if all(len(record) >= HEAD_BYTES and record[4] for record in put.records):

@@ -17,6 +17,7 @@ from qmgrd.core import row as rows
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.dead_letters import DeadLetters
+from qmgrd.core.link_definitions import accepting
 from qmgrd.core.link_inbox import Inflow, LinkInbox
 from qmgrd.core.refused_puts import count_refused, tell_full
 from qmgrd.core.session import Session, StreamFenced, StreamUnknown
@@ -24,6 +25,7 @@ from qmgrd.core.undeliverable import Undeliverable
 
 STORE_ID_BYTES = 16  # a stream id begins with the store id of its sender
 STREAMS_MAX = 16  # of one sender
+STREAM_BYTES = 1024  # of room for a new one
 
 
 class LinkStreams:
@@ -54,9 +56,7 @@ class LinkStreams:
         if path is not None and not path.is_fetched and path.fetches not in ("asked", "yes"):
             raise FieldInvalid("LinkOpen", "path", "was not asked for with LinkFetch")
         session.check_streams()
-        verb = "start {} --accept" if session.name in self._catalogue.links else "delete {}"
-        remedy = f"qmctl link {verb.format(session.name)}"
-        link_inbox.pin_peer(self._context, session.name, session.store_id, remedy)
+        self._admit(session)
         stream = self._find(session, message)
         if stream.paths and stream.life != message.life:
             self._fence(list(stream.paths.values()), session)
@@ -83,12 +83,37 @@ class LinkStreams:
         value = stream.opened(inflow.number, stream.inbox.window, lost)
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
-    def knows(self, stream_id: bytes) -> bool:
-        """Return whether the stream has a row, or is open."""
-        return (
-            stream_id in self.open_streams or stream_id in self._dirty
-            or self._context.tx.get(keys.SPACE_LINK_INBOX + stream_id) is not None
-        )  # fmt: skip
+    def _admit(self, session: Session) -> None:
+        """Raise RequestError where a queue manager may not open links to here.
+
+        One that a link of ours dialled, to fetch what waits there, was looked for by an operator.
+        """
+        name, store_id, peers = session.name, session.store_id, self._context.peers
+        remedy = accepting(self._catalogue.links, name)
+        if session.path is not None and not session.path.is_fetched:
+            peers.check(name, store_id, remedy)
+        else:
+            peers.admit(name, store_id, remedy)
+
+    def expel(self, name: str, why: str) -> int:
+        """Close the connections over which *name* sends to here, but those dialled from here.
+
+        Return how many there were.
+        """
+        found = {
+            inflow.session.connection: inflow.session
+            for stream in self.open_streams.values()
+            if stream.peer == name
+            for inflow in stream.paths.values()
+            if inflow.session.path is None or inflow.session.path.is_fetched
+        }
+        for connection, session in found.items():
+            for number, inflow in list(session.streams.items()):
+                if isinstance(inflow, Inflow):
+                    del session.streams[number]
+                    self._let_go(inflow)
+            self._context.close(connection, ErrorCode.PEER_NOT_ALLOWED, why)
+        return len(found)
 
     def _find(self, session: Session, message: m.LinkOpen) -> LinkInbox:
         """Return the stream, as it is open, was in this turn, is stored, or begins."""
@@ -97,6 +122,7 @@ class LinkStreams:
         found = found or link_inbox.load(self._context.tx, stream_id, window)
         if found is not None:
             return found
+        self._context.take_room(STREAM_BYTES)
         self._make_room(stream_id)
         inbox = Inbox(window, message.base_id - 1)
         return LinkInbox(stream_id, session.name, inbox, inbox.commit_id)

@@ -40,8 +40,14 @@ def no_target(alias: str, target: str) -> RequestError:
     )
 
 
-def no_link(name: str) -> RequestError:
-    """Return that there is no link *name*."""
+def no_link(name: str, *, leads_here: bool = False) -> RequestError:
+    """Return that there is no link *name*, but perhaps one that leads here from there."""
+    if leads_here:
+        return RequestError(
+            ErrorCode.LINK_UNKNOWN,
+            f"no link leads from here to {name}; {name} may open links to here; to end that: "
+            f"qmctl link disallow {name}",
+        )
     return RequestError(
         ErrorCode.LINK_UNKNOWN,
         f"there is no link to {name}; create it with: qmctl link create {name} HOST:PORT",

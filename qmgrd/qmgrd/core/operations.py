@@ -9,6 +9,7 @@ from qmgrd.core.group_admin import GroupAdmin
 from qmgrd.core.history_admin import HistoryAdmin
 from qmgrd.core.intake import SettlePart
 from qmgrd.core.job_admin import JobAdmin
+from qmgrd.core.link_admin import LinkAdmin
 from qmgrd.core.session import Session
 from qmgrd.core.template_admin import TemplateAdmin
 from qmgrd.core.topic_admin import TopicAdmin
@@ -71,7 +72,8 @@ def operations(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], Non
 
 
 def _of_links(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None]]:
-    admin, links = broker.admin, broker.streams.links
+    links = broker.streams.links
+    admin = LinkAdmin(broker.context, broker.catalogue, broker.jobs, links)
     return {
         m.LinkOpen: links.open,
         m.CommitAsk: links.ask_commit,
@@ -83,6 +85,8 @@ def _of_links(broker: "Broker") -> dict[type[Any], Callable[[Session, Any], None
         m.LinkShow: admin.link_show,
         m.LinkStart: admin.link_start,
         m.LinkStop: admin.link_stop,
+        m.LinkAllow: admin.link_allow,
+        m.LinkDisallow: admin.link_disallow,
     }
 
 

@@ -59,6 +59,8 @@ RIGHTS: dict[type[Any], Right] = {
     m.LinkShow: Right.SHOW,
     m.LinkStart: Right.ADMIN,
     m.LinkStop: Right.ADMIN,
+    m.LinkAllow: Right.ADMIN,
+    m.LinkDisallow: Right.ADMIN,
     m.TemplateSet: Right.ADMIN,
     m.TemplateDelete: Right.ADMIN,
     m.TemplateList: Right.SHOW,

@@ -9,7 +9,7 @@ from qmgr_protocol import name as names
 from qmgr_protocol import topic as topics
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import FrameMalformed, RequestError
-from qmgrd.core import job, keys, link_inbox, named, producer
+from qmgrd.core import job, keys, link_inbox, link_peers, named, producer
 from qmgrd.core import row as rows
 from qmgrd.core.aside import item_of
 from qmgrd.core.boot import SECRET_BYTES
@@ -37,7 +37,7 @@ SPACES = {  # and what their rows are
     b"\x00": "of the store itself",
     keys.SPACE_QUEUE: "definitions of queues",
     keys.SPACE_LINK: "definitions of links",
-    keys.SPACE_PEER: "store ids of peers",
+    keys.SPACE_PEER: "queue managers that are linked",
     keys.SPACE_COUNTERS: "counters",
     keys.SPACE_TEMPLATE: "definitions of templates",
     keys.SPACE_TOPIC: "definitions of topics",
@@ -264,12 +264,11 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
         keys.SPACE_TOPIC: lambda key, row: _topic(key[1:].decode(), unpack(row)),
         keys.SPACE_PRODUCER: lambda key, row: producer.load(tx, key[1:], 1),
         keys.SPACE_LINK_INBOX: lambda key, row: link_inbox.load(tx, key[1:], 1),
+        keys.SPACE_PEER: lambda key, row: link_peers.decode(row),
     }.get(space, lambda key, row: None)
     for key, row in unsealed(found, tx, space):
         if len(key) != KEY_BYTES.get(space, len(key)):
             found.add("key", key, f"a key of {len(key)} bytes, not {KEY_BYTES[space]}")
-        elif space == keys.SPACE_PEER and len(row) != 16:
-            found.add("content", key, f"a store id of {len(row)} bytes, not 16")
         else:
             what = _WHAT.get(space, "a window")
             _decoded(found, key, row, what, decode)
@@ -277,6 +276,7 @@ def _check_rows(found: Findings, tx: Transaction, space: bytes) -> None:
 
 _WHAT = {
     keys.SPACE_ASIDE: "an item",
+    keys.SPACE_PEER: "a queue manager that is linked",
     keys.SPACE_TEMPLATE: "a template",
     keys.SPACE_TOPIC: "a topic",
 }

@@ -80,6 +80,7 @@ class Manager:
         self, store: AnyStore | None = None, /, *, name: str = "QM1", clock_ns: ClockNs = still,
         **sections: Any,
     ) -> None:  # fmt: skip
+        sections["link"] = {"inbound": "any"} | sections.get("link", {})
         self.config = Config.model_validate({"queue_manager": {"name": name}, **sections})
         self.store: Any = MemoryStore() if store is None else store
         self.clock_ns = clock_ns

@@ -264,12 +264,12 @@ def test_name_is_bound_to_its_store_at_the_first_contact(
     assert code is ErrorCode.PEER_STORE_CHANGED
 
 
-def test_peer_that_was_made_anew_is_taken_once_its_name_is_forgotten(
+def test_peer_whose_store_was_created_again_is_accepted_once_it_was_disallowed(
     store: AnyStore, app: Client, far: Far
 ) -> None:
     far.send(1, message(1))
-    app.ask(m.LinkDelete, "FAR")
-    assert app.code_of(m.LinkDelete, "FAR") is ErrorCode.LINK_UNKNOWN
+    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1}
+    assert app.code_of(m.LinkDisallow, "FAR") is ErrorCode.LINK_UNKNOWN
     app.manager.crash()
     other = Far(app.manager, store_id=b"G" * 16)
     assert other.open(b"G" * 16 + STREAM[16:])[0] == 0
@@ -328,7 +328,7 @@ def test_streams_are_apart_B24(app: Client, far: Far) -> None:
 def test_inbound_links_are_listed_up_to_a_limit_and_counted(
     app: Client, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmgrd.core.admin.INBOUND_SHOWN", 1)
+    monkeypatch.setattr("qmgrd.core.link_admin.SHOWN_MAX", 1)
     far.client.ask(m.LinkOpen, FAR_STORE + (2).to_bytes(8, "big"), 1, 1)
     found = app.ask(m.LinkList)
     assert (len(found["inbound"]), found["inbound_count"]) == (1, 2)

@@ -13,7 +13,7 @@ from typing import Any
 from qmgr_protocol import messages as m
 from qmgr_tools.bench.host import Host
 from qmgr_tools.bench.load import LoadFailed
-from qmgr_tools.bench.own.link import QUEUE, REMOTE, TO, await_all
+from qmgr_tools.bench.own.link import FROM, QUEUE, REMOTE, TO, await_all
 from qmgr_tools.bench.own.traffic import fill
 from qmgr_tools.bench.qmgr import Wire
 
@@ -96,9 +96,10 @@ class Pair:
 @contextmanager
 def pair(directory: Path, environment: Mapping[str, str] | None = None) -> Iterator[Pair]:
     """Have two daemons, with their data below *directory*, and a link that is stopped."""
-    near = Host(directory / "from", "FROM", environment)
+    near = Host(directory / "from", FROM, environment)
     with near, Host(directory / "to", TO, environment) as to:
         to.ask(m.QueueCreate, QUEUE)
+        to.ask(m.LinkAllow, FROM)
         near.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})
         near.ask(m.QueueCreate, REMOTE)
         yield Pair(near, to)

@@ -40,12 +40,15 @@ class Traffic:
     async def define(self) -> None:
         """Create the queue at the hub, and at each airport the link and the remote queue.
 
-        The links are ordered: what the hub holds of an airport are its first flights.
+        The hub accepts links from the airports only. The links are ordered: what the hub holds of
+        an airport are its first flights.
         """
         hub = self.nodes[HUB]
         await self.network.start()
         async with self.connect(hub) as manager:
             await manager.queue_create(QUEUE)
+            for name in self.nodes.keys() - {HUB}:
+                await manager.link_allow(name)
         for name, node in self.nodes.items():
             if name == HUB:
                 continue

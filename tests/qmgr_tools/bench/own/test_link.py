@@ -32,6 +32,7 @@ def test_link_that_does_not_go_on_says_why(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "SILENCE_MAX_S", 0.2)
     with Host(tmp_path / "from", "FROM") as source, Host(tmp_path / "to", "OTHER") as to:
         to.ask(m.QueueCreate, QUEUE)
+        to.ask(m.LinkAllow, "FROM")
         source.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})
         source.ask(m.QueueCreate, REMOTE)
         with pytest.raises(LoadFailed, match="3 messages did not come over the link: it is "):

@@ -21,7 +21,7 @@ from qmgr_tools.bench.target import Bars, Target, at_least
 MESSAGES = 200_000
 POLL_S = 0.005
 SILENCE_MAX_S = 20.0
-QUEUE, LOCAL, TO = "Q", "LOCAL", "TO"
+QUEUE, LOCAL, FROM, TO = "Q", "LOCAL", "FROM", "TO"
 REMOTE = f"{QUEUE}@{TO}"
 
 
@@ -71,11 +71,12 @@ def link(setting: Setting) -> Linked:
     messages = setting.scaled(MESSAGES)
     puts, gets, preloaded, live = [], [], [], []
     with (
-        Host(setting.directory / "from", "FROM") as source,
+        Host(setting.directory / "from", FROM) as source,
         Host(setting.directory / "to", TO) as to,
     ):
         to.ask(m.QueueCreate, QUEUE)
         to.ask(m.QueueCreate, LOCAL)
+        to.ask(m.LinkAllow, FROM)
         source.ask(m.LinkCreate, TO, {"addresses": [to.address], "stopped": True})
         source.ask(m.QueueCreate, REMOTE)
         for number in range(setting.rounds):
