@@ -135,8 +135,7 @@ class ErrorCode(Coded):
         313, _NEVER, "", "The queue manager needs the queue itself, and alone puts messages on it.",
         "Put on another queue. To empty it, purge it; its limits can be altered.")
     TEMPLATE_UNKNOWN = (
-        314, _NEVER, "", "There is no such template.",
-        "See: qmctl template ls. Create it with: qmctl template set.")
+        314, _NEVER, "", "There is no such template.", "See: qmctl template --help.")
     TEMPLATES_EXHAUSTED = (
         315, _NEVER, "", "No room for another template.", "Delete templates that no queue needs.")
     # 400: messages
@@ -159,8 +158,7 @@ class ErrorCode(Coded):
         "Get messages, free some disk, or raise store.map_bytes in qmgrd.toml. See: qmctl status.")
     RECORD_DAMAGED = (
         405, _NEVER, "", "The record was damaged on disk; a client says so of a browsed one.",
-        "Go on: it goes back to the queue, which sets it aside; see: qmctl browse. With the "
-        "daemon stopped, qmctl store verify tells what else is damaged.")
+        "Go on: its queue sets it aside. Stop the daemon and run: qmctl store verify.")
     SELECTOR_INVALID = (
         406, _NEVER, "2459 MQRC_SELECTOR_SYNTAX_ERROR",
         "The selector is not one; the text says where.",
@@ -179,8 +177,7 @@ class ErrorCode(Coded):
         411, _NEVER, "", "Why a message is a dead letter: it came back too often.",
         "See who had it: qmctl dlq show. Its consumers may have died of it.")
     MESSAGE_REJECTED = (
-        412, _NEVER, "",
-        "Why a message is a dead letter: its consumer, or an operator, gave it up.",
+        412, _NEVER, "", "Why a message is a dead letter: a consumer or an operator gave it up.",
         "See what the consumer said of it: qmctl dlq show. Then: qmctl dlq retry, or drop.")
     # 500: leases and consumers
     LEASE_LOST = (
@@ -269,8 +266,7 @@ class ErrorCode(Coded):
         "It is a dead letter there, with its way. Mend the routes: qmctl link ls.")
     PEER_NOT_ALLOWED = (
         714, _LATER, "AMQ9519", "The queue manager there accepts no links from this one.",
-        "At the queue manager that is to receive, type: qmctl link allow SENDER. The link tries "
-        "again by itself.")
+        "Type there: qmctl link allow SENDER. The link tries again by itself.")
     # 800: snapshots
     SNAPSHOT_FAILED = (
         800, _LATER, "", "The snapshot was not made; the text says why, and nothing is left of it.",
