@@ -41,7 +41,7 @@ from qmgrd.core.reads import READS
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
-from qmgrd.core.room import room_of
+from qmgrd.core.room import marks_of, room_of
 from qmgrd.core.selection import compile_weight
 from qmgrd.core.session import Session, SessionFenced
 from qmgrd.core.settlements import Settlements
@@ -95,6 +95,7 @@ class Broker:
         self.admin = Admin(context, self.catalogue, self.jobs, self.delivery, self.streams, facts)
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
+        self._marks = marks_of(config, config.store.map_bytes)
         self._last_link = ""  # that was pumped
         context.aside.load(context)
         context.journal.load(context)
@@ -141,12 +142,14 @@ class Broker:
         context.tx, context.now, context.rows, context.wrote = tx, now, 0, False
         context.working = None
         context.turns += 1
-        room = room_of(context.config, space)
+        if space.map_bytes != self._marks.map_bytes:
+            self._marks = marks_of(context.config, space.map_bytes)
+        room = room_of(self._marks, space)
         context.store_full, context.operators_full = room.why_full, room.why_operators_wait
         context.room_bytes, context.operator_bytes = room.put_bytes, room.operator_bytes
         context.put_pages, context.is_cramped = room.put_pages, room.is_cramped
         context.turn_rows, context.slice_rows = room.turn_rows, room.slice_rows
-        context.is_small = room.turn_rows < context.config.limits.turn_rows
+        context.is_small = room.turn_rows < self._marks.rows_max
         context.journal.begin(now, space.map_bytes, is_cramped=context.is_cramped)
 
     def opened(self, connection: int, hello: m.Hello, session_id: bytes) -> None:

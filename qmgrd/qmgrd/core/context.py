@@ -231,7 +231,11 @@ class Context:
             RequestError: STORE_FULL. Far beyond the high-water mark LMDB could not even delete.
         """
         # Pages may be half full, and each message has its index rows.
-        self.take_room(2 * sum(map(len, batch)) + 256 * len(batch))
+        size = 2 * sum(map(len, batch)) + 256 * len(batch)
+        if self.store_full or size > self.room_bytes:
+            raise _no_room(self.store_full, self.room_bytes, size)
+        self.room_bytes -= size
+        self.operator_bytes -= size
 
     def take_room(self, size: int, *, is_operators: bool = False) -> None:
         """Take note that *size* bytes of rows are added in this turn.
@@ -245,15 +249,8 @@ class Context:
         why, room = self.store_full, self.room_bytes
         if is_operators:
             why, room = self.operators_full, self.operator_bytes
-        if why:
-            raise RequestError(ErrorCode.STORE_FULL, why, 1_000)
-        if size > room:
-            raise RequestError(
-                ErrorCode.STORE_FULL,
-                f"the store has room for {max(room, 0)} bytes, this may take {size}; get "
-                "messages, or raise store.map_bytes",
-                1_000,
-            )
+        if why or size > room:
+            raise _no_room(why, room, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -292,3 +289,12 @@ class Context:
         """Have *queue* written at the end of this turn, and its consumers looked after."""
         self.dirty_queues[queue.id] = queue
         self.awake(queue)
+
+
+def _no_room(why: str, room: int, size: int) -> RequestError:
+    """Return the refusal of what needs *size* bytes: because of *why*, or as *room* is less."""
+    why = why or (
+        f"the store has room for {max(room, 0)} bytes, this may take {size}; get messages, or "
+        "raise store.map_bytes"
+    )
+    return RequestError(ErrorCode.STORE_FULL, why, 1_000)

@@ -78,21 +78,45 @@ def is_in_sequence(record: bytes) -> bool:
     )
 
 
-def room_of(config: Config, space: Space) -> Room:
+class Marks(NamedTuple):
+    """Where who stops, in a map of that size. They are worked out once, as each turn asks."""
+
+    map_bytes: int
+    puts: int  # bytes of the map in use
+    publications: int
+    operators: int
+    disk_least_bytes: int  # free on the disk, for puts
+    rows_max: int  # of a turn
+    plenty_pages: int  # free: then a turn is bounded by nothing else
+
+
+def marks_of(config: Config, map_bytes: int) -> Marks:
+    """Return the marks of a map of that size."""
+    store, rows_max = config.store, config.limits.turn_rows
+    puts = map_bytes * store.high_water_percent // 100
+    kept = map_bytes - puts
+    least = max(store.free_disk_min_bytes, min(DISK_LEAST_BYTES, map_bytes // MAP_SHARE))
+    return Marks(
+        map_bytes, puts, puts + kept // 4, puts + kept // 2, least, rows_max, rows_max * TURN_SHARE
+    )
+
+
+def room_of(marks: Marks, space: Space) -> Room:
     """Return the room in a store that has so much *space*."""
-    store, used = config.store, space.used_bytes
-    mark = space.map_bytes * store.high_water_percent // 100
-    kept = space.map_bytes - mark
+    used = space.used_bytes
     disk_bytes = space.disk_free_bytes + space.file_free_bytes
-    least = max(store.free_disk_min_bytes, min(DISK_LEAST_BYTES, space.map_bytes // MAP_SHARE))
-    most, free_pages = config.limits.turn_rows, (space.map_bytes - used) // PAGE_BYTES
+    free_pages = (marks.map_bytes - used) // PAGE_BYTES
+    most, least = marks.rows_max, marks.disk_least_bytes
+    puts, operators = marks.puts - used, marks.operators - used
+    if puts > 0 and disk_bytes >= least and free_pages >= marks.plenty_pages:
+        return Room("", "", puts, operators, False, free_pages // PUT_SHARE, most, most)
     turn_rows = min(most, max(free_pages // TURN_SHARE, ROWS_MIN))
     return Room(
-        _why(space, mark, disk_bytes, least, "puts"),
-        _why(space, mark + kept // 2, disk_bytes, least // 4, "requests that add rows"),
-        mark - used,
-        mark + kept // 2 - used,
-        used >= mark + kept // 4 or disk_bytes < least // 2,
+        _why(space, marks.puts, disk_bytes, least, "puts"),
+        _why(space, marks.operators, disk_bytes, least // 4, "requests that add rows"),
+        puts,
+        operators,
+        used >= marks.publications or disk_bytes < least // 2,
         _put_pages(used // PAGE_BYTES, free_pages),
         turn_rows,
         most if turn_rows == most else max(turn_rows // SLICE_SHARE, SLICE_MIN),

@@ -11,7 +11,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import room
 from qmgrd.core.kv import Space
-from qmgrd.core.room import PAGE_BYTES, Room, is_in_sequence, room_of
+from qmgrd.core.room import PAGE_BYTES, Room, is_in_sequence, marks_of, room_of
 from qmgrd.store.lmdb_store import LmdbStore
 from tests.growing import heavy
 from tests.qmgrd.core.harness import Client, Manager, record
@@ -22,7 +22,8 @@ CONFIG = Config(store=Store(map_bytes=100 * MIB, free_disk_min_bytes=40 * MIB))
 
 
 def at(used_mib: int, disk_mib: int = 1_000, held_mib: int = 0) -> Room:
-    return room_of(CONFIG, Space(used_mib * MIB, 100 * MIB, disk_mib * MIB, held_mib * MIB, 0))
+    marks = marks_of(CONFIG, 100 * MIB)
+    return room_of(marks, Space(used_mib * MIB, 100 * MIB, disk_mib * MIB, held_mib * MIB, 0))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_turn_does_less_the_fewer_pages_are_free() -> None:
     assert rows[-1] == room.ROWS_MIN
     large = Config()
     space = Space(large.store.map_bytes * 9 // 10, large.store.map_bytes, 1 << 40, 0, 0)
-    assert room_of(large, space).turn_rows == large.limits.turn_rows
+    assert room_of(marks_of(large, space.map_bytes), space).turn_rows == large.limits.turn_rows
 
 
 @pytest.mark.parametrize(
