@@ -33,6 +33,7 @@ NOUNS = {  # of codes, by the hundred
     1: "Connections", 2: "Any request", 3: "Queues", 4: "Messages", 5: "Leases and consumers",
     6: "Streams: producers and links", 7: "Links", 8: "Snapshots", 9: "Units of work", 10: "Jobs",
     11: "Message groups", 12: "Topics and subscriptions", 13: "History",
+    14: "Work set aside",
 }  # fmt: skip
 
 
