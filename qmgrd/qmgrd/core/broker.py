@@ -34,6 +34,7 @@ from qmgrd.core.growth import GROWING
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.kv import Now, Space, Transaction
 from qmgrd.core.lease_number import LeaseNumbers
+from qmgrd.core.link_rota import LinkRota
 from qmgrd.core.loading import load
 from qmgrd.core.operations import operations
 from qmgrd.core.publications import Publications
@@ -96,7 +97,6 @@ class Broker:
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
-        self._last_link = ""  # that was pumped
         context.aside.load(context)
         context.journal.load(context)
         self.jobs.load()
@@ -105,6 +105,7 @@ class Broker:
         load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
+        self.link_rota = LinkRota(context, self.catalogue.links)
         self.delivery.on_use = self.subscriptions.used
         self.subscriptions.load()
         self._lose_volatile()
@@ -276,7 +277,7 @@ class Broker:
         context.working = None
         for connection, error in self.streams.links.drain():
             self._part_from(connection, error)
-        self._pump_links()
+        self.link_rota.run()
         refresh_groups(context, self.jobs)
         budget.allow(DELIVERY)
         # Half a turn is the consumers' own: else puts that fill every turn would starve them.
@@ -295,20 +296,6 @@ class Broker:
         outcome = context.outcome
         context.outcome = Outcome([], [], [], [])
         return outcome
-
-    def _pump_links(self) -> None:
-        """Send what links have, in rotation: what this turn has no time for, the next one sends."""
-        awake = self.context.awake_queues
-        links = [link for link in self.catalogue.links.values() if link.queue.id in awake]
-        if len(links) > 1:
-            links.sort(key=lambda link: (link.name <= self._last_link, link.name))
-        for at, link in enumerate(links):
-            if at and self.context.budget.is_over:
-                return
-            self._last_link = link.name
-            del awake[link.queue.id]
-            if self.context.begin_work("link", link.name):
-                link.pump.run()
 
     def end_alone(self) -> Outcome:
         """Write what changed, and nothing else; return what to log."""
