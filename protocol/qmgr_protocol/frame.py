@@ -32,17 +32,13 @@ class FrameDecoder:
     error the decoder is spent: it takes nothing more and keeps naming the same error.
     """
 
-    __slots__ = ("_buffer", "error", "limit_bytes")
+    __slots__ = ("_buffer", "buffered_bytes", "error", "limit_bytes")
 
     def __init__(self, limit_bytes: int = FRAME_MAX_BYTES_BEFORE_HELLO) -> None:
         self.limit_bytes = limit_bytes
         self.error: RemoteProtocolError | None = None
         self._buffer: bytes | bytearray = b""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """How much of an incomplete frame is held."""
-        return len(self._buffer)
+        self.buffered_bytes = 0  # of an incomplete frame, once it is drained
 
     @property
     def frame_bytes(self) -> int:
@@ -94,7 +90,8 @@ class FrameDecoder:
 
     def _forget(self, count: int) -> None:
         """Drop the first *count* bytes; what is left will grow, so it becomes a bytearray."""
-        if count == len(self._buffer):
+        self.buffered_bytes = len(self._buffer) - count
+        if not self.buffered_bytes:
             self._buffer = b""
         elif isinstance(self._buffer, bytearray):
             del self._buffer[:count]

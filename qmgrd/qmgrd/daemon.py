@@ -79,7 +79,7 @@ class Daemon:
         self._turns = self._start_turns()
         limits = config.limits
         half_bytes = limits.buffers_max_bytes // 2
-        self.frames = LargeFrames(half_bytes, lambda: self._turns.intake.bytes)
+        self.frames = LargeFrames(half_bytes, self._turns.intake)
         self.unsent = Unsent(
             half_bytes, limits.message_max_bytes + FRAME_OVERHEAD_BYTES, limits.liveness_ms,
             self._sessions,
@@ -340,6 +340,7 @@ class Daemon:
             return
         try:
             self._turns = self._recovery.start()
+            self.frames.intake = self._turns.intake
         except Exception as error:  # The bug, or damage, meets us at the start as well.
             self._fail(StoreFailed(f"cannot start anew: {type(error).__name__}: {error}"))
         else:
@@ -350,7 +351,7 @@ class Daemon:
         origin, name = guilty.origin, peer.peer_name
         if peer.dial is not None:
             origin, name = _LINK, peer.dial.link
-        self._doors.kept_out.add(origin, name, self.now_ms())
+        self._doors.kept_out.add(origin, name, self.now_ms(), peer.session_id)
 
     async def _heartbeat(self) -> None:
         period_ms = self.config.limits.heartbeat_ms / 4

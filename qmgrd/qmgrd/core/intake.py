@@ -137,18 +137,13 @@ class Intake:
         self._slot = 1  # the latest one that was served
         self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
         self._aside: list[Pending] = []  # of these, who had their share
-        self._bytes = 0
+        self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
         """Return whether so much waits that the connection should not be read from for now."""
         return pending.bytes > AHEAD_MAX_BYTES or (
-            self._bytes > self._bytes_max and pending.bytes > 0
+            self.bytes > self._bytes_max and pending.bytes > 0
         )
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes wait."""
-        return self._bytes
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -164,7 +159,7 @@ class Intake:
         """Add a message of a peer."""
         pending = self.of(connection)
         pending.bytes += size_bytes
-        self._bytes += size_bytes
+        self.bytes += size_bytes
         if type(message) is m.Put:
             pending.put_messages += len(message.records) or 1
             pending.put_bytes += size_bytes
@@ -235,7 +230,7 @@ class Intake:
             self._held.pop(connection, None) or self._waiting.pop(connection, None)
         ) is not None
         is_in_line = bool(pending.arrivals) and not is_apart
-        self._bytes -= pending.drop_reads()
+        self.bytes -= pending.drop_reads()
         if is_in_line and not pending.arrivals:
             pending.arrivals.append(Arrival(None, _nothing, 0))  # It leaves the line in its turn.
         elif is_apart and pending.arrivals:
@@ -271,7 +266,7 @@ class Intake:
                 elif pending.closed:
                     del self._pending[pending.connection]
                 size_bytes = arrival.size_bytes
-                self._bytes -= size_bytes
+                self.bytes -= size_bytes
                 bytes_max -= size_bytes
                 requests_max -= 1
                 before_ns = now_ns

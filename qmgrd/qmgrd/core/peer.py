@@ -70,6 +70,7 @@ class Peer:
         self._connection = Connection(self._side, now_ms=now_ms, joined_max=joined_max)
         self._told = False
         self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
+        self.partial_bytes = 0  # that have arrived of a frame which is not complete
         self._heartbeats = 0  # in what was read last
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
@@ -106,6 +107,7 @@ class Peer:
                     self._intake.message(self.number, part, len(part.settle.handles))
             else:
                 self._intake.message(self.number, message, size_bytes)
+        self.partial_bytes = connection.buffered_bytes
         if connection.error is not None:
             raise connection.error
         self._check_credit()
@@ -138,15 +140,15 @@ class Peer:
         self.peer_name = hello.name
         if self._connection.is_closed:
             return b""  # A goodbye stood behind the hello.
-        self.goaway = self._admit(hello) or self._refuse_frames(hello)
+        token, session_id = hello.session, self._tokens.session_id(hello.session)
+        self.session_id = session_id
+        self.goaway = self._refuse_frames(hello) or self._admit(hello)
         if self.goaway is not None:
             return self._connection.send(self.goaway)
         self._pending.is_link = hello.role == "queue-manager"
-        token, session_id = hello.session, self._tokens.session_id(hello.session)
         if not session_id:
             token = self._tokens.new(self.number)
-            session_id = self._tokens.session_id(token)
-        self.session_id = session_id
+            self.session_id = session_id = self._tokens.session_id(token)
         self._tell(lambda broker: broker.opened(self.number, hello, session_id))
         return self._connection.send(self._welcome._replace(session=token))
 
@@ -187,11 +189,6 @@ class Peer:
     def is_ahead(self) -> bool:
         """Whether so much of this peer waits for a turn that no more should be read for now."""
         return self._intake.is_ahead(self._pending)
-
-    @property
-    def partial_bytes(self) -> int:
-        """How much has arrived of a frame that is not complete."""
-        return self._connection.buffered_bytes
 
     @property
     def frame_bytes(self) -> int:

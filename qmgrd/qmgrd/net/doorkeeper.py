@@ -89,7 +89,7 @@ class Doorkeeper:
 
     def _refusal(self, session: Session, hello: m.Hello, now_ms: int) -> m.Goaway | None:
         origin, listen = session.origin, self._listen
-        wait_ms = self.kept_out.wait_ms(origin, hello.name, now_ms)
+        wait_ms = self.kept_out.wait_ms(origin, hello.name, now_ms, session.peer.session_id)
         if wait_ms:
             why = "a request of this peer met a bug here; see the log"
             return m.Goaway(ErrorCode.PEER_KEPT_OUT, why, wait_ms)

@@ -9,11 +9,11 @@ Places go in turns to the shortest frame and to the one that has waited longest.
 is left, shorter frames need places too, and a quarter of the room is theirs.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
+from qmgrd.core.intake import Intake
 
 if TYPE_CHECKING:
     from qmgrd.net.session import Session
@@ -31,15 +31,16 @@ class LargeFrames:
     with a place, else what has arrived. ``_bytes`` is their sum.
     """
 
-    def __init__(self, bytes_max: int, taken_in: Callable[[], int]) -> None:
+    def __init__(self, bytes_max: int, intake: Intake) -> None:
         """Begin.
 
         Args:
             bytes_max: of incomplete frames and of those that wait for a turn.
-            taken_in: returns the bytes that wait for a turn.
+            intake: what waits for a turn.
         """
+        self.intake = intake
         self._bytes_max = bytes_max
-        self._taken_in = taken_in
+        self._tight_bytes = bytes_max * 3 // 4
         self._bytes = 0
         self._charged: dict[Session, int] = {}
         self._placed: dict[Session, int] = {}  # and what had arrived at the last look; -1: none yet
@@ -56,11 +57,12 @@ class LargeFrames:
     @property
     def is_tight(self) -> bool:
         """Whether little room is left."""
-        return self._bytes + self._taken_in() > self._bytes_max * 3 // 4
+        return self._bytes + self.intake.bytes > self._tight_bytes
 
     def buffer(self) -> memoryview:
         """Return what the next read may fill; its content is gone with the next call."""
-        return self._share if self.is_tight else self.last
+        is_tight = self._bytes + self.intake.bytes > self._tight_bytes
+        return self._share if is_tight else self.last
 
     def holds(self, session: "Session", held_bytes: int, frame_bytes: int, *, is_new: bool) -> None:
         """Take note that *session* holds *held_bytes* of a frame of *frame_bytes*.
@@ -116,8 +118,8 @@ class LargeFrames:
 
     def _place(self, session: "Session", frame_bytes: int) -> bool:
         """Set aside room for a frame, if there is any; there always is for one at a time."""
-        others = self._bytes - self._charged.get(session, 0) + self._taken_in()
-        most = self._bytes_max * 3 // 4 if frame_bytes > LARGE_BYTES else self._bytes_max
+        others = self._bytes - self._charged.get(session, 0) + self.intake.bytes
+        most = self._tight_bytes if frame_bytes > LARGE_BYTES else self._bytes_max
         if self._placed and others + frame_bytes > most:
             return False
         self._placed[session] = -1

@@ -150,7 +150,7 @@ async def test_loopback_addresses_are_exempt(tmp_path: Path) -> None:
             await wire.close()
 
 
-async def test_bug_keeps_out_the_guilty_address_alone(tmp_path: Path) -> None:
+async def test_bug_keeps_out_the_guilty_peer_alone(tmp_path: Path) -> None:
     async with running(tmp_path, listen=TCP) as here:
         tcp, unix = addresses(here)
 
@@ -158,15 +158,20 @@ async def test_bug_keeps_out_the_guilty_address_alone(tmp_path: Path) -> None:
             raise ZeroDivisionError("a bug")
 
         here.daemon._turns.broker._handlers[m.Status] = bug
-        guilty = await Wire.connect(tcp, "app")
+        guilty, innocent = await Wire.connect(tcp, "app"), await Wire.connect(tcp, "app")
+        assert innocent.protocol.welcome is not None
+        token = innocent.protocol.welcome.session
         guilty.send(m.Status(1))
         assert (await guilty.next(m.Goaway)).code == ErrorCode.INTERNAL_ERROR
         again = await Wire.dial(tcp)
         again.send(m.Hello(m.MAGIC, 1, 1, "client", "app"))
         assert (await again.next(m.Goaway)).code == ErrorCode.PEER_KEPT_OUT
+        resumed = await Wire.dial(tcp)
+        resumed.send(m.Hello(m.MAGIC, 1, 1, "client", "app", session=token))
+        await resumed.next(m.Welcome)
         real = await Wire.connect(unix, "app")
         await real.ask(m.Status)
-        for wire in (guilty, again, real):
+        for wire in (guilty, innocent, again, resumed, real):
             await wire.close()
 
 

@@ -34,3 +34,11 @@ def test_strangers_do_not_fill_the_memory() -> None:
         kept.add("10.6.6.6", f"name {number}", 0)
     assert len(kept) == kept_out.PEERS_MAX
     assert kept.wait_ms("10.6.6.6", f"name {kept_out.PEERS_MAX + 9}", 1)
+
+
+def test_peer_that_resumes_another_session_is_not_kept_out() -> None:
+    kept = KeptOut(60_000)
+    kept.add("unix", "app", 0, b"guilty")
+    assert kept.wait_ms("unix", "app", 1, b"guilty") == 59_999
+    assert kept.wait_ms("unix", "app", 1, b"other") == 0
+    assert kept.wait_ms("unix", "app", 1) == 59_999

@@ -36,7 +36,7 @@ class Host:
         self.turns = 0
         self.intake = Intake()
         self.sessions: dict[int, Session] = {}
-        self.frames = LargeFrames(64 << 20, lambda: self.intake.bytes)
+        self.frames = LargeFrames(64 << 20, self.intake)
         self.unsent = Unsent(64 << 20, 4 << 20, 30_000, self.sessions)
         self.ahead: list[Session] = []
         self.blocked: list[bool] = []
