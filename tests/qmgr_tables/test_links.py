@@ -2,9 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
+from qmgr_tables import links
 from qmgr_tables.links import message_id
 from qmgrd.core import keys
+from qmgrd.core import row as sealed
+from qmgrd.core.link_peers import LinkPeer
+from qmgrd.store.lmdb_store import LmdbTransaction
+from qmgrd.store.memory import MemoryStore
 from tests.qmgr_tables import office as offices
 from tests.qmgr_tables.office import by
 from tests.qmgr_tables.rot import rotten
@@ -39,3 +45,11 @@ def test_message_is_named_by_its_encoded_uid() -> None:
     assert message_id(b"QM1" + (7).to_bytes(8, "big")) == "QM1.7"
     assert message_id(None) is None
     assert message_id(b"12345678") is None
+
+
+def test_store_of_a_peer_is_read_as_older_versions_wrote_it() -> None:
+    tx = MemoryStore()
+    sealed.put(tx, keys.SPACE_PEER + b"FAR", FAR_STORE)
+    assert links._store_of(cast(LmdbTransaction, tx), "FAR") == {"peer_store_id": FAR_STORE.hex()}
+    sealed.put(tx, keys.SPACE_PEER + b"FAR", LinkPeer(is_allowed=True).encode())
+    assert links._store_of(cast(LmdbTransaction, tx), "FAR") == {}

@@ -43,3 +43,19 @@ def test_gap_is_told_with_what_waits_behind_it() -> None:
         "behind it, as the link is --ordered"
     )
     assert found.remedy == "qmctl link doctor BOS --watch"
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "remedy"),
+    [
+        ("PEER_NOT_ALLOWED", "warning", "qmctl link allow EWR --store-id 0b"),
+        ("PEER_STORE_CHANGED", "warning", "qmctl link allow EWR --store-id 0b"),
+        ("LINK_DOWN", "note", ""),
+    ],
+)
+def test_who_was_refused_is_told_with_what_allows_it(code: str, severity: str, remedy: str) -> None:
+    row = {"peer": "EWR", "store_id": "0b", "code": code, "count": 3, "last_us": 5_000_000}
+    finding = link_inbound.refused(row, 65_000_000)
+    assert (finding.severity.word, finding.remedy) == (severity, remedy)
+    told = "a queue manager named EWR was refused here 3 times, the last time 1 min ago"
+    assert finding.what.startswith(told)

@@ -4,12 +4,28 @@ from typing import Any
 
 import pytest
 
+from qmgr_config.model import Config
+from qmgr_protocol.errors import RequestError
 from qmgr_tools import link_refused
 from qmgr_tools.link import ACCEPTABLE
 from qmgr_tools.link_finding import Finding, Severity
+from qmgrd.core.context import Context
+from qmgrd.core.kv import Now
+from qmgrd.store.memory import MemoryStore
 
 ACCEPT = "qmctl link start NYC --accept"
 HERE = "queue manager NYC was store 0a, now it says 0b: two of one name, or it was made anew; if so"
+
+
+def refusal(here: str, name: str, remedy: str = "", *, is_known: bool = True) -> str:
+    """Return what the queue manager *here* says to *name*, whose store it does not accept."""
+    context = Context(Config(), here, b"S" * 16, 1)
+    context.tx, context.now = MemoryStore(), Now(0, 0)
+    if is_known:
+        context.peers.allow(name, b"\x0a" * 16)
+    with pytest.raises(RequestError) as caught:
+        context.peers.admit(name, b"\x0b" * 16, remedy)
+    return caught.value.text
 
 
 def found(error: str, waiting: int = 7) -> Finding:
@@ -28,6 +44,14 @@ def found(error: str, waiting: int = 7) -> Finding:
          "qmctl link delete EWR",
          "refused-peer-store-changed", "qmctl -c nyc:7470 link delete EWR",
          "NYC does not take EWR"),
+        (f"PEER_STORE_CHANGED: {refusal('NYC', 'EWR')}", "refused-peer-store-changed",
+         f"qmctl -c nyc:7470 link allow EWR --store-id {'0b' * 16}", "NYC does not take EWR"),
+        (f"PEER_STORE_CHANGED: {refusal('EWR', 'NYC', ACCEPT)}", "refused-peer-store-changed",
+         ACCEPT, "NYC has another store than before"),
+        (f"PEER_NOT_ALLOWED: {refusal('NYC', 'EWR', is_known=False)}", "refused-peer-not-allowed",
+         "qmctl -c nyc:7470 link allow EWR", "NYC accepts no links from this queue manager"),
+        ("PEER_NOT_ALLOWED: no", "refused-peer-not-allowed",
+         "qmctl -c nyc:7470 link allow NAME", "NYC accepts no links from this queue manager"),
         ("RESTORED: NYC holds up to id 9, but the next id to assign here is 5: this is older",
          "refused-restored", ACCEPT, "the store here is older"),
         ("PEER_RESTORED: NYC holds up to id 40, but had committed 52: its store was restored",
@@ -91,3 +115,8 @@ def test_address_is_that_where_the_peer_was_met() -> None:
 def test_accepting_is_offered_only_where_it_helps() -> None:
     for error in ("PEER_WRONG: x", "PEER_STORE_CHANGED: queue manager EWR was store 0a", "X: y"):
         assert ACCEPT not in [choice.command for choice in found(error).choices]
+
+
+def test_link_that_asks_again_by_itself_says_when() -> None:
+    row = {"link": "NYC", "error": "PEER_NOT_ALLOWED: no", "retry_ms": 12_000}
+    assert "; it asks again in 12 s, nothing waits on it" in link_refused.found(row).what

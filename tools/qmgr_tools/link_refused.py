@@ -12,7 +12,7 @@ from qmgr_tools.humane import counted, duration, messages
 from qmgr_tools.link_finding import Choice, Finding, Severity, text_of
 
 Row = dict[str, Any]
-OTHER_STORE = re.compile(r"queue manager (\S+) was store")
+OTHER_STORE = re.compile(r"queue manager (\S+) (?:was store|has another store)")
 AT_PEER = re.compile(r"(?:in that case, at|if so, say at|allow them, at) (\S+): (qmctl .*)$")
 HOLDS = re.compile(
     r"holds (?:up to|another message than this store under) id (\d+)"

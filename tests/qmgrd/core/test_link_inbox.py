@@ -356,7 +356,9 @@ def test_row_is_read_as_it_was_written() -> None:
 
 def test_row_of_a_newer_version_is_read_as_far_as_known() -> None:
     tx = MemoryStore()
-    rows.put(tx, keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", 1, 2, "x"]))
+    rows.put(
+        tx, keys.SPACE_LINK_INBOX + STREAM, pack(["FAR", 4, [[6, 2]], b"g", b"L", 2, None, "x"])
+    )
     loaded = link_inbox.load(tx, STREAM, 10)
     assert loaded is not None
     assert (loaded.inbox.ahead, loaded.highest_id, loaded.highest_uid) == ({6, 7}, 7, b"g")
