@@ -1,16 +1,18 @@
 """qmctl aside: ls, retry, drop."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_client.blocking import Client
 from qmgr_tools import filter as filters
 from qmgr_tools import output, watch
 from qmgr_tools.command import Call, command, confirm
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import rfc3339
 from qmgr_tools.queue import Yes
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
 
 COLUMNS = (
     output.count("number"),
@@ -113,7 +115,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return shown | {"set_aside": rfc3339(int(row.get("set_aside_us", 0)))}
 
 
-def _find(client: Client, number: int) -> dict[str, Any]:
+def _find(client: "Client", number: int) -> dict[str, Any]:
     for row in client.aside_list():
         if row["number"] == number:
             return row
