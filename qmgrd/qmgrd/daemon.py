@@ -8,7 +8,6 @@ import asyncio
 import gc
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +28,7 @@ from qmgrd.net.doorkeeper import Doorkeeper
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
-from qmgrd.net.session import Session
+from qmgrd.net.session import Session, write_all
 from qmgrd.net.unsent import Unsent
 from qmgrd.ops.notify import Notifier
 from qmgrd.ops.recovery import Recovery, log_all
@@ -241,7 +240,7 @@ class Daemon:
 
     def _release(self, outcome: Outcome) -> None:
         """Let out what a durable turn wants sent."""
-        self._write(outcome.sends)
+        write_all(self._sessions, outcome.sends)
         for number, goaway in outcome.closes:
             session = self._sessions.get(number)
             if session is not None:
@@ -255,23 +254,6 @@ class Daemon:
                 task.add_done_callback(self._dials.discard)
             elif not isinstance(effect, Dial):
                 self._snapshots.take(effect)
-
-    def _write(self, sends: list[tuple[int, m.Message]]) -> None:
-        """Write messages to their connections; one that fails costs no other connection."""
-        writes: dict[int, list[bytes]] = defaultdict(list)
-        for number, message in sends:
-            session = self._sessions.get(number)
-            if session is not None:
-                try:
-                    writes[number].append(session.peer.encode(message))
-                except Exception as error:  # An edge: memory may be short, or a value too large.
-                    self.session_failed(session, error)
-        for number, parts in writes.items():
-            session = self._sessions[number]
-            try:
-                session.write(parts[0] if len(parts) == 1 else b"".join(parts))
-            except Exception as error:  # As above.
-                self.session_failed(session, error)
 
     def _make_peer(self, session: Session, dial: Dial | None = None) -> Peer:
         self._connections += 1

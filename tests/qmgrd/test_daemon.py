@@ -454,7 +454,7 @@ async def test_core_that_cannot_start_anew_ends_the_daemon(
 ) -> None:
     """Rather than to leave a process that listens and answers nobody."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError("no more")
 
     async with running(tmp_path) as here:

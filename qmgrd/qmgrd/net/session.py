@@ -1,6 +1,7 @@
 """One connection on the event loop: bytes to the peer's core, bytes from it to the socket."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -112,7 +113,7 @@ class Session(asyncio.BufferedProtocol):
         try:
             self._received(bytes(self._host.frames.last[:nbytes]))
         except MemoryError as error:
-            self._host.session_failed(self, error)
+            self.fail(error)
 
     def _received(self, data: bytes) -> None:
         try:
@@ -300,3 +301,25 @@ class Session(asyncio.BufferedProtocol):
         else:
             if ping:
                 self.write(ping)
+
+    def fail(self, error: Exception) -> None:
+        """Close, as something failed here; other connections go on."""
+        self._host.session_failed(self, error)
+
+
+def write_all(sessions: dict[int, Session], sends: list[tuple[int, m.Message]]) -> None:
+    """Write messages to their connections; one that fails costs no other connection."""
+    writes: dict[int, list[bytes]] = defaultdict(list)
+    for number, message in sends:
+        session = sessions.get(number)
+        if session is not None:
+            try:
+                writes[number].append(session.peer.encode(message))
+            except Exception as error:  # An edge: memory may be short, or a value too large.
+                session.fail(error)
+    for number, parts in writes.items():
+        session = sessions[number]
+        try:
+            session.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        except Exception as error:  # As above.
+            session.fail(error)
