@@ -72,7 +72,7 @@ class Exporter(Client):
         assert request is not None
         assert type(message) in (m.Ok, m.Error), message
         if type(message) is m.Error:
-            is_over = message.code == ErrorCode.HISTORY_DROPPED
+            is_over = message.code in (ErrorCode.HISTORY_DROPPED, ErrorCode.STORE_FULL)
             require(is_over, "exported_once", f"{self.name}: {request}: {message.text}")
             self._after = -1
         elif type(request) is m.HistoryRead:
