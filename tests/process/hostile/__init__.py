@@ -23,7 +23,8 @@ The laws:
     turns_failed      the daemon never undoes a turn because of a bug
     rss_max_mib       the daemon's own memory (RssAnon) stays below a limit
     p99_ratio         the good clients' p99 under attack, against that of the calm windows: the
-                      medians of all windows of an act, and the worst act counts
+                      medians of all windows of an act, and the worst act counts. Up to 100 ms
+                      no ratio breaks the law: a flood may use two turns of limits.turn_ms
     longest_stall_ms  no operation of a good client takes longer than a limit
     verify            ``qmctl store verify`` finds the store sound after each kill and at the end
 

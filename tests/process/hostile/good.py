@@ -144,7 +144,7 @@ class Good:
         async with self._connect("requester") as manager:
             while not self.stopping.is_set():
                 await asyncio.sleep(REQUEST_S)
-                number, mark = self._number(), self._watch.start("request and reply")
+                number, mark = self._number(), self._watch.start("put of a request")
                 try:
                     await manager.put(
                         "GOOD.REQUESTS", _body(number), correlation_id=b"%d" % number,
@@ -153,9 +153,9 @@ class Good:
                 except RequestError:
                     self.refused += 1
                     continue
+                self._watch.done(mark)
                 self.ledgers["replies"].note_put(number)
                 await self._reply(manager, number)
-                self._watch.done(mark)
 
     async def _reply(self, manager: QueueManager, number: int) -> None:
         """Gets the reply to a request, however long it takes."""
@@ -220,19 +220,18 @@ class Good:
         """Moves messages from one queue to another, each batch in a unit of work."""
         async with self._connect(f"mover-{source}") as manager:
             while True:
-                mark = self._watch.start("unit of work")
                 try:
                     async with manager.unit_of_work() as unit:
-                        found = await unit.get_many(source, 10, 200)
-                        mark = self._watch.start("unit of work") if found else mark
-                        for message in found:
+                        for message in await unit.get_many(source, 10, 200):
+                            mark = self._watch.start("put in a unit")
                             await unit.put(
                                 target, message.body, correlation_id=message.correlation_id
                             )
+                            self._watch.done(mark)
+                        mark = self._watch.start("commit")
+                    self._watch.done(mark)
                 except RequestError:
                     await asyncio.sleep(TICK_S)  # Backed out: its messages come again.
-                if found:
-                    self._watch.done(mark)
 
     def _note(self, ledger: str, message: Message) -> None:
         match = _BODY.fullmatch(message.body)

@@ -36,12 +36,15 @@ async def rob(raid: Raid) -> None:
     await victim.next(m.Committed)
     await victim.say(m.Get(victim.id(), queue, LEASED, 0, m.LEASE_MAX_MS, 1 << 20))
     leased: Any = await victim.next(m.Deliver)
+    await thief.say(m.Get(thief.id(), queue, 1, 0, m.LEASE_MAX_MS, 1 << 20))
+    own: Any = await thief.next(m.Deliver)  # Its handles are imitated.
     for _ in range(10):
         page = await thief.ask(m.Browse, queue, None, 2 * LEASED, 1 << 20)
-        await _settle(raid, thief, leased.queue_id, page["items"], GUESSES)
+        items = [item for item in page["items"] if not _is_same(item, own.items[0])]
+        await _settle(raid, thief, leased.queue_id, items, GUESSES, own.items[0])
         await _settle(raid, thief, leased.queue_id, leased.items, LEASED)
         row = await victim.ask(m.QueueShow, queue)
-        lost = max(2 * LEASED - row["depth"], LEASED - row["leased"])
+        lost = max(2 * LEASED - row["depth"], LEASED + 1 - row["leased"])
         if lost:
             raid.counts["stolen"] += lost
             break
@@ -49,13 +52,20 @@ async def rob(raid: Raid) -> None:
     raid.close()
 
 
-async def _settle(raid: Raid, enemy: Enemy, queue_id: int, items: list[bytes], count: int) -> None:
+def _is_same(item: bytes, other: bytes) -> bool:
+    """Returns whether two items are of one message: it has one place."""
+    return m.HANDLE.unpack_from(item)[:2] == m.HANDLE.unpack_from(other)[:2]
+
+
+async def _settle(
+    raid: Raid, enemy: Enemy, queue_id: int, items: list[bytes], count: int, own: bytes = b""
+) -> None:
     """Settles messages by guessed handles, *count* in all, and by those shown."""
     if not items:
         return
     rng = raid.rng
     shown = [item[: m.HANDLE.size] for item in items]
-    guesses = [forged(rng, rng.choice(items)) for _ in range(count)]
+    guesses = [forged(rng, rng.choice(items), own[: m.HANDLE.size]) for _ in range(count)]
     raid.counts["guesses"] += len(shown) + len(guesses)
     handles = b"".join(shown + guesses)
     await enemy.say(m.Settle(enemy.id(), rng.choice(ACTIONS), queue_id, handles))

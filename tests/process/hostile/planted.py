@@ -9,18 +9,24 @@ from collections.abc import Callable
 from typing import Any
 
 from qmgr_protocol import messages as m
-from qmgrd.core import broker, budget, growth, system
+from qmgrd.core import broker, budget, growth, settle, system
 from qmgrd.core.admin import Admin
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.events import tell as tell_events
 from qmgrd.core.group_refresh import refresh_groups
 from qmgrd.core.jobs import Jobs
+from qmgrd.core.kv import Now, Transaction
+from qmgrd.core.lease_number import LeaseNumbers
+from qmgrd.core.outflow import Outflow
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
+from qmgrd.core.settle import ack_all
 from qmgrd.main import main
+from qmgrd.net.unsent import Unsent
 
 READ_S = 0.01
+ENDLESS_BYTES = 1 << 40
 
 
 def events() -> None:
@@ -63,12 +69,47 @@ def stall() -> None:
     budget.Budget.__init__ = endless  # type: ignore[method-assign]
 
 
+def ack_any(
+    queue: Queue, tx: Transaction, now: Now, handles: bytes, numbers: LeaseNumbers
+) -> list[tuple[int, int]]:
+    """Acknowledges whatever is leased at the places that handles name, whoever has the leases."""
+    exceptions = []
+    for at, (priority, arrival, number) in enumerate(m.HANDLE.iter_unpack(handles)):
+        lease = queue.leases.get(arrival)
+        if lease is None:
+            handle, holder = m.HANDLE.pack(priority, arrival, number), numbers
+        else:
+            handle = m.HANDLE.pack(priority, arrival, lease.number)
+            holder = lease.lessee.numbers
+        exceptions += [(at, code) for _, code in ack_all(queue, tx, now, handle, holder)]
+    return exceptions
+
+
+def rob() -> None:
+    """An ack needs a place only: anybody settles what anybody has leased."""
+    settle.ack_all = ack_any
+
+
+def bloat() -> None:
+    """Answers that peers do not fetch are kept, however many."""
+    Outflow.block = lambda self, connection: None  # type: ignore[method-assign]
+    Outflow.made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
+    Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
+    Unsent.look = lambda self, now_ms: False  # type: ignore[method-assign]
+
+
 def grow() -> None:
     """Requests that add rows, and are no puts, ignore that the store is full."""
     growth.check = lambda broker, message: None
 
 
-FAULTS: dict[str, Callable[[], None]] = {"events": events, "stall": stall, "grow": grow}
+FAULTS: dict[str, Callable[[], None]] = {
+    "events": events,
+    "stall": stall,
+    "bloat": bloat,
+    "rob": rob,
+    "grow": grow,
+}
 
 if __name__ == "__main__":
     FAULTS[sys.argv.pop(1)]()

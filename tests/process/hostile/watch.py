@@ -24,8 +24,8 @@ class Mark(NamedTuple):
 class Watch:
     """Latencies by window. A window is calm or under attack.
 
-    Operations that overlap a kill of the daemon are not counted. What this process itself was late,
-    because others had the processor, is taken off.
+    Operations that overlap a kill of the daemon are not counted. The time that this process or the
+    daemon waited for a processor, because other programs had it, is taken off.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,9 @@ class Watch:
         self.operations = 0
         self.rss_max_mib = 0
         self._now: list[float] | None = None
-        self._lag_s = 0.0
+        self._lag_s = 0.0  # that other programs caused, since the beginning
+        self._daemon: Path | None = None
+        self._waited_ns = 0  # by the daemon that runs
         self._epoch = 0  # odd while the daemon is down, or has just come back
 
     @property
@@ -76,14 +78,26 @@ class Watch:
             self.longest_ms, self.longest_what = took_ms, mark.what
 
     async def keep_lag(self) -> None:
-        """Notes how late this process runs, until cancelled."""
+        """Notes how late this process and the daemon run, until cancelled."""
         while True:
             due_s = time.monotonic() + TICK_S
             await asyncio.sleep(TICK_S)
-            self._lag_s += max(0.0, time.monotonic() - due_s - TICK_S)
+            self._lag_s += max(0.0, time.monotonic() - due_s - TICK_S) + self._waited_s()
+
+    def _waited_s(self) -> float:
+        """Returns how long the daemon's main thread waited for a processor since the last call."""
+        if self._daemon is None:
+            return 0.0
+        try:
+            now_ns = int(self._daemon.read_text().split()[1])
+        except OSError:
+            return 0.0  # It is gone.
+        waited_ns, self._waited_ns = now_ns - self._waited_ns, now_ns
+        return max(waited_ns, 0) / 1e9
 
     def look_at(self, pid: int) -> int:
         """Returns the daemon's own memory now, in MiB; 0 if it is gone."""
+        self._daemon = Path(f"/proc/{pid}/task/{pid}/schedstat")
         try:
             text = Path(f"/proc/{pid}/status").read_text()
         except OSError:
@@ -93,19 +107,18 @@ class Watch:
         self.rss_max_mib = max(self.rss_max_mib, mib)
         return mib
 
+    def median_p99_ms(self, kind: str) -> float:
+        """Returns the median p99 of the windows of a kind; 0 if there are too few."""
+        found = [p99(window) for window in self.windows[kind] if len(window) >= SAMPLES_MIN]
+        return median(found) if len(found) >= WINDOWS_MIN else 0.0
+
     @property
     def p99_ratio(self) -> float:
         """The median p99 under attack against the calm one; 0 if there are too few windows."""
-        calm, attack = (_p99s(self.windows[kind]) for kind in ("calm", "attack"))
-        if min(len(calm), len(attack)) < WINDOWS_MIN:
-            return 0.0
-        return median(attack) / max(median(calm), 0.001)
+        calm_ms = self.median_p99_ms("calm")
+        return self.median_p99_ms("attack") / calm_ms if calm_ms else 0.0
 
 
 def p99(window: Sequence[float]) -> float:
     """Returns the 99th percentile; 0 of fewer than two values."""
     return quantiles(window, n=100)[98] if len(window) > 1 else 0.0
-
-
-def _p99s(windows: Sequence[Sequence[float]]) -> list[float]:
-    return [p99(window) for window in windows if len(window) >= SAMPLES_MIN]
