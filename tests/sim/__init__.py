@@ -15,6 +15,9 @@
 A producer puts, a consumer gets, a worker does both in units of work, each by hand; so does an app
 (app_unit.py), on the production client.
 
+Every third seed has hostile clients, too (hostile.py): they may do as they like, and the laws hold
+for all others. test_hostile.py shows bugs that only they meet.
+
 Some keep accounts (accounts.py), which tests/qmgrd/core/replay.py holds against what is stored, and
 some of these are exported (exporter.py), by who crashes as well.
 

@@ -17,7 +17,16 @@ from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.audit_groups import audit_groups
 from tests.sim.audit_publications import parked_is_on_the_list, publications_are_held
 from tests.sim.audit_rows import Stored, origin_table_covers, rows_lead_to_messages, rows_of
-from tests.sim.ledger import EVENTS, SERIAL, Ledger, Put, Violated, body_at, described, require
+from tests.sim.ledger import (
+    SERIAL,
+    Ledger,
+    Put,
+    Violated,
+    body_at,
+    described,
+    is_watched,
+    require,
+)  # fmt: skip
 from tests.sim.node import Node
 from tests.sim.watch import Watch
 
@@ -57,7 +66,7 @@ def contents_as_watched(node: Node, watch: Watch, stored: list[Stored]) -> None:
     view = watch.of(node)
     seen = view.held.keys()
     found = {
-        (one.queue_id, one.arrival) for one in stored if view.queues[one.queue_id][0] != EVENTS
+        (one.queue_id, one.arrival) for one in stored if is_watched(view.queues[one.queue_id][0])
     }
     require(seen == found, "contents_as_watched", f"{node.name}: {seen ^ found}")
 

@@ -18,6 +18,7 @@ from tests.sim import accounts
 from tests.sim.client import Asker
 from tests.sim.exporter import Exporter
 from tests.sim.faults import DISK_BYTES
+from tests.sim.hostile import Hostile
 from tests.sim.lab import Lab
 from tests.sim.ledger import require
 from tests.sim.node import Node
@@ -55,6 +56,8 @@ class Chance(Lab):
         self.chances = Random(f"accounts/{seed}")  # of their own: other seeds live as before
         self.silent_crashes = 0.2
         self.exporters: list[Exporter] = []
+        self.is_besieged = False  # whether there are hostile clients, too
+        self.hostiles: list[Hostile] = []
         self.alters = False  # whether operators turn accounts on and off
         self.hits: Counter[str] = Counter()
         self.steps = 0
@@ -116,6 +119,9 @@ class Chance(Lab):
     def run(self) -> None:
         """Live through all steps, heal, come to rest, and check; and again after a last crash."""
         accounts.populate(self)
+        if self.is_besieged:
+            chances = Random(f"hostile/{self.seed}")
+            self.hostiles = [Hostile(self, chances, where) for where in self.nodes]
         for _ in range(self.steps_max):
             self.step()
         self.heal()
@@ -138,6 +144,8 @@ class Chance(Lab):
         elif not self.deliver():
             self.turn()
         accounts.act(self)
+        for hostile in self.hostiles:
+            hostile.act()
         if self.steps % LOOK_EVERY == 0:
             self.look()
             accounts.look(self)
@@ -216,6 +224,8 @@ class Chance(Lab):
     def heal(self) -> None:
         """Mend everything that is broken."""
         self.note("world", "heals")
+        for hostile in self.hostiles:
+            hostile.give_up()
         for node in self.nodes.values():
             node.store.crash = ""
             node.store.disk_free_bytes = DISK_BYTES

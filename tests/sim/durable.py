@@ -13,7 +13,7 @@ from qmgrd.core import keys, notes
 from qmgrd.core import row as rows
 from qmgrd.core.group_row import GroupRow
 from tests.sim import fate, groups, order
-from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, Put, Unit, described, require
+from tests.sim.ledger import DEAD_LETTERS, Ledger, Put, Unit, described, is_watched, require
 from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
@@ -133,7 +133,7 @@ class Durable:
         for change in changes:
             handle = int.from_bytes(change.key[1:5], "big"), keys.place(change.key)[1]
             lane = change.key[5]
-            if lane not in _LANES or view.queues[handle[0]][0] == EVENTS:
+            if lane not in _LANES or not is_watched(view.queues[handle[0]][0]):
                 continue  # Set aside: the row that it leaves is judged.
             if change.old is not None:
                 before[handle] = (lane, change.old)

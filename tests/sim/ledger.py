@@ -15,6 +15,7 @@ from qmgr_protocol.record import Fields, Uid
 SERIAL = struct.Struct(">4sQ")
 MAGIC = b"SIM:"
 DEAD_LETTERS, EVENTS, BACKOUT = "SYSTEM.DEAD.LETTERS", "SYSTEM.EVENTS", "BACKOUT"
+HOSTILE = "H."  # How the names of the hostile clients' own queues begin.
 GROUP_QUEUES = ("GROUPS", "WORK", "LOCAL")  # where groups are put
 KINDS = ("a", "b", "c")  # what selectors ask for
 _LENGTHS = struct.Struct(">BBH")  # of correlation id, group flags, envelope: at byte 16 of a record
@@ -34,6 +35,11 @@ def require(holds: object, law: str, fact: str) -> None:
     """Raise Violated unless *holds*."""
     if not holds:
         raise Violated(law, fact)
+
+
+def is_watched(queue: str) -> bool:
+    """Returns whether what lies on *queue* is in the ledger."""
+    return queue != EVENTS and not queue.startswith(HOSTILE)
 
 
 def body_at(record: bytes) -> int:
@@ -175,6 +181,8 @@ class Ledger:
     lapsed: set[GroupKey] = field(default_factory=set)
     # Members that may have been put twice, as their program did not hear of the first time.
     unsure: set[tuple[GroupKey, int]] = field(default_factory=set)
+    # The connections of hostile clients, by queue manager: they may do as they like.
+    hostile: set[tuple[str, int]] = field(default_factory=set)
 
     def new(
         self, producer: str, where: str, queue: str, traits: Traits, now_ms: int = 0,
@@ -217,6 +225,8 @@ class Ledger:
             Violated: nobody made it.
         """
         body = record[body_at(record) :]
+        fact = f"a record of {len(record)} bytes was never put"
+        require(len(body) >= SERIAL.size, "delivered_was_accepted", fact)
         _, serial = SERIAL.unpack_from(body)
         if (where, serial) in self.rotten:
             rotten: Put = self.puts[serial]

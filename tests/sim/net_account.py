@@ -229,7 +229,8 @@ class NetAccount(Watch):
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
         fact = f"{peer.peer_name} to {node.name}: {error}"
-        require(False, "peers_keep_the_protocol", fact)
+        is_hostile = (node.name, peer.number) in self.ledger.hostile
+        require(is_hostile, "peers_keep_the_protocol", fact)
 
 
 def _copied(view: View) -> View:

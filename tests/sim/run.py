@@ -22,6 +22,7 @@ from tests.sim.world import STEPS, World
 
 TWICE_EVERY = 20  # so often a seed is run twice, to see that it leaves the same bytes
 NET_EVERY = 4  # so often a seed is a net, over several hops and with stores put back
+BESIEGED_EVERY = 3  # so often a seed has hostile clients, too
 TOPICS_EVERY = 5  # so often a seed publishes and subscribes
 
 
@@ -52,6 +53,12 @@ def run_seed(seed: int, steps: int = STEPS) -> Result:
 
 def world_of(seed: int, steps: int = STEPS) -> Chance:
     """Return what lives from *seed*; a net, or a world of topics, takes half the steps."""
+    world = _world_of(seed, steps)
+    world.is_besieged = seed % BESIEGED_EVERY == BESIEGED_EVERY - 1
+    return world
+
+
+def _world_of(seed: int, steps: int) -> Chance:
     if seed % TOPICS_EVERY == TOPICS_EVERY - 1:
         return TopicWorld(seed, steps=steps // 2)
     if seed % NET_EVERY == NET_EVERY - 1:
@@ -112,7 +119,7 @@ FEATURES = (
     "published", "parked", "republished", "consumed again", "dropped", "retained given", "carried",
     "subscription suspended",
     "hops", "circles", "stores put back", "lost with a store", "doubled by a store",
-    "events", "exported",
+    "events", "exported", "hostile frames",
 )  # fmt: skip
 
 

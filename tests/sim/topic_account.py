@@ -23,7 +23,7 @@ from qmgrd.core.context import Outcome
 from qmgrd.core.counters import Counters
 from qmgrd.core.peer import Peer
 from tests.sim.durable import Place
-from tests.sim.ledger import DEAD_LETTERS, EVENTS, Put, require
+from tests.sim.ledger import DEAD_LETTERS, Put, is_watched, require
 from tests.sim.node import Node
 from tests.sim.store import Change
 from tests.sim.view import Handle, Held, View
@@ -331,7 +331,7 @@ class TopicAccount(Watch):
             if type(message) is not m.Deliver:
                 continue
             sub = self.subs[node.name].get(message.queue_id)
-            if sub is None or view.queues[message.queue_id][0] == EVENTS:
+            if sub is None or not is_watched(view.queues[message.queue_id][0]):
                 continue
             for item in message.items:
                 _, arrival, _, _, _, state, _ = m.DELIVERY.unpack_from(item)
@@ -355,7 +355,8 @@ class TopicAccount(Watch):
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
         fact = f"{peer.peer_name} to {node.name}: {error}"
-        require(False, "peers_keep_the_protocol", fact)
+        is_hostile = (node.name, peer.number) in self.ledger.hostile
+        require(is_hostile, "peers_keep_the_protocol", fact)
 
     # At rest
 
@@ -385,7 +386,7 @@ class TopicAccount(Watch):
             view.queues[queue_id][1] != "publications"
             for view in self.views.values()
             for queue_id, _ in view.held
-            if view.queues[queue_id][0] != EVENTS
+            if is_watched(view.queues[queue_id][0])
         )
 
     def balance(self) -> None:

@@ -21,7 +21,7 @@ from qmgrd.core.peer import Peer
 from qmgrd.core.producer import Producer
 from tests.sim import fate, groups, order
 from tests.sim.durable import Durable
-from tests.sim.ledger import DEAD_LETTERS, EVENTS, Ledger, require
+from tests.sim.ledger import DEAD_LETTERS, Ledger, is_watched, require
 from tests.sim.node import Node
 from tests.sim.view import Handed, Handle, Held, View
 
@@ -48,29 +48,41 @@ class Watch(Durable):
     def released(self, node: Node, outcome: Outcome) -> None:
         """Judge what leaves *node*."""
         view = self.of(node)
-        for connection, goaway in outcome.closes:
-            if goaway.code in FENCED:
-                view.fenced.add(connection)
-            late = goaway.code == ErrorCode.STREAM_UNKNOWN and connection in view.fenced
-            fact = f"{node.name} closes {connection}: {goaway.text}"
-            known = late or goaway.code in ORDERLY
-            require(known or goaway.code >= 700, "peers_keep_the_protocol", fact)
+        hostile = {number for name, number in self.ledger.hostile if name == node.name}
+        self._closes(node, view, outcome, hostile)
         for note in outcome.notes:
             self.happened[note.event] += 1
             refused = note.event == "link refused" and not LED_ASTRAY.search(note.facts["why"])
             require(not refused, "no_link_is_refused", f"{node.name}: {note.facts}")
         gone = {connection for connection, _ in outcome.closes}
         for connection, message in outcome.sends:
-            kind = type(message)
-            if kind is m.Deliver:
-                self._deliver(node, view, connection, message, gone)
-            elif kind is m.Blocked:
-                self.happened["blocked"] += 1
-            elif kind is m.Committed:
-                self._commit(node, view, connection, message.stream, message.commit_id)
-                self._holds(node, view, connection, message)
-            elif kind is m.Ok and type(message.value) is list and len(message.value) >= 4:
-                self._commit(node, view, connection, message.value[0], message.value[1])
+            if connection not in hostile:
+                self._sends(node, view, connection, message, gone)
+
+    def _closes(self, node: Node, view: View, outcome: Outcome, hostile: set[int]) -> None:
+        for connection, goaway in outcome.closes:
+            if connection in hostile:
+                continue
+            if goaway.code in FENCED:
+                view.fenced.add(connection)
+            late = goaway.code == ErrorCode.STREAM_UNKNOWN and connection in view.fenced
+            fact = f"{node.name} closes {connection}: {goaway.text}"
+            known = late or goaway.code in ORDERLY
+            require(known or goaway.code >= 700, "peers_keep_the_protocol", fact)
+
+    def _sends(
+        self, node: Node, view: View, connection: int, message: m.Message, gone: set[int]
+    ) -> None:
+        kind = type(message)
+        if kind is m.Deliver:
+            self._deliver(node, view, connection, message, gone)
+        elif kind is m.Blocked:
+            self.happened["blocked"] += 1
+        elif kind is m.Committed:
+            self._commit(node, view, connection, message.stream, message.commit_id)
+            self._holds(node, view, connection, message)
+        elif kind is m.Ok and type(message.value) is list and len(message.value) >= 4:
+            self._commit(node, view, connection, message.value[0], message.value[1])
 
     def _commit(self, node: Node, view: View, connection: int, number: int, commit_id: int) -> None:
         stream = _stream(node, connection, number)
@@ -125,7 +137,7 @@ class Watch(Durable):
         self, node: Node, view: View, connection: int, deliver: m.Deliver, gone: set[int]
     ) -> None:
         queue = node.turns.broker.catalogue.by_id.get(deliver.queue_id)
-        if view.queues[deliver.queue_id][0] == EVENTS:
+        if not is_watched(view.queues[deliver.queue_id][0]):
             return
         self._allows(view, deliver.queue_id, "get_inhibit", f"a delivery of {node.name}")
         who = (node.name, connection, deliver.request_id)
@@ -212,9 +224,10 @@ class Watch(Durable):
         require(state & flags or unseen, "delivered_again_is_flagged", fact)
 
     def protocol_broken(self, node: Node, peer: Peer, error: RemoteProtocolError) -> None:
-        """Nobody in the simulator breaks the protocol on purpose."""
+        """Only hostile clients break the protocol on purpose."""
         fact = f"{peer.peer_name} to {node.name}: {error}"
-        require(False, "peers_keep_the_protocol", fact)
+        is_hostile = (node.name, peer.number) in self.ledger.hostile
+        require(is_hostile, "peers_keep_the_protocol", fact)
 
 
 def _stream(node: Node, connection: int, number: int) -> Producer | LinkInbox | None:
