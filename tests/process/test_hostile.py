@@ -1,5 +1,6 @@
 """The arsenal of hostile clients: it attacks with every operation, and each law can be broken."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from qmgr_protocol.codec import pack, unpack
 from tests.fuzz.hostile_maker import NAMES, OPERATIONS, HostileMaker, forged
 from tests.process.hostile.__main__ import summary
 from tests.process.hostile.attackers import KINDS
-from tests.process.hostile.campaign import Limits, Result
+from tests.process.hostile.campaign import Limits, Plan, Result, run
 from tests.process.hostile.watch import SAMPLES_MIN, Watch
 
 
@@ -56,6 +57,7 @@ def test_ratio_is_that_of_the_medians_of_windows() -> None:
         watch.windows["calm"].append([float(calm_ms)] * SAMPLES_MIN)
         watch.windows["attack"].append([float(attack_ms)] * SAMPLES_MIN)
     assert watch.p99_ratio == 2.0
+    assert watch.median_p99_ms("attack") == 2.0
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_ratio_is_that_of_the_medians_of_windows() -> None:
     ],
 )
 def test_each_law_can_be_broken(field: str, value: float, law: str) -> None:
-    result = Result(operations=10)
+    result = Result(operations=10, p99_ms=101.0)
     assert result.broken(Limits()) == []
     setattr(result, field, value)
     assert result.broken(Limits()) == [law]
@@ -83,3 +85,18 @@ def test_each_law_can_be_broken(field: str, value: float, law: str) -> None:
 
 def test_every_kind_of_attacker_has_a_line_that_says_what_it_does() -> None:
     assert all(attack.__doc__ for attack in KINDS.values())
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_short_campaign_finds_nothing(tmp_path: Path) -> None:
+    """Runs all kinds but the one for full stores, and a kill. Its limits of time are generous."""
+    limits = Limits(p99_ratio=30, stall_ms=30_000)
+    plan = Plan(
+        acts=("few",), seconds=1, rounds_min=2, calm_s=1, attack_s=5, at_once=(11,), kills=0.5,
+        limits=limits,
+    )  # fmt: skip
+    result = run(tmp_path, 1, plan)
+    assert result.broken(limits) == [], summary(result, 1, 0)
+    assert result.kills
+    assert result.counts.keys() == KINDS.keys() - {"fill"}
