@@ -10,6 +10,7 @@ from typing import Any
 
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgr_protocol.layout import SEQ_END
 from qmgr_protocol.messages import Error, Ok
 from qmgrd.core import (
     drop,
@@ -30,6 +31,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.job import ASIDE, CANCELLABLE, MOVES, NEEDED, REPUBLISHES, Job, Step, new_row
 from qmgrd.core.queue import Queue
+from qmgrd.core.sense import number
 
 RUNNING_MAX = 1_000
 SLICE_COST_ROWS = 10  # what a slice takes of a turn, whatever it finds
@@ -62,7 +64,10 @@ class Jobs:
         ended = []
         for key, row in list(rows.scan(self._context.tx, keys.SPACE_JOB)):
             with self._context.aside.guard(self._context, key):
-                job = Job(int.from_bytes(key[1:], "big"), meaning.one_job(unpack(row)), row)
+                job_id = number(
+                    int.from_bytes(key[1:], "big"), "the number of the job", 1, SEQ_END - 1
+                )
+                job = Job(job_id, meaning.one_job(unpack(row)), row)
                 if job.is_over:
                     ended.append(job)
                 else:

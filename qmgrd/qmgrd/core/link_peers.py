@@ -89,8 +89,15 @@ class LinkPeers:
         self._context = context
 
     def load(self, tx: Transaction) -> None:
-        """Counts the rows; a damaged one is reported when somebody needs it."""
-        for key, value in tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER)):
+        """Counts the rows; a damaged one is reported when somebody needs it.
+
+        A row under a name that is none is set aside: nobody could need it.
+        """
+        for key, value in list(tx.scan(keys.SPACE_PEER, keys.after(keys.SPACE_PEER))):
+            with self._context.aside.guard(self._context, key):
+                names.check(key[1:].decode())
+            if tx.get(key) is None:
+                continue
             try:
                 self.allowed_count += decode(rows.unseal(key, value)).is_allowed
             except (RequestError, ValueError):
