@@ -26,14 +26,14 @@ class Growth(Enum):
     """What an operation may do to the store."""
 
     NOTHING = "nothing"  # It reads or removes, or writes a row again at its size.
-    OPERATES = "operates"  # It adds a row, or makes one longer, that operators need to make room.
+    OPERATES = "operates"  # It adds a row, or makes one longer, that is needed to make room.
     ADDS = "adds"  # It adds rows.
     ITSELF = "itself"  # Its noun asks for room.
 
 
 GROWTH: dict[type[Any], Growth] = {
     m.Cancel: Growth.NOTHING,
-    m.ProducerOpen: Growth.ADDS,
+    m.ProducerOpen: Growth.OPERATES,  # Units of work that only get need one to commit.
     m.Put: Growth.ITSELF,
     m.Get: Growth.NOTHING,
     m.Consume: Growth.NOTHING,
@@ -138,7 +138,7 @@ def _has_cursor(broker: "Broker", message: m.CursorCommit) -> bool:
     return message.cursor in broker.context.journal.cursors
 
 
-# What an operation that adds rows does to what exists already.
+# What an operation does to what exists already.
 _KNOWN: dict[type[Any], tuple[Growth, _Exists]] = {
     m.ProducerOpen: (Growth.NOTHING, _has_producer),
     m.QueueCreate: (Growth.NOTHING, _has_queue),
@@ -160,12 +160,13 @@ def check(broker: "Broker", message: Any) -> None:
     kind, context = type(message), broker.context
     size = 2 * len(pack(list(message))) + ROWS_BYTES
     growth = GROWTH[kind]
-    if growth is Growth.ADDS:
-        try:
-            context.take_room(size)
-        except RequestError:
-            if kind not in _KNOWN or not _KNOWN[kind][1](broker, message):
-                raise
-            growth = _KNOWN[kind][0]
-    if growth is Growth.OPERATES:
-        context.take_room(size, is_operators=True)
+    try:
+        context.take_room(size, is_operators=growth is Growth.OPERATES)
+    except RequestError:
+        if kind not in _KNOWN:
+            raise
+        known, exists = _KNOWN[kind]
+        if not exists(broker, message):
+            raise
+        if known is Growth.OPERATES:
+            context.take_room(size, is_operators=True)
