@@ -85,8 +85,9 @@ class Exporter(Client):
     def _begin(self, shown: dict[str, Any]) -> None:
         """Find the cursor, or make it where the history begins now."""
         for row in shown["cursors"]:
-            self._moved(row)
-            return
+            if row["cursor"] == CURSOR:  # Hostile clients have cursors, too.
+                self._moved(row)
+                return
         require(self.committed < 0, "exported_once", f"{self.name}: its cursor is gone")
         self._after = shown["first"] - 1
         self._open = m.CursorCommit(self.next_id(), CURSOR, self._after)
