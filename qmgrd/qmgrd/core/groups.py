@@ -213,7 +213,9 @@ class Groups:
         if there.gone and self.row(tx, group_id) is None:
             row = there.what_left(below=self.pending.first(group_id, 0, there.highest + 1))
             if row.gone:
+                row.changed_ms = _NOW_MS
                 self._rows[group_id] = row
+                self._touched[group_id] = None  # Stored even if its message is no member here.
 
     # Whose turn it is
 

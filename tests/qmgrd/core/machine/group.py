@@ -166,7 +166,7 @@ class Groups:
         to_come = min((x for x, _ in self._held(target, group_id)), default=2**32)
         left = {x for x in group.left if x < to_come}
         if left:
-            self.known[target, group_id] = Group(left, max(left))
+            self.known[target, group_id] = Group(left, max(left), changed_ms=self.now_ms)
 
     # -- failures
 

@@ -208,6 +208,24 @@ def test_a_last_member_that_is_moved_ends_no_group_that_goes_on(
     assert app.bodies("B") == [b"3", b"2"]
 
 
+def test_what_left_before_a_move_has_left_after_a_crash_though_its_message_is_no_member(
+    manager: Manager, app: Client
+) -> None:
+    """A unit held the number of the message; the rest was known in memory alone (seed 40)."""
+    app.ask(m.QueueCreate, "B")
+    app.put("Q", b"1", group=(GROUP, 1, False))
+    app.put("Q", b"2", group=(GROUP, 2, False))
+    app.ack(*app.get("Q"))
+    app.ask(m.UnitBegin, 1)
+    app.ask(m.UnitPut, 1, "B", [record(b"2", group=(GROUP, 2, False))])
+    assert app.ask(m.QueueMove, "Q", "B")["job"]
+    manager.rest()
+    audit(manager)
+    manager.crash()
+    refused = manager.connect().put_records("B", record(b"1", group=(GROUP, 1, False)))
+    assert [found.code for found in refused] == [ErrorCode.GROUP_NUMBER_TAKEN]
+
+
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_reader_goes_on_where_it_was_when_an_earlier_group_came_back(
     manager: Manager, app: Client, first: int
