@@ -14,7 +14,8 @@ ROOTS = ("protocol", "qmgrd")
 REPO = Path(__file__).parents[2]
 NOUNS = {1: "the connection", 2: "any request", 3: "queues", 4: "messages", 5: "consumers",
          6: "streams", 7: "links", 8: "snapshots", 9: "units of work", 10: "jobs",
-         11: "message groups", 12: "topics and subscriptions", 13: "history"}  # fmt: skip
+         11: "message groups", 12: "topics and subscriptions", 13: "history",
+         14: "what is set aside"}  # fmt: skip
 # Several codes that MQ has one reason for.
 SHARED = {
     "2045 MQRC_OPTION_NOT_VALID_FOR_TYPE": {

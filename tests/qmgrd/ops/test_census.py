@@ -5,7 +5,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from qmgr_protocol.codec import pack
 from qmgrd.core import keys
+from qmgrd.core import row as rows
 from qmgrd.ops.census import census
 from qmgrd.ops.verify import LEAK
 from qmgrd.ops.verify_definitions import SPACES
@@ -20,15 +22,26 @@ SYSTEM = {"SYSTEM.EVENTS"}  # which knows of the group that is stopped
 
 def test_rows_and_bytes_are_those_of_the_store(sound: Path) -> None:
     found = census(sound)
-    rows = rows_of(sound / "store/data.mdb")
-    assert found["rows"] == sum(kind["rows"] for kind in found["kinds"]) == len(rows)
-    size = sum(len(key) + len(value) for key, value in rows.items())
+    there = rows_of(sound / "store/data.mdb")
+    assert found["rows"] == sum(kind["rows"] for kind in found["kinds"]) == len(there)
+    size = sum(len(key) + len(value) for key, value in there.items())
     assert sum(kind["bytes"] for kind in found["kinds"]) == size
     of_topics = (keys.SPACE_TOPIC, keys.SPACE_HOLDERS, keys.SPACE_PARKED, keys.SPACE_RETAINED)
     of_history = (keys.SPACE_HISTORY, keys.SPACE_CURSOR)
-    # test_verify_publications.py, test_verify_history.py
-    others = {SPACES[space] for space in of_topics + of_history}
+    # test_verify_publications.py, test_verify_history.py, and the next test
+    others = {SPACES[space] for space in (*of_topics, *of_history, keys.SPACE_ASIDE)}
     assert {kind["kind"] for kind in found["kinds"]} == set(SPACES.values()) - others
+
+
+def test_items_set_aside_are_counted(store: Path) -> None:
+    before = census(store)["rows"]
+    key, value = keys.aside(1), pack(["row", b"k", "a row", "it makes no sense", 0, b"row"])
+    sealed = rows.seal(key, value)
+    stores.change(store, stores.put(key, sealed))
+    found = census(store)
+    (kind,) = (kind for kind in found["kinds"] if kind["kind"] == SPACES[keys.SPACE_ASIDE])
+    assert (kind["rows"], kind["bytes"]) == (1, len(key) + len(sealed))
+    assert found["rows"] == before + 1
 
 
 def test_all_pages_are_accounted_for(sound: Path) -> None:
