@@ -44,25 +44,23 @@ class Bench:
         self.stamp_us = 0
         self.durable_us = 0  # of these, what a crash does not undo
         self.wall_jumped = False
-        self._connect()
+        self._connect(resumes=False)
         for queue in (*QUEUES, ARCHIVE):
             self.model.bounds[queue] = dict(DEFAULTS)
             self.ask(self.seats[0], m.QueueCreate, queue)
 
-    def _connect(self) -> None:
-        """Have everybody come, with the producer that they had."""
+    def _connect(self, *, resumes: bool) -> None:
+        """Connect everybody, with the producer that they had, and perhaps in their sessions."""
         for number in range(SEATS):
-            client = self.manager.connect(f"c{number}")
             if len(self.seats) < SEATS:
-                self.seats.append(Seat(number, client))
+                self.seats.append(Seat(number, self.manager.connect(f"c{number}")))
                 self._open(self.seats[number], resume=False)
             else:
-                self.seats[number].client = client
-                self._open(self.seats[number], resume=True)
+                self.come_back(self.seats[number], resumes=resumes)
 
-    def come_back(self, seat: Seat) -> None:
-        """Connect one who hung up."""
-        seat.client = self.manager.connect(seat.name)
+    def come_back(self, seat: Seat, *, resumes: bool) -> None:
+        """Connect one who hung up, in its last session if it *resumes* that."""
+        seat.connect(self.manager, resumes=resumes)
         self._open(seat, resume=True)
 
     def _open(self, seat: Seat, *, resume: bool) -> None:
@@ -152,7 +150,7 @@ class Bench:
             assert waiter.credit > 0, "more than asked for"
             compare_delivery(delivery, first, model.now_ms, browsed=False)
             model.lease(first, waiter, delivery.number)
-            self.handles.append(Handle(first, delivery))
+            self.handles.append(Handle(first, delivery, seat.session))
         if waiter.until_ms is not None:
             model.waiters.remove(waiter)
             least = self.expected.pop(waiter.request_id, 1)
@@ -204,8 +202,12 @@ class Bench:
 
     # -- restarts
 
-    def restart(self, away_ms: int, *, is_clean: bool) -> None:
-        """Lose the memory, in good order or not, and come up again after a while."""
+    def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
+        """Lose the memory, in good order or not, and come up again after a while.
+
+        Args:
+            resumes: whether the clients go on in their sessions.
+        """
         model = self.model
         before_ms = self.manager.now().ms
         if is_clean:
@@ -225,7 +227,7 @@ class Bench:
         model.time_passes()
         end_groups(model)
         self.expected.clear()
-        self._connect()
+        self._connect(resumes=resumes)
 
     # -- records
 

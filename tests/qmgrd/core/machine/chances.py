@@ -13,6 +13,8 @@ from tests.qmgrd.core.machine.message import (
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
+SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])  # None: who was handed it
+LATE = st.sampled_from([False, False, True])
 QUEUE_NAMES = st.sampled_from(["Q", "Q", "Q", "Q", *ALL_QUEUES])
 LEASES_MS = st.sampled_from([0, 500, 500, 2_000])
 GROUPS = [b"g" * 24, b"h" * 24]

@@ -67,7 +67,7 @@ class Machine(Units, Operators, GroupRules):
         if crashes:
             self.crash(0)
         else:
-            self._settle(self._seat(seat), m.RETURN, handle)
+            self._settle(self._holder(handle), m.RETURN, handle)
         self._get(self._seat(seat), handle.message.queue, 5, 0, 500, Selection())
 
     @precondition(lambda self: self._mortal())
@@ -91,25 +91,25 @@ class Machine(Units, Operators, GroupRules):
         self.bench.run()
         self.bench.end()
 
-    @rule(seat=SEAT_NUMBERS)
-    def hang_up(self, seat: int) -> None:
+    @rule(seat=SEAT_NUMBERS, resumes=st.booleans())
+    def hang_up(self, seat: int, resumes: bool = True) -> None:
         found = self._seat(seat)
         self.bench.begin()
         self.model.hang_up(seat)
         self.model.sweep()
         found.client.hang_up()
         self.bench.run()
-        self.bench.come_back(found)
+        self.bench.come_back(found, resumes=resumes)
         self.bench.end()
 
-    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]))
-    def crash(self, away_ms: int) -> None:
+    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]), resumes=st.booleans())
+    def crash(self, away_ms: int, resumes: bool = True) -> None:
         self.bench.begin()
-        self.bench.restart(away_ms, is_clean=False)
+        self.bench.restart(away_ms, is_clean=False, resumes=resumes)
         self.bench.end()
 
-    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]))
-    def restart(self, away_ms: int) -> None:
+    @rule(away_ms=st.sampled_from([0, 0, 400, 5_000, 7_200_000]), resumes=st.booleans())
+    def restart(self, away_ms: int, resumes: bool = True) -> None:
         self.bench.begin()
-        self.bench.restart(away_ms, is_clean=True)
+        self.bench.restart(away_ms, is_clean=True, resumes=resumes)
         self.bench.end()

@@ -102,6 +102,12 @@ class Model:
             elif not self.bury(message, ErrorCode.QUEUE_FULL, How("", False, False)):
                 break
 
+    def refusal_of_all(self, queue: str) -> int:
+        """Return with which code any put of a client to *queue* is refused, or 0."""
+        if queue == DEAD_LETTERS:
+            return ErrorCode.QUEUE_IS_SYSTEM
+        return ErrorCode.PUT_INHIBITED if self.bounds[queue]["put_inhibit"] else 0
+
     def refusal(self, queue: str, wish: Wish, size: int, *, is_held: bool = False) -> int:
         """Return with which code a put, perhaps of a unit, is refused, or 0."""
         if code := self._refusal(queue, wish, size):

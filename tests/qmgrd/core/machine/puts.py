@@ -50,16 +50,15 @@ class Puts(Actor):
         first_id, seat.next_id = seat.next_id, seat.next_id + len(batch)
         refused: list[list[int]] = []
         stamped: list[Message] = []
-        inhibited = model.bounds[queue]["put_inhibit"]
+        refused_all = model.refusal_of_all(queue)
         most = model.bounds[queue]["depth_max"]
         for seq_id, (wish, data) in enumerate(zip(wishes, batch, strict=True), first_id):
             index = seq_id - first_id
-            if not inhibited and index % most == 0:  # The later may push out the earlier.
+            if not refused_all and index % most == 0:  # The later may push out the earlier.
                 piece = zip(wishes[index : index + most], batch[index:], strict=False)
                 codes = [model.refusal(queue, one, len(record)) for one, record in piece]
                 model.make_room(queue, sum(code in (0, ErrorCode.QUEUE_FULL) for code in codes))
-            code = ErrorCode.PUT_INHIBITED if inhibited else 0
-            if code := code or model.refusal(queue, wish, len(data)):
+            if code := refused_all or model.refusal(queue, wish, len(data)):
                 refused.append([seq_id, int(code)])
                 continue
             message = model.arrive(queue, wish)

@@ -1,7 +1,7 @@
 """Those who talk to the manager: each keeps its producer, and what it sent, over connections."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
 from qmgrd.core.context import Outcome
@@ -49,12 +49,20 @@ class Watched(Manager):
         return outcome
 
 
+class SessionId(NamedTuple):
+    """One session of a seat, over all connections that resume it."""
+
+    seat: int
+    number: int
+
+
 @dataclass(eq=False)
 class Handle:
-    """What somebody was once handed."""
+    """What one session was once handed, or a forgery that nobody was handed."""
 
     message: Message
     delivery: Delivery
+    session: SessionId | None  # None: a forgery
 
 
 @dataclass
@@ -78,10 +86,22 @@ class Seat:
     last: Sent | None = None
     units: int = 0  # ever begun
     heard: list[m.Message] = field(default_factory=list)
+    sessions: int = 1  # that it ever had
 
     @property
     def name(self) -> str:
         return f"c{self.number}"
+
+    @property
+    def session(self) -> SessionId:
+        """The session of its connection."""
+        return SessionId(self.number, self.sessions)
+
+    def connect(self, manager: Manager, *, resumes: bool) -> None:
+        """Connect again, in the session of the last connection or in a new one."""
+        token = self.client.session if resumes else b""
+        self.sessions += not resumes
+        self.client = manager.connect(self.name, session=token)
 
     def open(self, *, resume: bool) -> m.Message:
         """Return what opens its producer."""

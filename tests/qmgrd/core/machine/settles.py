@@ -6,7 +6,7 @@ from hypothesis.stateful import precondition, rule
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.actor import Actor
-from tests.qmgrd.core.machine.chances import DELAYS_MS, NUMBERS, SEAT_NUMBERS, WORDS
+from tests.qmgrd.core.machine.chances import DELAYS_MS, LATE, NUMBERS, SETTLERS, WORDS
 from tests.qmgrd.core.machine.how import How
 from tests.qmgrd.core.machine.message import Lease, Message
 from tests.qmgrd.core.machine.seat import Handle, Seat
@@ -39,25 +39,34 @@ class Settles(Actor):
     ) -> int:  # fmt: skip
         """Have the model do what a settle says; return the code of its exception, or 0."""
         model, message = self.model, handle.message
-        is_there = message in model.messages
-        lease = message.lease if is_there else None
+        lease = message.lease if message in model.messages else None
         if lease is None:
-            if action == m.ACK and not unit and is_there:
-                self._consume(message)  # Its lease is over, and nobody else has it.
-            idempotent = (m.RELEASE, m.RETURN, m.UNREAD, *(() if unit else (m.ACK,)))
-            return 0 if action in idempotent else ErrorCode.LEASE_LOST
-        if lease.number != handle.delivery.number or lease.unit:
+            return self._settled_late(seat, action, handle, unit)
+        # No lease outlives its connection, so that of a seat is of its present session.
+        if lease.number != handle.delivery.number or lease.seat != seat.number or lease.unit:
             return ErrorCode.LEASE_LOST
         if action == m.ACK and unit:
             return self._take(seat, unit, message, lease)
         if action == m.ACK:
             self._consume(message)
         elif action == m.RENEW:
-            lease.seat = seat.number if lease_ms else lease.seat
             lease.lease_ms = lease_ms or lease.lease_ms
             lease.deadline_ms = model.now_ms + lease.lease_ms
         else:
             model.give_back(message, _how(action, f"c{lease.seat}", delay_ms, words))
+        return 0
+
+    def _settled_late(self, seat: Seat, action: int, handle: Handle, unit: int) -> int:
+        """The same, where nobody has the message: it waits, or is gone."""
+        if action in (m.RELEASE, m.RETURN, m.UNREAD):
+            return 0
+        if action != m.ACK or unit:
+            return ErrorCode.LEASE_LOST
+        if handle.message not in self.model.messages:
+            return 0
+        if handle.session != seat.session:
+            return ErrorCode.LEASE_LOST
+        self._consume(handle.message)
         return 0
 
     def _consume(self, message: Message) -> None:
@@ -69,10 +78,8 @@ class Settles(Actor):
         unit = self.model.units.get((seat.number, number))
         if unit is None:
             return ErrorCode.UNIT_UNKNOWN
-        if lease.seat != seat.number:
-            return ErrorCode.LEASE_LOST
         unit.gets.append(message)
-        lease.seat, lease.unit, lease.deadline_ms = seat.number, number, None
+        lease.unit, lease.deadline_ms = number, None
         return 0
 
     def _handle_of(self, number: int, *, late: bool) -> Handle:
@@ -82,44 +89,61 @@ class Settles(Actor):
         found = known if late or not alive else alive
         return found[number % len(found)]
 
-    @precondition(lambda self: self.bench.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, late=st.sampled_from([False, False, True]),
-          twice=st.booleans())  # fmt: skip
-    def ack(self, seat: int, number: int, late: bool, twice: bool) -> None:
-        handle = self._handle_of(number, late=late)
-        self._settle(self._seat(seat), m.ACK, handle)
-        if twice:
-            self._settle(self._seat(seat), m.ACK, handle)
+    def _holder(self, handle: Handle) -> Seat:
+        """Return who was handed it, perhaps in another session than its present one."""
+        assert handle.session is not None
+        return self._seat(handle.session.seat)
+
+    def _settler(self, seat: int | None, handle: Handle) -> Seat:
+        """Return who settles: who was handed it unless a *seat* is given."""
+        return self._holder(handle) if seat is None else self._seat(seat)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, late=st.sampled_from([False, False, True]),
-          delay_ms=DELAYS_MS, words=WORDS)  # fmt: skip
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, twice=st.booleans())
+    def ack(self, seat: int | None, number: int, late: bool, twice: bool) -> None:
+        handle = self._handle_of(number, late=late)
+        self._settle(self._settler(seat, handle), m.ACK, handle)
+        if twice:
+            self._settle(self._settler(seat, handle), m.ACK, handle)
+
+    @precondition(lambda self: self.bench.handles)
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, delay_ms=DELAYS_MS, words=WORDS)
     def release(
-        self, seat: int, number: int, late: bool, delay_ms: int, words: tuple[str, str]
+        self, seat: int | None, number: int, late: bool, delay_ms: int, words: tuple[str, str]
     ) -> None:
         handle = self._handle_of(number, late=late)
-        self._settle(self._seat(seat), m.RELEASE, handle, delay_ms=delay_ms, words=words)
+        settler = self._settler(seat, handle)
+        self._settle(settler, m.RELEASE, handle, delay_ms=delay_ms, words=words)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, delay_ms=DELAYS_MS, unread=st.booleans())
-    def return_(self, seat: int, number: int, delay_ms: int, unread: bool) -> None:
+    @rule(seat=SETTLERS, number=NUMBERS, delay_ms=DELAYS_MS, unread=st.booleans())
+    def return_(self, seat: int | None, number: int, delay_ms: int, unread: bool) -> None:
         action = m.UNREAD if unread else m.RETURN
         handle = self._handle_of(number, late=False)
-        self._settle(self._seat(seat), action, handle, delay_ms=delay_ms)
+        self._settle(self._settler(seat, handle), action, handle, delay_ms=delay_ms)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, words=WORDS)
-    def reject(self, seat: int, number: int, words: tuple[str, str]) -> None:
+    @rule(seat=SETTLERS, number=NUMBERS, words=WORDS)
+    def reject(self, seat: int | None, number: int, words: tuple[str, str]) -> None:
         handle = self._handle_of(number, late=False)
-        self._settle(self._seat(seat), m.REJECT, handle, words=words)
+        self._settle(self._settler(seat, handle), m.REJECT, handle, words=words)
 
     @precondition(lambda self: self.bench.handles)
-    @rule(number=NUMBERS, lease_ms=st.sampled_from([0, 300, 5_000]), late=st.booleans())
-    def renew(self, number: int, lease_ms: int, late: bool) -> None:
+    @rule(seat=SETTLERS, number=NUMBERS, lease_ms=st.sampled_from([0, 300, 5_000]),
+          late=st.booleans())  # fmt: skip
+    def renew(self, seat: int | None, number: int, lease_ms: int, late: bool) -> None:
         handle = self._handle_of(number, late=late)
-        lease = handle.message.lease
-        seat = self._seat(lease.seat if lease else 0)
-        self._settle(seat, m.RENEW, handle, lease_ms=lease_ms)
+        self._settle(self._settler(seat, handle), m.RENEW, handle, lease_ms=lease_ms)
+
+    @precondition(lambda self: self.bench.handles)
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
+          action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT, m.RENEW]))  # fmt: skip
+    def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
+        """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
+        handle = self._handle_of(number, late=late)
+        guess = handle.delivery.number ^ flipped if flipped else 0
+        forged = Handle(handle.message, handle.delivery._replace(number=guess), None)
+        self._settle(self._settler(seat, handle), action, forged)
 
 
 def _how(action: int, client: str, delay_ms: int, words: tuple[str, str]) -> How:

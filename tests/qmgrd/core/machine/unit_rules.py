@@ -6,7 +6,7 @@ from hypothesis.stateful import precondition, rule
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgrd.core.machine.bench import QUEUES
-from tests.qmgrd.core.machine.chances import NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
+from tests.qmgrd.core.machine.chances import LATE, NUMBERS, QUEUE_NAMES, SEAT_NUMBERS, WISHES
 from tests.qmgrd.core.machine.gets import Gets
 from tests.qmgrd.core.machine.message import Selection, Unit, Wish
 from tests.qmgrd.core.machine.model import DEAD_LETTERS
@@ -45,17 +45,17 @@ class Units(Puts, Gets, Settles):
         bench, model = self.bench, self.model
         batch = [bench.record(wish) for wish in wishes]
         refused: list[list[int]] = []
-        inhibited = model.bounds[queue]["put_inhibit"]
+        refused_all = model.refusal_of_all(queue)
         for index, (wish, data) in enumerate(zip(wishes, batch, strict=True)):
-            if inhibited:
+            if refused_all:
                 break
             if code := model.refusal(queue, wish, len(data), is_held=True):
                 refused.append([index, int(code)])
                 continue
             unit.puts.append(model.arrive(queue, wish))
         value = bench.ask(seat, m.UnitPut, unit.number, queue, batch)
-        if inhibited:
-            assert value == ErrorCode.PUT_INHIBITED
+        if refused_all:
+            assert value == refused_all
             return
         assert [found[:2] for found in value[0]] == refused
         times = [first + n for _, first, count in value[1] for n in range(count)]
@@ -74,8 +74,7 @@ class Units(Puts, Gets, Settles):
         self.bench.end()
 
     @precondition(lambda self: self.model.units and self.bench.handles)
-    @rule(number=NUMBERS, which=NUMBERS, late=st.sampled_from([False, False, True]),
-          count=st.integers(1, 3))  # fmt: skip
+    @rule(number=NUMBERS, which=NUMBERS, late=LATE, count=st.integers(1, 3))
     def unit_ack(self, number: int, which: int, late: bool, count: int) -> None:
         seat, unit = self._unit(number)
         for more in range(count):

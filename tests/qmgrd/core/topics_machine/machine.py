@@ -46,13 +46,15 @@ class Machine(Operators):
         self.publish(seat=seat, topic=topic, wishes=wishes, crashes=False)
 
     @rule(seat=SEAT_NUMBERS, topic=TOPICS, wishes=st.lists(PLAIN_WISHES, min_size=1, max_size=4),
-          crashes=st.sampled_from([False] * 9 + [True]))  # fmt: skip
-    def publish(self, seat: int, topic: str, wishes: list[Wish], crashes: bool) -> None:
+          crashes=st.sampled_from([False] * 9 + [True]), resumes=st.booleans())  # fmt: skip
+    def publish(
+        self, seat: int, topic: str, wishes: list[Wish], crashes: bool, resumes: bool = True
+    ) -> None:
         """C1, C4, C9: to whom it is for, once each, under one UID; a crash changes nothing."""
         made = [Wish(**(vars(wish) | {"topic": topic})) for wish in wishes]
         self.table.publish(self._seat(seat), made, crashes=crashes)
         if crashes:
-            self.table.restart(0, is_clean=False)
+            self.table.restart(0, is_clean=False, resumes=resumes)
         self.table.end()
 
     @rule(seat=SEAT_NUMBERS, topic=TOPICS, number=st.integers(1, 3))
@@ -67,24 +69,25 @@ class Machine(Operators):
         self.table.pass_time(ms)
         self.table.end()
 
-    @rule(seat=SEAT_NUMBERS)
-    def hang_up(self, seat: int) -> None:
+    @rule(seat=SEAT_NUMBERS, resumes=st.booleans())
+    def hang_up(self, seat: int, resumes: bool = True) -> None:
         """C2, C17: what lived by the connection ends, what it held comes back."""
-        self.table.hang_up(self._seat(seat))
+        self.table.hang_up(self._seat(seat), resumes=resumes)
         self.table.end()
 
-    @rule(away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans())
-    def restart(self, away_ms: int, is_clean: bool) -> None:
+    @rule(away_ms=st.sampled_from([0, 0, 410, 5_000]), is_clean=st.booleans(),
+          resumes=st.booleans())  # fmt: skip
+    def restart(self, away_ms: int, is_clean: bool, resumes: bool = True) -> None:
         """C19, C20: counts and lists survive, what was not durable does not."""
-        self.table.restart(away_ms, is_clean=is_clean)
+        self.table.restart(away_ms, is_clean=is_clean, resumes=resumes)
         self.table.end()
 
     @precondition(lambda self: self.model.parked())
-    @rule(crashes_at=st.integers(1, 2), drop=st.booleans())
-    def republish_and_crash(self, crashes_at: int, drop: bool) -> None:
+    @rule(crashes_at=st.integers(1, 2), drop=st.booleans(), resumes=st.booleans())
+    def republish_and_crash(self, crashes_at: int, drop: bool, resumes: bool = True) -> None:
         """C19: it was decided, and is done in full, whatever happens then."""
         self._republish_all(drop=drop, turns=crashes_at)
-        self.table.restart(0, is_clean=False)
+        self.table.restart(0, is_clean=False, resumes=resumes)
         self.table.end()
 
     def teardown(self) -> None:

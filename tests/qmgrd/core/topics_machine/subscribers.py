@@ -12,6 +12,8 @@ from tests.qmgrd.core.topics_machine.things import Consumer, Copy, Subscription
 
 NUMBERS = st.integers(0, 59)
 SEAT_NUMBERS = st.integers(0, SEATS - 1)
+SETTLERS = st.sampled_from([None, None, None, *range(SEATS)])  # None: who was handed it
+LATE = st.sampled_from([False, False, True])
 FILTERS = st.sampled_from(["a/b", "a/b", "a/+", "a/#", "#", "+", "+/b/#", "a/+/c", "d"])
 NAMES = ["B:one", "B:two", ":three", "C:four"]
 LEASES_MS = st.sampled_from([503, 2_003, 30_003])
@@ -183,24 +185,44 @@ class Subscribers(RuleBasedStateMachine):
         found = known if late or not alive else alive
         return found[number % len(found)]
 
+    def _settler(self, seat: int | None, handle: Handle) -> Seat:
+        """Return who settles: who was handed it unless a *seat* is given."""
+        if seat is not None:
+            return self._seat(seat)
+        assert handle.session is not None
+        return self._seat(handle.session.seat)
+
     @precondition(lambda self: self.table.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, late=st.sampled_from([False, False, True]))
-    def ack(self, seat: int, number: int, late: bool) -> None:
-        self._settle(self._seat(seat), m.ACK, self._handle_of(number, late=late))
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE)
+    def ack(self, seat: int | None, number: int, late: bool) -> None:
+        handle = self._handle_of(number, late=late)
+        self._settle(self._settler(seat, handle), m.ACK, handle)
         self.table.end()
 
     @precondition(lambda self: self.table.handles)
-    @rule(seat=SEAT_NUMBERS, number=NUMBERS, late=st.sampled_from([False, False, True]),
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE,
           action=st.sampled_from([m.RELEASE, m.RELEASE, m.RETURN, m.UNREAD, m.REJECT]),
           delay_ms=st.sampled_from([m.DELAY_OF_QUEUE, m.DELAY_OF_QUEUE, 703]),
           words=WORDS)  # fmt: skip
     def give_back(
-        self, seat: int, number: int, late: bool, action: int, delay_ms: int,
+        self, seat: int | None, number: int, late: bool, action: int, delay_ms: int,
         words: tuple[str, str],
     ) -> None:  # fmt: skip
         """C5, C7, C8: each subscriber's failures are its own."""
         handle = self._handle_of(number, late=late)
-        self._settle(self._seat(seat), action, handle, delay_ms, words)
+        self._settle(self._settler(seat, handle), action, handle, delay_ms, words)
+        self.table.end()
+
+    @precondition(lambda self: self.table.handles)
+    @rule(seat=SETTLERS, number=NUMBERS, late=LATE, flipped=st.sampled_from([0, 1 << 12, 1 << 63]),
+          action=st.sampled_from([m.ACK, m.RELEASE, m.REJECT]))  # fmt: skip
+    def forge(self, seat: int | None, number: int, late: bool, flipped: int, action: int) -> None:
+        """Settle with a number that nobody was handed: as browsing shows it, or a guess."""
+        handle = self._handle_of(number, late=late)
+        guess = handle.delivery.number ^ flipped if flipped else 0
+        delivery = handle.delivery._replace(number=guess)
+        forged = Handle(handle.subscription, handle.copy, delivery, None)
+        self._settle(self._settler(seat, handle), action, forged)
         self.table.end()
 
     def _settle(
@@ -208,7 +230,7 @@ class Subscribers(RuleBasedStateMachine):
         words: tuple[str, str] = ("", ""),
     ) -> None:  # fmt: skip
         self.table.begin()
-        code = self._settled(action, handle, delay_ms, words)
+        code = self._settled(seat, action, handle, delay_ms, words)
         settle_id, delivery = seat.client.next_id(), handle.delivery
         message = m.Settle(
             settle_id, action, delivery.queue_id, delivery.handle, 0, delay_ms, 0, *words
@@ -216,30 +238,40 @@ class Subscribers(RuleBasedStateMachine):
         (answer,) = self.table.say(seat, message)
         assert answer == m.Settled(settle_id, [[settle_id, 0, code]] if code else [])
 
-    def _settled(self, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]) -> int:
+    def _settled(
+        self, seat: Seat, action: int, handle: Handle, delay_ms: int, words: tuple[str, str]
+    ) -> int:
         """Have the model do what a settle says; return the code of its exception, or 0."""
         model, found, copy = self.model, handle.subscription, handle.copy
         if model.subscriptions.get(found.name) is not found:
             return 0  # Its queue is gone, and the message with it.
-        is_there = copy in found.copies
-        if copy.lease is None:
-            if action == m.ACK and is_there:
-                model.consume(found, copy)  # Its lease is over, and nobody else has it.
-            return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
-        if copy.lease.number != handle.delivery.number:
+        lease = copy.lease if copy in found.copies else None
+        if lease is None:
+            return self._settled_late(seat, action, handle)
+        # No lease outlives its connection, so that of a seat is of its present session.
+        if lease.number != handle.delivery.number or lease.seat != seat.number:
             return int(ErrorCode.LEASE_LOST)
-        if not is_there:
-            return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
         if action == m.ACK:
             copy.lease = None
             model.consume(found, copy)
             return 0
-        client = f"c{copy.lease.seat}"
+        client = f"c{lease.seat}"
         why = (int(ErrorCode.MESSAGE_REJECTED) if action == m.REJECT else 0, *words)
         model.give_back(
             found, copy, delivered=action != m.UNREAD, failed=action in (m.RELEASE, m.REJECT),
             rejected=action == m.REJECT, delay_ms=max(delay_ms, 0), why=why, client=client,
         )  # fmt: skip
+        return 0
+
+    def _settled_late(self, seat: Seat, action: int, handle: Handle) -> int:
+        """The same, where nobody has the copy: it waits, or is gone."""
+        if action != m.ACK:
+            return int(ErrorCode.LEASE_LOST) if action == m.REJECT else 0
+        if handle.copy not in handle.subscription.copies:
+            return 0
+        if handle.session != seat.session:
+            return int(ErrorCode.LEASE_LOST)
+        self.model.consume(handle.subscription, handle.copy)
         return 0
 
     @precondition(lambda self: self.model.subscriptions)

@@ -13,8 +13,8 @@ from qmgr_protocol import messages as m
 from qmgr_protocol import record as records
 from qmgr_protocol.record import Uid
 from qmgrd.core.sweep import POSTPONED_MAX_MS
-from tests.qmgrd.core.harness import Client, Delivery, items, record
-from tests.qmgrd.core.machine.seat import Watched
+from tests.qmgrd.core.harness import Client, Delivery, Manager, items, record
+from tests.qmgrd.core.machine.seat import SessionId, Watched
 from tests.qmgrd.core.topics_machine.compare import compare_all, compare_delivery
 from tests.qmgrd.core.topics_machine.model import Model
 from tests.qmgrd.core.topics_machine.things import Copy, Publication, Subscription, Wish
@@ -26,11 +26,12 @@ STOPS_MAX = 30  # at which time is held up, in one step
 
 @dataclass(eq=False)
 class Handle:
-    """What somebody was once handed."""
+    """What one session was once handed, or a forgery that nobody was handed."""
 
     subscription: Subscription
     copy: Copy
     delivery: Delivery
+    session: SessionId | None  # None: a forgery
 
 
 @dataclass
@@ -42,10 +43,22 @@ class Seat:
     stream: int = 0
     next_id: int = 1
     heard: list[Any] = field(default_factory=list)
+    sessions: int = 1  # that it ever had
 
     @property
     def name(self) -> str:
         return f"c{self.number}"
+
+    @property
+    def session(self) -> SessionId:
+        """The session of its connection."""
+        return SessionId(self.number, self.sessions)
+
+    def connect(self, manager: Manager, *, resumes: bool) -> None:
+        """Connect again, in the session of the last connection or in a new one."""
+        token = self.client.session if resumes else b""
+        self.sessions += not resumes
+        self.client = manager.connect(self.name, session=token)
 
 
 @dataclass
@@ -173,7 +186,8 @@ class Table:
                 compare_delivery(delivery, copy, self.model.now_ms)
                 if copy.lease is not None:
                     copy.lease.number = delivery.number
-                self.handles.append(Handle(wanted.subscription, copy, delivery))
+                session = self.seats[place[0]].session
+                self.handles.append(Handle(wanted.subscription, copy, delivery, session))
         left = {place: [x.publication.body for x in one.copies] for place, one in expected.items()}
         assert not left, f"not handed out: {left}"
 
@@ -281,17 +295,21 @@ class Table:
     def _copies(self) -> list[Copy]:
         return [copy for x in self.model.subscriptions.values() for copy in x.copies]
 
-    def hang_up(self, seat: Seat) -> None:
-        """Lose a connection, and connect anew."""
+    def hang_up(self, seat: Seat, *, resumes: bool) -> None:
+        """Lose a connection, and connect again, in the same session if it *resumes* that."""
         self.begin().hang_up(seat.number)
         self.model.ended = {x for x in self.model.ended if x[0] != seat.number}
         seat.client.hang_up()
         self.run()
-        seat.client = self.manager.connect(seat.name)
+        seat.connect(self.manager, resumes=resumes)
         self._open(seat)
 
-    def restart(self, away_ms: int, *, is_clean: bool) -> None:
-        """Lose the memory, in good order or not, and come up again after a while."""
+    def restart(self, away_ms: int, *, is_clean: bool, resumes: bool) -> None:
+        """Lose the memory, in good order or not, and come up again after a while.
+
+        Args:
+            resumes: whether the clients go on in their sessions.
+        """
         model = self.begin()
         if is_clean:
             for seat in self.seats:
@@ -308,7 +326,7 @@ class Table:
         self.manager.turn()
         self._rest()
         for seat in self.seats:
-            seat.client = self.manager.connect(seat.name)
+            seat.connect(self.manager, resumes=resumes)
         self.manager.said.clear()
         for seat in self.seats:
             self._open(seat)
