@@ -13,6 +13,7 @@ SKIPPED = How("", False, False, reason="skipped", text="by an operator")
 def end_groups(model: Model) -> None:
     """Have parked groups be dead letters of which all that is to come is there, or closed ones."""
     groups = model.groups
+    groups.rest(model.messages)  # They leave a turn later, when what is over is forgotten.
     for key, group in groups.known.items():
         there = len(group.left) + len(numbers(model.messages, *key))
         is_rest_here = 0 < group.last == there

@@ -18,6 +18,20 @@ def test_members_that_are_dead_in_the_step_of_their_put_are_not_one_and_the_same
     assert sorted(x.number for x in dead if x.is_member) == [1, 2, 3]
 
 
+def test_a_group_that_is_over_is_forgotten_before_its_members_are_dead_again() -> None:
+    """They came back to dead letters in the step in which the last of them left (seed 120)."""
+    machine = Machine()
+    machine.put_group(seat=0, wish=Wish(b""), group_id=GROUP, count=2)
+    machine.skip_in_group(seat=0, number=0, to=0)
+    machine.move(seat=0, source=DEAD_LETTERS, where="", most=0)
+    for queue in ("B", "Q"):
+        machine.get(seat=0, queue=queue, count=1, lease_ms=0)
+        machine.reject(seat=None, number=0, words=("", ""))
+    machine.move(seat=0, source=DEAD_LETTERS, where="", most=0)
+    dead = machine.model.on(DEAD_LETTERS)
+    assert [x.number for x in dead if x.is_member] == [1, 2]
+
+
 def test_what_a_restart_loses_left_its_group_when_it_is_up_again() -> None:
     """Else a group was forgotten as old that had changed just now (seeds 101 and 265)."""
     machine = Machine()
