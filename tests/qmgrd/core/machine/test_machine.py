@@ -10,7 +10,8 @@ from qmgrd.core import returns, seek, settle, take
 from qmgrd.core.dedup import OriginTable, Verdict
 from qmgrd.core.group_row import GroupRow
 from qmgrd.core.groups import Groups
-from qmgrd.core.lease import Lease
+from qmgrd.core.lease import Lease, Lessee
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.queue import Queue
 from tests.qmgrd.core.machine.machine import Machine
 from tests.qmgrd.core.machine.run import run_seed
@@ -89,6 +90,18 @@ def what_expired_left_for_good(patch: Patch) -> None:
     patch.setattr(Groups, "leave", leave_for_good)
 
 
+def sessions_settle_for_each_other(patch: Patch) -> None:
+    patch.setattr(Lessee, "is_of", lambda *_: True)
+
+
+def any_number_settles_what_waits(patch: Patch) -> None:
+    patch.setattr(LeaseNumbers, "proves", lambda *_: True)
+
+
+def no_number_settles_what_waits(patch: Patch) -> None:
+    patch.setattr(LeaseNumbers, "proves", lambda *_: False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
@@ -97,6 +110,8 @@ def what_expired_left_for_good(patch: Patch) -> None:
         a_commit_forgets_all_gets_but_one, a_retry_does_not_wait, failures_are_not_counted,
         duplicates_are_taken, what_is_parked_is_handed_out, what_left_comes_again,
         a_whole_group_of_two_stays_parked, what_expired_left_for_good,
+        sessions_settle_for_each_other, any_number_settles_what_waits,
+        no_number_settles_what_waits,
     ],
 )  # fmt: skip
 def test_a_bug_is_found_within_its_minute(

@@ -14,6 +14,8 @@ from qmgrd.core import fan_out, parked, republish, take
 from qmgrd.core import topics as topics_
 from qmgrd.core.dead_letters import DeadLetters
 from qmgrd.core.holders import Holders
+from qmgrd.core.lease import Lessee
+from qmgrd.core.lease_number import LeaseNumbers
 from qmgrd.core.queue import Queue
 from qmgrd.core.subscriptions import Subscriptions
 from qmgrd.core.topic_tree import TopicTree
@@ -127,13 +129,21 @@ def names_begin_anew(patch: Patch) -> None:
     patch.setattr(Subscriptions, "close", closed)
 
 
+def sessions_settle_for_each_other(patch: Patch) -> None:
+    patch.setattr(Lessee, "is_of", lambda *_: True)
+
+
+def any_number_settles_what_waits(patch: Patch) -> None:
+    patch.setattr(LeaseNumbers, "proves", lambda *_: True)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
         one_delivery_too_many, a_limit_of_a_topic_ends_with_it, counts_go_on_once_sent_again,
         what_is_sent_again_is_not_marked, all_have_it_sent_again, who_is_away_loses_it,
         a_publication_is_kept_for_nobody, what_is_plenty_goes_out_twice, a_level_too_many_fits,
-        names_begin_anew,
+        names_begin_anew, sessions_settle_for_each_other, any_number_settles_what_waits,
     ],
 )  # fmt: skip
 def test_a_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
