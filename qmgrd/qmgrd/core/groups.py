@@ -206,16 +206,13 @@ class Groups:
         return True
 
     def inherit(self, tx: Transaction, group_id: bytes, there: GroupRow) -> None:
-        """Have a group that came from another queue go on where it was *there*.
-
-        What units of work here are going to put is still to come, whatever left there.
-        """
+        """Have a group that came from another queue go on where it was *there*."""
         if there.gone and self.row(tx, group_id) is None:
+            # What units of work here are going to put is still to come, whatever left there.
             row = there.what_left(below=self.pending.first(group_id, 0, there.highest + 1))
-            if row.gone:
+            if row.gone:  # It is stored even if its message is no member here.
                 row.changed_ms = _NOW_MS
-                self._rows[group_id] = row
-                self._touched[group_id] = None  # Stored even if its message is no member here.
+                self._rows[group_id], self._touched[group_id] = row, None
 
     # Whose turn it is
 
