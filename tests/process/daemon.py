@@ -112,11 +112,11 @@ class Daemon:
         address: str = self.find("listening")[0]["addresses"][0]
         return address
 
-    def connect(self, name: str = "app", address: str = "") -> "Wire":
-        """Return a connection with its handshake done."""
+    def connect(self, name: str = "app", address: str = "", session: bytes = b"") -> "Wire":
+        """Return a connection with its handshake done; it resumes *session* if there is one."""
         wire = Wire(address or self.address)
-        wire.send(m.Hello(m.MAGIC, 1, 1, "client", name))
-        wire.next(m.Welcome)
+        wire.send(m.Hello(m.MAGIC, 1, 1, "client", name, session=session))
+        wire.session = wire.next(m.Welcome).session
         return wire
 
     def signal(self, number: signal.Signals) -> None:
@@ -171,6 +171,7 @@ class Wire:
             host, _, port = address.rpartition(":")
             self.socket = socket.create_connection((host, int(port)), patience_s)
         self.received: list[m.Message] = []
+        self.session = b""  # by which another connection resumes this one's session
         self._protocol = Connection(Side.DIALLER)
         self._last_id = 0
 

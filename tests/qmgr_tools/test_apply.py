@@ -20,7 +20,7 @@ def own(qmctl: Qmctl, own_daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Qm
 def test_example_is_applied_once(own: Qmctl) -> None:
     dry = own("apply", "-f", str(EXAMPLE), "--dry-run")
     assert dry.code == 0
-    assert dry.out.splitlines()[-1] == "7 definitions would be changed, 0 as they are"
+    assert dry.out.splitlines()[-1] == "8 definitions would be changed, 0 as they are"
     assert own("queue", "ls", "-o", "json").json == []
     done = own("apply", "-f", str(EXAMPLE))
     assert (done.code, done.err) == (0, "")
@@ -33,7 +33,7 @@ def test_example_is_applied_once(own: Qmctl) -> None:
         1_000_000, "dead-letter", 120_000, "APP.*",
     )  # fmt: skip
     assert own("queue", "show", "SALES", "-o", "json").json["alias_of"] == "APP.ORDERS"
-    assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 7 as they are\n"
+    assert own("apply", "-f", str(EXAMPLE)).out == "0 definitions changed, 8 as they are\n"
 
 
 def test_example_does_not_stand_in_the_way_of_the_readme() -> None:
@@ -55,7 +55,7 @@ def test_dump_is_what_apply_leaves_as_it_is(own: Qmctl, tmp_path: Path) -> None:
     path = tmp_path / "dumped.toml"
     path.write_text(dumped.out)
     again = own("apply", "-f", str(path), "--prune", "-o", "json").json
-    assert (again["changed"], again["steps"], again["unchanged"]) == (False, [], 9)
+    assert (again["changed"], again["steps"], again["unchanged"]) == (False, [], 10)
     assert own("dump").out == dumped.out
     assert own("dump", "-o", "json").json["aliases"] == {"SALES": "APP.ORDERS"}
     assert own("queue", "show", "APP.PRICES", "-o", "json").json["put_inhibit"] is True
