@@ -3,7 +3,7 @@
 Both go the same way, so the daemon never does for a client what the client could not do itself.
 """
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from qmgr_protocol.errors import RequestError
 from qmgrd.core import overflow
@@ -14,13 +14,8 @@ from qmgrd.core.put import Put
 from qmgrd.core.queue import Queue
 from qmgrd.core.refused_puts import count_refused, tell_full
 
-
-class Stored(NamedTuple):
-    """Where a batch went, and what became of its records."""
-
-    queue: Queue
-    target: str  # of a publication: its topic
-    done: Put
+# The queue, of a publication its topic, and what became of the records.
+Stored: TypeAlias = tuple[Queue, str, Put]
 
 
 def store(
@@ -46,8 +41,10 @@ def store(
         count_refused(context, catalogue, name, error, count)
         raise
     done = overflow.put(context, dead_letters, queue, batch, target)
-    done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
-    tell_full(context, queue, done.refused, count)
+    if fitting < count:
+        done.refused.extend((index, context.no_pages()) for index in range(fitting, count))
+    if done.refused or queue.told_full:
+        tell_full(context, queue, done.refused, count)
     context.rows += done.rows
     context.touch(queue)
-    return Stored(queue, target, done)
+    return queue, target, done

@@ -95,18 +95,6 @@ class Pending:
         self.bytes -= size_bytes
         return size_bytes
 
-    def next(self) -> Arrival:
-        """Remove and return the first arrival."""
-        arrival = self.arrivals.popleft()
-        if arrival.event is None:
-            if type(arrival.message) is m.Put:
-                self.put_messages -= len(arrival.message.records) or 1
-                self.put_bytes -= arrival.size_bytes
-            else:
-                self.messages -= _counts(arrival.message)
-            self.bytes -= arrival.size_bytes
-        return arrival
-
 
 class Intake:
     """All that waits.
@@ -260,14 +248,21 @@ class Intake:
                 pending = line.popleft()
                 if (held or outflow.is_tight) and self._sets_apart(pending):
                     continue
-                arrival = pending.next()
+                arrival = pending.arrivals.popleft()
+                message, event, size_bytes = arrival
                 if pending.arrivals:
                     line.append(pending)
                 elif pending.closed:
                     del self._pending[pending.connection]
-                size_bytes = arrival.size_bytes
-                self.bytes -= size_bytes
-                bytes_max -= size_bytes
+                if event is None:
+                    if type(message) is m.Put:
+                        pending.put_messages -= len(message.records) or 1
+                        pending.put_bytes -= size_bytes
+                    else:
+                        pending.messages -= _counts(message)
+                    pending.bytes -= size_bytes
+                    self.bytes -= size_bytes
+                    bytes_max -= size_bytes
                 requests_max -= 1
                 before_ns = now_ns
                 try:

@@ -125,10 +125,10 @@ class Sweep:
             if type(reply_to) is not str or fields.uid is None:
                 return
             report = _report_of(queue.name, fields.uid, fields.correlation_id)
-            stored = client_put.store(
+            _, _, done = client_put.store(
                 context, self._catalogue, self._dead_letters, reply_to, [report]
             )
-            for _, error in stored.done.refused:
+            for _, error in done.refused:
                 raise error
         except RequestError as error:
             context.event("report has no place", queue=queue.name, why=name_of(error.code))

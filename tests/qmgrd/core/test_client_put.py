@@ -31,8 +31,9 @@ def store(app: Client, name: str) -> list[client_put.Stored | RequestError]:
 def test_record_is_stored_where_its_name_leads(app: Client) -> None:
     app.ask(m.QueueCreate, "ALIAS", {"alias_of": "Q"})
     (stored,) = store(app, "ALIAS")
-    assert isinstance(stored, client_put.Stored)
-    assert (stored.queue.name, stored.target, stored.done.refused) == ("Q", "", [])
+    assert not isinstance(stored, RequestError)
+    queue, target, done = stored
+    assert (queue.name, target, done.refused) == ("Q", "", [])
     assert app.bodies("Q") == [b"x"]
 
 
