@@ -58,8 +58,9 @@ class Exporter(Client):
 
     def _ask(self) -> None:
         if self._after < 0:
-            position = max(self.begun, 0)
-            request: Any = m.CursorCommit(0, CURSOR, position) if position else m.HistoryShow(0)
+            request: Any = m.HistoryShow(0)
+            if self.begun >= 0 and self.chances.random() < 0.5:
+                request = m.CursorCommit(0, CURSOR, self.begun)  # The cursor may be ahead.
         elif self._after > self.committed and self.chances.random() < 0.5:
             request = m.CursorCommit(0, CURSOR, self._after)
         else:
