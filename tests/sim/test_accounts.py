@@ -74,13 +74,14 @@ def without(kind: int) -> Callable[..., None]:
     ],
 )  # fmt: skip
 def test_event_that_is_not_kept_is_found(monkeypatch: Patch, kind: int) -> None:
+    first = 19 if kind == history.DAMAGED else 0
     monkeypatch.setattr(Account, "entry", without(kind))
-    assert_caught("accounts_are_true", "accounts_are_possible")
+    assert_caught("accounts_are_true", "accounts_are_possible", first=first)
 
 
 def test_move_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "entry", without(history.MOVED))
-    assert_caught("accounts_are_true", steps=4_000, first=68)
+    assert_caught("accounts_are_true", steps=4_000, first=15)
 
 
 def test_deletion_that_keeps_no_accounts_is_found(monkeypatch: Patch) -> None:
@@ -179,8 +180,9 @@ def test_trim_that_looks_at_the_fastest_cursor_is_found(monkeypatch: Patch) -> N
 
 
 def test_cursor_that_goes_back_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(history_admin, "max", lambda *values: min(values), raising=False)
-    assert_caught("rows_are_kept", "exported_once")
+    """A commit that comes again moves it to an older position."""
+    monkeypatch.setattr(history_admin, "max", lambda _, asked_for: asked_for, raising=False)
+    assert_caught("rows_are_kept", "exported_once", first=13)
 
 
 def test_cursor_that_is_not_stored_is_found(monkeypatch: Patch) -> None:
@@ -209,7 +211,7 @@ def test_message_told_as_transferred_that_expired_is_found(monkeypatch: Patch) -
         entry(self, kind, key, found, **more)
 
     monkeypatch.setattr(Account, "entry", all_went)
-    assert_caught("transferred_has_come", kind=World, steps=4_000)
+    assert_caught("transferred_has_come", kind=World, steps=4_000, first=79)
 
 
 def test_publication_that_goes_untold_is_found(monkeypatch: Patch) -> None:

@@ -67,7 +67,7 @@ def test_run_above_a_gap_is_told_too_long(monkeypatch: Patch) -> None:
         return told._replace(held=[[first, count + 1] for first, count in told.held])
 
     monkeypatch.setattr(Inflow, "tell", longer)
-    assert_caught({"acked_is_durable"})
+    assert_caught({"acked_is_durable"}, first=25)
 
 
 def test_window_row_in_another_turn_than_its_messages(monkeypatch: Patch) -> None:
@@ -186,7 +186,7 @@ def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
         return one_by_one(self, session, queue, message._replace(handles=handles))
 
     monkeypatch.setattr(Settlements, "_one_by_one", as_anybody)
-    assert_caught({"delivered_again_has_a_cause"}, first=10)
+    assert_caught({"delivered_again_has_a_cause"}, first=25)
 
 
 def test_message_that_comes_back_does_not_lower_the_position(monkeypatch: Patch) -> None:
@@ -244,7 +244,7 @@ def test_credit_is_ignored(monkeypatch: Patch) -> None:
 
 def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
     monkeypatch.setattr(streams.Streams, "_fence", lambda self, producer_id, session: None)
-    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=43)
+    assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=65)
 
 
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
@@ -254,7 +254,7 @@ def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
 
 def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_unblock", lambda self: None)
-    assert_caught({"drains_in_time"}, first=61)
+    assert_caught({"drains_in_time"}, first=82)
 
 
 def test_inhibits_are_not_in_force(monkeypatch: Patch) -> None:

@@ -58,7 +58,7 @@ def test_message_is_a_dead_letter_one_failure_too_early(monkeypatch: Patch) -> N
         return end_of(self, bounds, entry._replace(failed=entry.failed + 1), how)
 
     monkeypatch.setattr(Returns, "_end_of", hasty)
-    assert_caught({"dead_letters_have_a_cause"}, first=7)
+    assert_caught({"dead_letters_have_a_cause"}, first=20)
 
 
 def test_dead_letter_expires_still(monkeypatch: Patch) -> None:
@@ -113,7 +113,7 @@ def test_schedule_forgets_what_a_restart_found(monkeypatch: Patch) -> None:
 def test_expired_message_is_handed_out(monkeypatch: Patch) -> None:
     for module in (take_, seek_):
         monkeypatch.setattr(module, "is_there", lambda queue, entry, arrival, now: True)
-    assert_caught({"nothing_after_its_time"}, first=325)
+    assert_caught({"nothing_after_its_time"}, first=28)
 
 
 def test_message_expires_early(monkeypatch: Patch) -> None:
@@ -152,7 +152,7 @@ def test_restart_takes_what_is_persistent(monkeypatch: Patch) -> None:
         return job.DONE
 
     monkeypatch.setitem(jobs._WORK, "sweep", greedy)
-    assert_caught({"removed_was_acknowledged", "expired_when_its_time_is_over"}, first=4)
+    assert_caught({"removed_was_acknowledged", "expired_when_its_time_is_over"}, first=23)
 
 
 def test_unit_is_committed_in_part(monkeypatch: Patch) -> None:
