@@ -145,13 +145,10 @@ class Catalogue:
         """
         if topic_names.is_topic(name):
             return self._publications(name[1:])
-        known = self.named(name)
-        found = self._behind(known)
-        if isinstance(known, Remote | Alias) and known.put_inhibit:
-            raise attributes.put_inhibited(name)
+        found = self.queues.get(name)
+        if type(found) is not Queue:  # Most names are of queues: one look is enough for them.
+            found = self._open_to_puts(name)
         if isinstance(found, Remote):
-            if found.put_inhibit:
-                raise attributes.put_inhibited(found.name)
             if found.target in system.ATTRIBUTES:
                 raise system.no_puts(name, f"{found.target} of {found.manager}")
             queue, target = route.way(self, found.target, found.manager)
@@ -169,6 +166,15 @@ class Catalogue:
         if queue.bounds.put_inhibit:
             raise attributes.put_inhibited(queue.name)
         return queue, target
+
+    def _open_to_puts(self, name: str) -> Queue | Remote | Proxy:
+        """Return what *name* leads to, if neither its alias nor a remote queue is inhibited."""
+        known = self.named(name)
+        found = self._behind(known)
+        for each in (known, found):
+            if isinstance(each, Remote | Alias) and each.put_inhibit:
+                raise attributes.put_inhibited(each.name)
+        return found
 
     def own(self, name: str) -> Queue:
         """Return the system queue *name* for a message of the queue manager itself.

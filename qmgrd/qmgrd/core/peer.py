@@ -111,7 +111,7 @@ class Peer:
         if connection.error is not None:
             raise connection.error
         self._check_credit()
-        return b"".join(answers)
+        return b"".join(answers) if answers else b""
 
     def _answer(self, message: m.Message) -> bytes:
         """Do what a message asks that is not the broker's; return what to write at once."""

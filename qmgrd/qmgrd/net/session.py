@@ -62,6 +62,7 @@ class Session(asyncio.BufferedProtocol):
         self.origin = ""  # the host of the peer, without its port, or UNIX
         self._make_peer = make_peer
         self._host = host
+        self._frames = host.frames
         self._transport: asyncio.Transport | None = None
         self._lingering: asyncio.TimerHandle | None = None  # set once one of us said goodbye
         self._why = "the peer closed the connection"
@@ -104,38 +105,39 @@ class Session(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where to read into."""
         del sizehint
-        return self._host.frames.buffer()
+        return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Cut what came into messages; the turn does the rest."""
         if self._open_transport() is None:
             return
         try:
-            self._received(bytes(self._host.frames.last[:nbytes]))
+            self._received(self._frames.last[:nbytes].tobytes())
         except MemoryError as error:
             self.fail(error)
 
     def _received(self, data: bytes) -> None:
+        peer = self.peer
         try:
-            answers = self.peer.receive(data, self._host.now_ms())
+            answers = peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
             self.say_goodbye(goodbye(error))
         else:
-            if self.peer.goaway is None:
+            if peer.goaway is None:
                 if answers:
                     self.write(answers)
             elif answers:  # It was sent away.
-                self._why = self.peer.goaway.text
+                self._why = peer.goaway.text
                 self._leave(answers)
             else:
-                self._why = f"the peer left: {self.peer.goaway.text}"
+                self._why = f"the peer left: {peer.goaway.text}"
                 self._close()
-        held_bytes, before = self.peer.partial_bytes, self._partial_bytes
+        held_bytes, before = peer.partial_bytes, self._partial_bytes
         if held_bytes or before:
             self._partial_bytes = held_bytes
             is_new = held_bytes != before + len(data)
-            self._host.frames.holds(self, held_bytes, self.peer.frame_bytes, is_new=is_new)
-        if self.peer.is_ahead and self._open_transport() is not None:
+            self._frames.holds(self, held_bytes, peer.frame_bytes, is_new=is_new)
+        if peer.is_ahead and self._open_transport() is not None:
             self._pause("turns")
             self._host.session_ahead(self)
         self._host.want_turn()
@@ -180,7 +182,7 @@ class Session(asyncio.BufferedProtocol):
         why = self._why if error is None else f"{self._why}: {error}"
         self.peer.closed(why)
         self._transport = None
-        self._host.frames.forget(self)
+        self._frames.forget(self)
         self._host.session_closed(self, why)
 
     def write(self, data: bytes) -> None:
