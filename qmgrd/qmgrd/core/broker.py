@@ -39,6 +39,7 @@ from qmgrd.core.loading import load
 from qmgrd.core.operations import operations
 from qmgrd.core.publications import Publications
 from qmgrd.core.reads import READS
+from qmgrd.core.refused_puts import FullStore
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
 from qmgrd.core.rights import allowed
@@ -97,6 +98,7 @@ class Broker:
         self.connections = Connections(context, self.sessions, facts_of, self.closed)
         self._unclean = boot_.unclean
         self._marks = marks_of(config, config.store.map_bytes)
+        self._full_store = FullStore()
         context.aside.load(context)
         context.journal.load(context)
         self.jobs.load()
@@ -147,6 +149,7 @@ class Broker:
             self._marks = marks_of(context.config, space.map_bytes)
         room = room_of(self._marks, space)
         context.store_full, context.operators_full = room.why_full, room.why_operators_wait
+        self._full_store.log(context)
         context.room_bytes, context.operator_bytes = room.put_bytes, room.operator_bytes
         context.put_pages, context.is_cramped = room.put_pages, room.is_cramped
         context.turn_rows, context.slice_rows = room.turn_rows, room.slice_rows

@@ -16,7 +16,7 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.link_peers import LinkPeers
 from qmgrd.core.outflow import DELIVER_MAX_BYTES, Outflow
 from qmgrd.core.queue import Queue
-from qmgrd.core.room import is_in_sequence
+from qmgrd.core.room import ADDITIONS, is_in_sequence
 from qmgrd.core.schedule import Schedule
 from qmgrd.core.stamp import Stamper
 from qmgrd.core.totals import Totals
@@ -233,7 +233,7 @@ class Context:
         # Pages may be half full, and each message has its index rows.
         size = 2 * sum(map(len, batch)) + 256 * len(batch)
         if self.store_full or size > self.room_bytes:
-            raise _no_room(self.store_full, self.room_bytes, size)
+            raise _no_room(self.store_full, "puts", self.room_bytes, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -246,11 +246,11 @@ class Context:
         Raises:
             RequestError: STORE_FULL.
         """
-        why, room = self.store_full, self.room_bytes
+        why, what, room = self.store_full, "puts", self.room_bytes
         if is_operators:
-            why, room = self.operators_full, self.operator_bytes
+            why, what, room = self.operators_full, ADDITIONS, self.operator_bytes
         if why or size > room:
-            raise _no_room(why, room, size)
+            raise _no_room(why, what, room, size)
         self.room_bytes -= size
         self.operator_bytes -= size
 
@@ -291,10 +291,10 @@ class Context:
         self.awake(queue)
 
 
-def _no_room(why: str, room: int, size: int) -> RequestError:
+def _no_room(why: str, what: str, room: int, size: int) -> RequestError:
     """Return the refusal of what needs *size* bytes: because of *why*, or as *room* is less."""
     why = why or (
-        f"the store has room for {max(room, 0)} bytes, this may take {size}; get messages, or "
-        "raise store.map_bytes"
+        f"the store has room for {max(room, 0)} bytes until {what} stop, this may take {size}; "
+        "get messages, or raise store.map_bytes"
     )
     return RequestError(ErrorCode.STORE_FULL, why, 1_000)

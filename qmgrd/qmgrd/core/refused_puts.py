@@ -5,6 +5,29 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.queue import Queue
 
+LOGGED_EVERY_MS = 60_000
+
+
+class FullStore:
+    """Logs that the store is full, at most once a minute, and that it has room again.
+
+    There is no event for it: an event would need room in the store.
+    """
+
+    def __init__(self) -> None:
+        self._is_logged = False
+        self._next_ms = 0
+
+    def log(self, context: Context) -> None:
+        """Logs what has changed with this turn."""
+        if context.store_full:
+            if context.now.ms >= self._next_ms:
+                self._is_logged, self._next_ms = True, context.now.ms + LOGGED_EVERY_MS
+                context.note("error", "puts are refused: no room", why=context.store_full)
+        elif self._is_logged:
+            self._is_logged = False
+            context.note("info", "puts are accepted again")
+
 
 def tell_full(
     context: Context, queue: Queue, refused: list[tuple[int, RequestError]], count: int

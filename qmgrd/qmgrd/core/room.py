@@ -31,6 +31,7 @@ SETTLE_SHARE = 32  # of the pages above the mark: messages in one piece of a set
 DISK_LEAST_BYTES = 32 * 1024 * 1024  # kept whatever is configured, as a deletion takes pages, too
 MAP_SHARE = 8  # A small store needs no more of the disk than this part of its map.
 UNBOUNDED = 1 << 40
+ADDITIONS = "requests that add rows"  # of operators, in texts
 _NOTHING = bytes(10)  # expiry, length of the correlation id, flags of the group: of a record
 MAP_LEAST_BYTES = 16 * 1024 * 1024  # a smaller map is not shown to survive everything
 
@@ -113,7 +114,7 @@ def room_of(marks: Marks, space: Space) -> Room:
     turn_rows = min(most, max(free_pages // TURN_SHARE, ROWS_MIN))
     return Room(
         _why(space, marks.puts, disk_bytes, least, "puts"),
-        _why(space, marks.operators, disk_bytes, least // 4, "requests that add rows"),
+        _why(space, marks.operators, disk_bytes, least // 4, ADDITIONS),
         puts,
         operators,
         used >= marks.publications or disk_bytes < least // 2,

@@ -121,6 +121,32 @@ def test_puts_stop_at_the_high_water_mark_and_gets_go_on() -> None:
     assert app.ask(m.Status)["store_full"] == ""
 
 
+def test_log_says_that_puts_stop_and_that_they_go_on() -> None:
+    manager, app = small()
+    app.put("Q", *[bytes(500)] * 20)
+
+    def notes(*, is_full: bool) -> list[tuple[str, str]]:
+        manager.store.map_bytes = 10_000 if is_full else 1 << 20
+        return [(note.level, note.event) for note in manager.turn().notes]
+
+    refused, accepted = ("error", "puts are refused: no room"), ("info", "puts are accepted again")
+    assert notes(is_full=True) == [refused]
+    assert notes(is_full=True) == []
+    assert notes(is_full=False) == [accepted]
+    assert [notes(is_full=is_full) for is_full in (False, True, False)] == [[], [], []]
+    manager.advance(60_000)
+    assert notes(is_full=True) == [refused]
+    manager.advance(60_000)
+    assert notes(is_full=True) == [refused]
+
+
+def test_put_that_is_larger_than_the_room_is_told_of_both() -> None:
+    manager, app = small()
+    manager.store.map_bytes = 1 << 20
+    (refused,) = app.put_records("Q", record(bytes(600_000)))
+    assert "bytes until puts stop, this may take 1200" in refused.text
+
+
 def test_puts_stop_where_the_disk_is_nearly_full() -> None:
     manager, app = small()
     app.put("Q", b"1")
