@@ -221,7 +221,7 @@ class Admin(History):
         return await self._row(m.LinkAllow, manager, store_id)
 
     async def link_disallow(self, manager: str) -> dict[str, Any]:
-        """Ends that a queue manager may open links to this one; returns how many were closed.
+        """Ends that a queue manager may open links; returns how many closed, and ``link.inbound``.
 
         Raises:
             RequestError: LINK_UNKNOWN, it may not.

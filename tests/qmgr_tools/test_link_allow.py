@@ -1,5 +1,6 @@
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,23 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
 
 
 @pytest.mark.process
+def test_end_says_so_where_anybody_may_open_links(
+    qmctl: Qmctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMGRD_LINK__INBOUND", "any")
+    anybody = Daemon("ANY", tmp_path)
+    try:
+        anybody.start()
+        qmctl("-c", anybody.unix, "link", "allow", "FRA")
+        ended = qmctl("-c", anybody.unix, "link", "disallow", "FRA")
+    finally:
+        anybody.program.stop()
+    assert ended.out == (
+        'FRA may open links to here again, as link.inbound is "any"; closed 0 connections\n'
+    )
+
+
+@pytest.mark.process
 def test_what_is_allowed_is_listed_with_the_store_it_is_pinned_to(at: Qmctl) -> None:
     said = at("link", "allow", "FRA").out
     assert said == "FRA may open links to here; the first store that comes is pinned\n"
@@ -66,7 +84,7 @@ def test_what_is_allowed_is_listed_with_the_store_it_is_pinned_to(at: Qmctl) -> 
     shown = at("link", "show", "FRA", "-o", "json").json
     assert (len(shown["allowed"]), shown["inbound"], shown["refused"]) == (1, [], [])
     ended = at("link", "disallow", "FRA", "-o", "json")
-    assert ended.json == {"peer": "FRA", "connections": 0}
+    assert ended.json == {"peer": "FRA", "connections": 0, "inbound": "defined"}
     ended = at("link", "delete", "EWR", "--yes")
     assert (ended.code, ended.err.endswith("link disallow EWR\n")) == (3, True)
 

@@ -75,22 +75,27 @@ def disallow(call: Call, manager: Allowed) -> None:
     """End that a queue manager may open links to this one.
 
     Its open links are closed, and refused from then on; what waits there stays there. A link that
-    leads from here to MANAGER stays.
+    leads from here to MANAGER stays. With link.inbound = "any" the next link from there is
+    accepted.
 
     \b
     JSON: an object with
       peer          who
       connections   how many were closed
+      inbound       link.inbound of this queue manager: "defined" or "any"
 
     Examples:
       qmctl link disallow FRA
     """
     with call.client(f"disallow links from {manager}") as client:
-        count = client.link_disallow(manager)["connections"]
+        row = client.link_disallow(manager)
+    closed = f"closed {counted(row['connections'], 'connection')}"
     if call.is_json:
-        output.document({"peer": manager, "connections": count})
+        output.document({"peer": manager} | row)
+    elif row["inbound"] == "any":
+        output.say(f'{manager} may open links to here again, as link.inbound is "any"; {closed}')
     else:
-        output.say(f"{manager} may not open links to here; closed {counted(count, 'connection')}")
+        output.say(f"{manager} may not open links to here; {closed}")
 
 
 def checked(manager: str, store_id: str) -> bytes:

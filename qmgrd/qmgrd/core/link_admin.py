@@ -112,7 +112,8 @@ class LinkAdmin:
         self._context.peers.disallow(name, is_linked=name in self._catalogue.links)
         count = self._streams.expel(name, f"{self._context.name} accepts no links from {name}")
         self._context.note("info", "peer disallowed", peer=name)
-        self._ok(session, message.request_id, {"connections": count})
+        inbound = self._context.config.link.inbound
+        self._ok(session, message.request_id, {"connections": count, "inbound": inbound})
 
     def link_fetch(self, session: Session, message: m.LinkFetch) -> None:
         """Have the link to who asks send over the connection that it dialled."""

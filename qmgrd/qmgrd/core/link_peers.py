@@ -268,7 +268,7 @@ class LinkPeers:
         if known is None or not known.is_allowed:
             raise RequestError(
                 ErrorCode.LINK_UNKNOWN,
-                f"{name} may not open links to {self._context.name}: see: qmctl link ls",
+                f"{name} may not open links to {self._context.name}; see: qmctl link ls",
             )
         is_kept = is_linked and known.store_id
         self._put(name, known, replace(known, is_allowed=False) if is_kept else None)

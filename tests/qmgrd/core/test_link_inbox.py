@@ -268,7 +268,7 @@ def test_peer_whose_store_was_created_again_is_accepted_once_it_was_disallowed(
     store: AnyStore, app: Client, far: Far
 ) -> None:
     far.send(1, message(1))
-    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1}
+    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1, "inbound": "any"}
     assert app.code_of(m.LinkDisallow, "FAR") is ErrorCode.LINK_UNKNOWN
     app.manager.crash()
     other = Far(app.manager, store_id=b"G" * 16)

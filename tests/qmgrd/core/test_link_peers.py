@@ -182,7 +182,7 @@ def test_definition_outlasts_a_restart_and_ends_by_disallow(app: Client, manager
     manager.crash()
     far, app = Far(manager), manager.connect()
     assert far.open()[0] == 0
-    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1}
+    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1, "inbound": "defined"}
     assert far.client.goaway is not None
     assert far.client.goaway.code == ErrorCode.PEER_NOT_ALLOWED
     assert Stranger(manager, FAR_STORE).try_all(FAR_STORE)[0] is ErrorCode.PEER_NOT_ALLOWED
@@ -267,6 +267,13 @@ def test_peer_of_an_older_version_stays_allowed(app: Client, manager: Manager) -
     (row,) = manager.connect().ask(m.LinkList)["allowed"]
     assert (row["peer"], row["store_id"]) == ("FAR", FAR_STORE.hex())
     assert row["seen_us"] is not None
+
+
+def test_disallow_says_whether_anybody_may_open_links(store: AnyStore) -> None:
+    app = Manager(store, link={"inbound": "any"}).connect()
+    Far(app.manager).open()
+    assert app.ask(m.LinkDisallow, "FAR") == {"connections": 1, "inbound": "any"}
+    assert Far(app.manager).open()[0] == 0
 
 
 def test_number_of_definitions_is_limited(store: AnyStore) -> None:
