@@ -33,6 +33,14 @@ def test_dialling_link_is_told_with_since_when_and_why() -> None:
     assert "at nyc:1, nyc:2" in found.why
 
 
+def test_link_that_maintenance_does_not_dial_is_told_so() -> None:
+    found = link_down.down(ROW | {"error": "in maintenance: the daemon dials no link; restart it"})
+    assert found.what == (
+        "it is not dialled in maintenance; down for 1 min 30 s; 3 messages on it, safe here"
+    )
+    assert [choice.command for choice in found.choices] == ["", "qmctl link start NYC"]
+
+
 @pytest.mark.parametrize(
     ("waiting", "down_ms", "severity"),
     [(1, 10_000, "critical"), (1, 9_999, "warning"), (0, 3_600_000, "warning")],

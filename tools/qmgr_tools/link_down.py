@@ -18,6 +18,7 @@ UNRESOLVED = (
 REFUSED = ("Connection refused", "No such file or directory")
 NO_QMGRD = "is it a qmgrd?"  # said where a connection stood, and no welcome came
 SILENT = "nothing heard for"  # by one that had welcomed
+MAINTENANCE = "in maintenance: "  # as a daemon says it that was started for an operator
 NEVER_DIALLED = "it has no address: "  # as a daemon says it, where nobody was there to leave
 
 
@@ -51,6 +52,14 @@ def down(row: Row) -> Finding:
     redial_ms = row.get("redial_ms")
     again = "" if redial_ms is None else f"dials again in {duration(redial_ms)}"
     backlog = f"{messages(waiting)} on it, safe here" if waiting else "nothing waits on it"
+    if error.startswith(MAINTENANCE):
+        return Finding(
+            "down", Severity.CRITICAL if is_bad else Severity.WARNING,
+            f"it is not dialled in maintenance; down for {duration(down_ms)}; {backlog}",
+            "The daemon here runs with --maintenance, and so dials no link by itself.",
+            (Choice("", "restart the daemon here without --maintenance: the link goes on"),
+             Choice(f"qmctl link start {row['link']}", "dials once")),
+        )  # fmt: skip
     if not row.get("addresses"):
         return _undialled(row, error, f"down for {duration(down_ms)}; {backlog}", is_bad=is_bad)
     said = [f"down for {duration(down_ms)}", error, tried, again, backlog]

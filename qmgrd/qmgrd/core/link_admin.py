@@ -75,7 +75,8 @@ class LinkAdmin:
         self._ok(session, message.request_id, {"messages": depth})
 
     def _row(self, link: Link) -> dict[str, Any]:
-        return describe(link, self._context.now.ms)
+        context = self._context
+        return describe(link, context.now.ms, is_maintenance=context.is_maintenance)
 
     def link_list(self, session: Session, message: m.LinkList) -> None:
         """List the links of both directions."""

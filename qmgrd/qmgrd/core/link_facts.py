@@ -7,8 +7,9 @@ from qmgrd.core.link import Link
 from qmgrd.core.link_path import LinkState
 
 
-def describe(link: Link, now_ms: int) -> dict[str, Any]:
+def describe(link: Link, now_ms: int, *, is_maintenance: bool) -> dict[str, Any]:
     """Return *link* for people and scripts, at that time of the store clock."""
+    idle = _waits_for(link, is_maintenance=is_maintenance)
     outbox, at_ms = link.outbox, link.retry_at_ms
     down_ms = None if link.down_since_ms is None else now_ms - link.down_since_ms
     is_blocked = link.held_by is LinkState.BLOCKED
@@ -20,7 +21,7 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
         "link": link.name,
         "state": link.state.value,
         "addresses": link.addresses,
-        "error": str(get_inhibited(link.queue.name)) if held else link.error or _waits_for(link),
+        "error": str(get_inhibited(link.queue.name)) if held else link.error or idle,
         "waiting": link.queue.counters.depth,
         "waiting_bytes": link.queue.counters.bytes,
         "in_flight": outbox.sent_id - outbox.commit_id,
@@ -47,8 +48,15 @@ def describe(link: Link, now_ms: int) -> dict[str, Any]:
     } | outbox.describe(link.blocked_id if is_blocked else 0)
 
 
-def _waits_for(link: Link) -> str:
-    """Return why a link waits that has nowhere to dial."""
-    if link.addresses or link.state is not LinkState.WAITING:
+def _waits_for(link: Link, *, is_maintenance: bool) -> str:
+    """Return why a link waits that does not dial by itself."""
+    if link.state is not LinkState.WAITING:
         return ""
-    return f"it has no address: {link.name} is to dial, and to fetch"
+    if not link.addresses:
+        return f"it has no address: {link.name} is to dial, and to fetch"
+    if is_maintenance:
+        return (
+            "in maintenance: the daemon dials no link; restart it without --maintenance, or "
+            f"dial once: qmctl link start {link.name}"
+        )
+    return ""

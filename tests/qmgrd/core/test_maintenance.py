@@ -29,6 +29,9 @@ def test_nothing_expires_goes_out_or_is_dialled() -> None:
     assert hub.manager.turns.broker.next_timer_ms() is None
     assert app.show("Q")["expired"] == 0
     assert app.ask(m.Status)["maintenance"] is True
+    (link,) = app.ask(m.LinkList)["links"]
+    assert link["state"] == "waiting"
+    assert link["error"].startswith("in maintenance: the daemon dials no link; restart it without")
     assert not hub.manager.turns.wanted
     app.put("/t", b"waits")
     assert app.show("B:late")["depth"] == 0
