@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from qmgr_client.address import Address
 from qmgr_client.aio_session import Session, Wire
-from qmgr_client.errors import ConnectFailed
+from qmgr_client.errors import GOODBYE, ConnectFailed
 from qmgr_protocol.errors import ErrorCode
 
 BACK_OFF_MIN_MS = 100
@@ -122,6 +122,8 @@ class Dialler:
         except UnicodeError as error:  # No name of a host: "a..b" has an empty label.
             session.why = str(error)
             return "is the name right?"
+        if session.why.startswith(GOODBYE):  # Only a queue manager says so.
+            return "what does its log say?"
         return "is it a qmgrd? what does its log say?" if session.why else ""
 
     async def _connect(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from qmgr_client.agenda import Agenda
 from qmgr_client.answers import Answers
 from qmgr_client.consumers import ANY, Consumer, Consumers, check_credit
-from qmgr_client.errors import ConnectionEnded
+from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
 from qmgr_client.message import NOWHERE, Message
 from qmgr_client.puts import Put, Puts
@@ -389,7 +389,7 @@ class ClientCore:
         self._events.append(Ready(welcome))
 
     def _on_goaway(self, goaway: m.Goaway, now_ms: int) -> None:
-        code, text = goaway.code, f"the queue manager says goodbye: {goaway.text}"
+        code, text = goaway.code, f"{GOODBYE}{goaway.text}"
         again = class_of(code) is ErrorClass.RETRY_LATER or code == ErrorCode.INTERNAL_ERROR
         if again:
             self._events.append(Disconnected(code, text, goaway.retry_after_ms))

@@ -18,6 +18,8 @@ from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
 if TYPE_CHECKING:
     from qmgr_client.message import Message
 
+GOODBYE = "the queue manager says goodbye: "  # before why it closes a connection
+
 
 class ConnectFailed(Exception):
     """No connection to the queue manager came about."""

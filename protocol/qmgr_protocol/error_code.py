@@ -53,7 +53,7 @@ class ErrorCode(Coded):
         "Connect again when it has been started.")
     CONNECTIONS_EXHAUSTED = (
         110, _LATER, "2025 MQRC_MAX_CONNS_LIMIT_REACHED", "No room for another connection.",
-        "Close connections, or raise listen.connections_max in qmgrd.toml.")
+        "Close some (the unix socket has its own places), or raise the limit that the text names.")
     NOT_AUTHORIZED = (
         111, _NEVER, "2035 MQRC_NOT_AUTHORIZED",
         "It is not allowed to this peer; everything is, until there is authentication.",

@@ -14,7 +14,9 @@ from qmgr_client.aio_session import Session
 from qmgr_client.client_name import client_name
 from qmgr_client.core import ClientCore
 from qmgr_protocol import messages as m
+from qmgr_protocol.connection import Connection
 from qmgr_protocol.errors import ErrorCode
+from qmgr_protocol.states import Side
 from tests.qmgr_client.listener import listening
 
 
@@ -78,6 +80,22 @@ async def test_who_hangs_up_is_named(tmp_path: Path) -> None:
             async with connect(listener.address):
                 pass
         await hanging_up
+
+
+async def test_queue_manager_without_room_is_known_as_one(tmp_path: Path) -> None:
+    async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        goaway = m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, "all places are taken", 0)
+        writer.write(Connection(Side.LISTENER).send(goaway))
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_unix_server(turn_away, f"{tmp_path}/full.sock")
+    with pytest.raises(ConnectFailed, match="goodbye: all places are taken") as failure:
+        async with connect(f"unix:{tmp_path}/full.sock", wait_ms=0):
+            pass
+    assert failure.value.hint == "what does its log say?"
+    server.close()
 
 
 async def test_who_speaks_something_else_is_left_for_good(tmp_path: Path) -> None:

@@ -95,11 +95,16 @@ class Doorkeeper:
             return m.Goaway(ErrorCode.PEER_KEPT_OUT, why, wait_ms)
         limit = listen.connections_max + (UNIX_PLACES if origin == UNIX else 0)
         if self.open_count >= limit:
-            why = f"{limit} connections are open"
+            why = f"all places are taken: {limit} connections are open (listen.connections_max)"
+            if origin != UNIX:
+                why += "; the unix socket has places of its own"
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)
         limit = listen.connections_per_address_max
         if self._open[origin] >= limit and not origin.startswith((UNIX, *LOOPBACK)):
-            why = f"{limit} connections from {origin} are open"
+            why = (
+                f"{limit} connections from {origin} are open, and no more may be "
+                "(listen.connections_per_address_max)"
+            )
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)
         return None
 

@@ -102,7 +102,9 @@ async def test_connections_are_limited_and_the_next_is_told(tmp_path: Path) -> N
         wires = [await Wire.connect(tcp) for _ in range(2)]
         late = await Wire.dial(tcp)
         late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
-        assert (await late.next(m.Goaway)).code == ErrorCode.CONNECTIONS_EXHAUSTED
+        goaway = await late.next(m.Goaway)
+        assert goaway.code == ErrorCode.CONNECTIONS_EXHAUSTED
+        assert "2 connections are open (listen.connections_max); the unix socket" in goaway.text
         await late.close()
         await wires[0].close()
         while here.daemon._doors.open_count > 1:
@@ -137,7 +139,10 @@ async def test_one_address_cannot_take_all_places(
         late = await Wire.dial(tcp)
         late.send(m.Hello(m.MAGIC, 1, 1, "client", "late"))
         goaway = await late.next(m.Goaway)
-        assert goaway.text == "2 connections from 127.0.0.1 are open"
+        assert goaway.text == (
+            "2 connections from 127.0.0.1 are open, and no more may be "
+            "(listen.connections_per_address_max)"
+        )
         wires += [await Wire.connect(unix) for _ in range(3)]
         for wire in (late, *wires):
             await wire.close()
