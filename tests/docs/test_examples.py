@@ -20,7 +20,9 @@ PAGES = sorted(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.spark if page.name == "spark.md" else ())
+        pytest.param(
+            page, marks=[pytest.mark.spark, pytest.mark.long] if page.name == "spark.md" else ()
+        )
         for page in PAGES
     ],
     ids=[page.relative_to(REPO).as_posix() for page in PAGES],
