@@ -21,7 +21,8 @@ The laws:
     stolen            no lease of another client ends by a guessed handle
     unexpected_exits  the daemon ends only when the campaign kills it, and starts each time
     turns_failed      the daemon never undoes a turn because of a bug
-    rss_max_mib       the daemon's own memory (RssAnon) stays below a limit
+    rss_max_mib       the daemon's own memory (RssAnon) stays below a limit; what the definitions of
+                      a store take is told apart
     p99_ratio         the good clients' p99 under attack, against that of the calm windows: the
                       medians of all windows of an act, and the worst act counts. Up to 100 ms
                       no ratio breaks the law: a flood may use two turns of limits.turn_ms

@@ -59,6 +59,7 @@ def summary(result: Result, seed: int, minutes: float) -> str:
         f"kills={result.kills} lost={result.lost} doubled={result.doubled} stolen={result.stolen} "
         f"foreign={result.foreign} unexpected_exits={result.unexpected_exits} "
         f"turns_failed={result.turns_failed} rss_max_mib={result.rss_max_mib} "
+        f"definitions_mib={result.definitions_mib} "
         f"p99_ratio={result.p99_ratio:.2f} p99_ms={result.p99_ms:.0f} "
         f"longest_stall_ms={result.longest_stall_ms:.0f} "
         f"({result.longest_what}) verify={'unsound' if result.unsound else 'sound'}"

@@ -42,7 +42,7 @@ class Limits:
     p99_ratio: float = 2.0
     p99_ms: float = 100.0  # No ratio breaks the law below: it is the budget of two turns.
     stall_ms: float = 1_000.0
-    rss_mib: int = 256
+    rss_mib: int = 256  # beyond what the definitions of the store take
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class Result:
     turns_failed: int = 0
     unsound: int = 0
     operations: int = 0
-    rss_max_mib: int = 0
+    rss_max_mib: int = 0  # without definitions
+    definitions_mib: int = 0  # of the store that has most
     p99_ratio: float = 0.0  # of the worst act
     p99_ms: float = 0.0  # under attack, in that act
     longest_stall_ms: float = 0.0
@@ -121,7 +122,7 @@ class Act:
                            tasks.create_task(self._guard())]  # fmt: skip
                 await self._be_up()
                 self._is_ours = False
-                await self._order(attackers, define=DEFINED[self.kind])
+                await self._define(attackers)
                 work = tasks.create_task(good.run())
                 await asyncio.sleep(1)
                 await self._rounds(attackers)
@@ -143,6 +144,13 @@ class Act:
         self.node.start()
         await self._be_up()
         self._result.unexpected_exits += await asyncio.to_thread(self.node.stop) != 0
+
+    async def _define(self, attackers: asyncio.subprocess.Process) -> None:
+        """Has the store filled with definitions, and notes the memory that they take."""
+        assert self.node.process is not None
+        before_mib = self.watch.look_at(self.node.process.pid)
+        await self._order(attackers, define=DEFINED[self.kind])
+        self.watch.definitions_mib = self.watch.look_at(self.node.process.pid) - before_mib
 
     async def _rounds(self, attackers: asyncio.subprocess.Process) -> None:
         plan, until_s, number = self._plan, time.monotonic() + self._plan.seconds, 0
@@ -302,7 +310,9 @@ class Act:
         result.stolen += good.robbed
         result.foreign += good.foreign
         result.operations += watch.operations
-        result.rss_max_mib = max(result.rss_max_mib, watch.rss_max_mib)
+        own_mib = watch.rss_max_mib - watch.definitions_mib
+        result.rss_max_mib = max(result.rss_max_mib, own_mib)
+        result.definitions_mib = max(result.definitions_mib, watch.definitions_mib)
         if watch.p99_ratio > result.p99_ratio:
             result.p99_ratio, result.p99_ms = watch.p99_ratio, watch.median_p99_ms("attack")
         if watch.longest_ms > result.longest_stall_ms:

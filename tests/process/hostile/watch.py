@@ -33,6 +33,7 @@ class Watch:
         self.longest_ms, self.longest_what = 0.0, ""
         self.operations = 0
         self.rss_max_mib = 0
+        self.definitions_mib = 0  # of that, what the definitions of the store take
         self._now: list[float] | None = None
         self._lag_s = 0.0  # that other programs caused, since the beginning
         self._daemon: Path | None = None
