@@ -159,7 +159,7 @@ class Limits(Section):
     turn_ms: Annotated[int, in_ms("1 ms", "10 s")] = 50
     """The time that one turn may take, in ms, about: nobody else is served meanwhile."""
 
-    buffers_max_bytes: Annotated[int, in_bytes("512 KiB", "1 TiB")] = 128 * MIB
+    buffers_max_bytes: Annotated[int, in_bytes("4 MiB", "1 TiB")] = 128 * MIB
     """The most bytes of requests and answers under way, of all connections; half in, half out."""
 
     heartbeat_ms: Annotated[int, in_ms("10 ms", "1 h")] = 10 * SECOND_MS

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from qmgr_config.address import Address
-from qmgr_config.model import Config, Limits, Link, Listen, QueueManager
+from qmgr_config.model import FRAME_OVERHEAD_BYTES, Config, Limits, Link, Listen, QueueManager
 from qmgr_config.quantity import Quantity
+from qmgrd.core.outflow import DELIVER_MAX_BYTES
 
 FILE = Path(__file__).parents[2] / "config" / "qmgrd.toml"
 OPTION = re.compile(r"#(\w+ = .+)")
@@ -105,6 +106,15 @@ def test_the_largest_message_leaves_64_kib_in_the_largest_frame() -> None:
         Limits(frame_max_bytes=1_000_000, message_max_bytes=1_000_000 - 65_536)
     with pytest.raises(ValidationError, match=r"message_max_bytes\n.*4 MiB is not below"):
         Limits(frame_max_bytes=4 << 20)
+
+
+def test_half_of_the_smallest_buffers_holds_the_longest_answer() -> None:
+    longest_bytes = DELIVER_MAX_BYTES + FRAME_OVERHEAD_BYTES
+    small = {"frame_max_bytes": "128 KiB", "message_max_bytes": "32 KiB"}
+    with pytest.raises(ValidationError, match=r"buffers_max_bytes\n"):
+        Limits.model_validate(small | {"buffers_max_bytes": 2 * longest_bytes})
+    limits = Limits.model_validate(small | {"buffers_max_bytes": "4 MiB"})
+    assert limits.buffers_max_bytes // 2 > longest_bytes
 
 
 def test_liveness_is_longer_than_the_heartbeat() -> None:
