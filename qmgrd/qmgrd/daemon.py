@@ -357,8 +357,9 @@ class Daemon:
             await asyncio.sleep(LOOK_S)
             self._doors.look(self.now_ms())
             self.frames.look()
-            if self.unsent.look(self.now_ms()):
-                self.want_turn()
+            self.unsent.look(self.now_ms())
+            if self._turns.intake.is_tight and not self.unsent.is_tight:
+                self.want_turn()  # Who waits for room may have some now.
 
     async def _finish(self) -> None:
         """Finish what has arrived, say goodbye, wait a little for it to be heard."""

@@ -195,17 +195,26 @@ class Intake:
             self._begin_line(pending)
         self.event(0, lambda broker: broker.delivery.go_on(connection))
 
+    @property
+    def is_tight(self) -> bool:
+        """Whether some wait for room, or may have to, by what the last turn knew."""
+        return self._outflow.is_tight
+
     def set_room(self, room_bytes: float) -> None:
         """Set what may be sent before peers fetch something; long answers wait for it."""
-        outflow = self._outflow
-        outflow.set_room(room_bytes)
-        for connection in list(self._waiting)[: outflow.long_answers]:
+        self._outflow.set_room(room_bytes)
+        self._use_room()
+
+    def _use_room(self) -> None:
+        """Go on with as many connections that wait for room as there is room for."""
+        for connection in list(self._waiting)[: self._outflow.long_answers]:
             self._begin_line(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
-        """Go on with the connections that the turn which ended made enough for."""
+        """Go on with the connections that the turn made enough for, or that it left room for."""
         for connection in self._outflow.end_turn():
             self._go_on(connection)
+        self._use_room()
 
     def close(self, connection: int) -> None:
         """Forget a connection that is gone, once what it left is taken: but for what only reads."""

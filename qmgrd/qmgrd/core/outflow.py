@@ -63,7 +63,7 @@ class Outflow:
     @property
     def long_answers(self) -> int:
         """How many of the longest answers there is room for."""
-        return 0 if self.is_tight else int(min(self._room_bytes // self._longest_bytes, 1_000_000))
+        return 0 if self.is_tight else int(min(self._room_bytes, 1 << 50) // self._longest_bytes)
 
     def made(self, connection: int, size_bytes: int) -> None:
         """Count what this turn made for *connection*."""

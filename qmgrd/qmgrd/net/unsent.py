@@ -74,13 +74,11 @@ class Unsent:
         for session in list(self._sessions.values()):
             session.set_marks(is_tight=self.is_tight)
 
-    def look(self, now_ms: int) -> bool:
-        """Count; cut off the worst if it stays tight. Return whether it is tight no more."""
-        was_tight = self.is_tight
+    def look(self, now_ms: int) -> None:
+        """Count; cut off the worst if it stays tight."""
         self._count(now_ms)
         if self.is_tight:
             self._cut_off_worst(now_ms)
-        return was_tight and not self.is_tight
 
     def _cut_off_worst(self, now_ms: int) -> None:
         is_urgent = now_ms - self._tight_ms >= self._patience_ms

@@ -155,6 +155,24 @@ def test_only_as_many_long_answers_are_made_as_there_is_room_for() -> None:
     assert sum(len(client.hear()) for client in clients) == 18
 
 
+def test_those_that_wait_follow_in_further_turns_as_long_as_there_is_room() -> None:
+    manager, _ = filled(1)
+    clients = [manager.connect(f"app {number}") for number in range(5)]
+    manager.turn()
+    intake, flow = manager.turns.intake, manager.turns.broker.context.outflow
+    intake.set_room(0)
+    for client in clients:
+        client.send(m.Browse(1, "Q"))
+    manager.turn()
+    intake.set_room(flow._longest_bytes * 3 // 2)
+    manager.turn()
+    assert flow.is_tight or manager.turns.wanted
+    manager.rest()
+    intake.set_room(1 << 40)
+    manager.rest()
+    assert all(len(client.hear()) == 1 for client in clients)
+
+
 # -- deliveries
 
 

@@ -119,6 +119,18 @@ async def test_slow_reader_within_its_share_is_not_cut_off(
             await wire.close()
 
 
+async def test_answer_that_waited_for_room_is_made_once_others_have_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "LOOK_S", 0.02)
+    async with store(tmp_path) as (here, good):
+        unsent = here.daemon.unsent
+        unsent._bytes = unsent._count_at = BOUND - 1_000  # Written since the last count.
+        good.send(m.Browse(60, "Q"))
+        async with asyncio.timeout(10):
+            assert (await good.next(m.Ok)).request_id == 60
+
+
 async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path: Path) -> None:
     async with store(tmp_path) as (here, _):
         wires = [await deaf(here.address) for _ in range(30)]
