@@ -181,7 +181,9 @@ class Jobs:
         for count, job in enumerate(list(self._ready.values())):
             if count and (context.rows > context.turn_rows or context.budget.is_over):
                 return
-            context.begin_work("job", job.id)
+            if not context.begin_work("job", job.id):
+                del self._ready[job.id]
+                continue
             context.rows += SLICE_COST_ROWS
             self._ready[job.id] = self._ready.pop(job.id)  # The last to have its next slice.
             self._settle(job, self._work(job))

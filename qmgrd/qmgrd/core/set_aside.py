@@ -1,5 +1,6 @@
 """Setting work aside that failed twice, and what operators decide of it: to retry or to drop it."""
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -53,11 +54,12 @@ def _remove_cause(broker: "Broker", work: Work, why: str) -> bool:
 
 def _set_aside_damaged(broker: "Broker", queue: Queue) -> bool:
     """Set aside the messages of *queue* that cannot be read; return whether there were any."""
-    context, count, looked_at = broker.context, 0, 0
+    context, count, left = broker.context, 0, LOOKED_AT_MAX
     for lane_ in keys.LANES_READY:
         prefix = keys.lane(queue.id, lane_)
-        for key, value in list(context.tx.scan(prefix, keys.after(prefix)))[:LOOKED_AT_MAX]:
-            looked_at += 1
+        found = list(islice(context.tx.scan(prefix, keys.after(prefix)), left))
+        left -= len(found)
+        for key, value in found:
             if not _is_readable(broker, value):
                 lane.set_aside(queue, context.tx, key, value)
                 count += 1

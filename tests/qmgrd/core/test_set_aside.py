@@ -16,6 +16,7 @@ from qmgrd.core import row as rows
 from qmgrd.core.queue import Queue
 from qmgrd.core.turn import TurnFailed
 from qmgrd.core.work import Failures, Work
+from qmgrd.store.memory import MemoryStore
 from tests.qmgrd.core.harness import Client, Manager
 
 Patch = pytest.MonkeyPatch
@@ -174,6 +175,44 @@ def test_delivery_that_fails_is_held_for_that_queue_alone(app: Client, monkeypat
     app.manager.connect().ask(m.AsideRetry, 1)
     app.manager.rest()
     assert [x.body for x in consumer.delivered()] == [b"1"]
+
+
+def test_only_so_many_messages_of_a_queue_are_looked_at(app: Client, monkeypatch: Patch) -> None:
+    app.put("Q", *(b"%d" % number for number in range(20)))
+    manager, looked_at = app.manager, list[bytes]()
+    queue_id = manager.queue("Q").id
+    scan = MemoryStore.scan
+
+    def counted(self: Any, start: bytes, stop: bytes) -> Any:
+        for key, value in scan(self, start, stop):
+            looked_at.append(key)
+            yield key, value
+
+    monkeypatch.setattr("qmgrd.core.set_aside.LOOKED_AT_MAX", 3)
+    monkeypatch.setattr(MemoryStore, "scan", counted)
+    work = Work("queue", queue_id)
+    manager.turns.set_aside(work, "Bug: planted", manager.now(), is_mark=False)
+    assert sum(key[:1] == keys.SPACE_MESSAGE for key in looked_at) == 3
+
+
+@pytest.mark.parametrize("is_mark", [False, True])
+def test_job_that_is_set_aside_gets_no_slice(
+    app: Client, monkeypatch: Patch, is_mark: bool
+) -> None:
+    app.put("Q", b"1")
+    manager = app.manager
+    manager.turns.broker.jobs.run = lambda: None  # type: ignore[method-assign]
+    app.ask(m.QueueMove, "Q", "SAFE", "", 0, 0, False, 0)
+    manager.crash()
+    monkeypatch.setattr(move, "next_rows", planted)
+    (job_id,) = manager.turns.broker.jobs.running
+    manager.turns.set_aside(Work("job", job_id), "planted", manager.now(), is_mark=is_mark)
+    assert survive(manager) == []
+    monkeypatch.undo()
+    app = manager.connect()
+    app.ask(m.AsideRetry, 1)
+    manager.rest()
+    assert app.show("SAFE")["depth"] == 1
 
 
 def test_message_that_fails_as_it_comes_back_is_set_aside(app: Client, monkeypatch: Patch) -> None:
