@@ -196,11 +196,10 @@ class Session(asyncio.BufferedProtocol):
             self.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, why))
             return
         self._written_bytes += size_bytes
+        if not unsent_bytes or size_bytes > self._longest_bytes:
+            self._longest_bytes = size_bytes
         if size_bytes >= COUNTED_BYTES:
             self._host.unsent.wrote(size_bytes)
-            self._longest_bytes = (
-                max(self._longest_bytes, size_bytes) if unsent_bytes else size_bytes
-            )
         transport.write(data)
 
     def say_goodbye(self, goaway: m.Goaway) -> None:

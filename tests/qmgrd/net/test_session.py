@@ -418,6 +418,28 @@ async def test_what_was_written_at_once_counts_until_it_is_fetched(tmp_path: Pat
         host.closed.put_nowait("")
 
 
+async def test_answer_that_was_fetched_counts_no_more_though_short_ones_follow(
+    tmp_path: Path,
+) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.send(HELLO)
+        await client.hear()
+        session.write(bytes(4 << 20))
+        fetched = 0
+        while fetched < 4 << 20:
+            fetched += len(await client.reader.read(1 << 16))
+        while session.unwritten_bytes():
+            await asyncio.sleep(0)
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        while not session.unwritten_bytes():
+            session.write(bytes(100))
+            await asyncio.sleep(0)
+        assert session.unsent_bytes() < 1_000
+        session.cut_off(m.Goaway(ErrorCode.CREDIT_EXCEEDED, "enough"))
+        host.closed.put_nowait("")
+
+
 async def test_peer_whose_bytes_cannot_be_held_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
