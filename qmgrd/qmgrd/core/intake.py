@@ -184,6 +184,10 @@ class Intake:
         """Take nothing more of *connection*: its peer has too much to fetch."""
         self._outflow.block(connection)
 
+    def is_held(self, connection: int) -> bool:
+        """Return whether requests of *connection* wait until its peer has fetched answers."""
+        return connection in self._held
+
     def unblock(self, connection: int) -> None:
         """Go on with *connection*: its peer has fetched what it was sent."""
         self._outflow.unblock(connection)

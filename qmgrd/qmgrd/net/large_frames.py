@@ -109,10 +109,12 @@ class LargeFrames:
         """Cut off the frames that do not get on, if others wait for their places."""
         if self._waiting:
             for session, before in list(self._placed.items()):
-                held_bytes = session.peer.partial_bytes
+                peer, held_bytes = session.peer, session.peer.partial_bytes
+                if peer.is_ahead and not self.intake.is_held(peer.number):
+                    before = -1  # It is not read from, as the turns have to catch up.
                 self._placed[session] = held_bytes
                 if before >= 0 and held_bytes - before < PROGRESS_BYTES:
-                    session.cut_off(_too_slow(session.peer.frame_bytes, held_bytes))
+                    session.cut_off(_too_slow(peer.frame_bytes, held_bytes))
                     self.forget(session)
         self.go_on()
 

@@ -75,6 +75,26 @@ async def test_frame_that_stops_loses_its_place_to_one_that_comes_whole(
     assert told
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_frame_that_waits_for_the_turns_keeps_its_place_unless_its_sender_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    async with running(tmp_path, limits=LIMITS) as here:
+        wires = [await half(here.address) for _ in range(3)]
+        await settled(here, 2)
+        frames = here.daemon.frames
+        (placed,) = frames._placed
+        monkeypatch.setattr(type(placed.peer), "is_ahead", True)
+        if is_held:
+            frames.intake._held[placed.peer.number] = frames.intake.of(placed.peer.number)
+        for _ in range(3):
+            frames.look()
+        assert (placed in frames._placed) is not is_held
+        monkeypatch.undo()
+        for wire in wires:
+            await wire.close()
+
+
 async def test_frame_that_stops_keeps_its_place_if_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
