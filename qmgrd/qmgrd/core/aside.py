@@ -43,7 +43,10 @@ class Item(NamedTuple):
 
 
 class Aside:
-    """All items. Invariant: ``works`` has the number of each of ``items``, the oldest first."""
+    """All items, the oldest first.
+
+    Invariant: ``works`` has, of each work in ``items``, the number of its latest item.
+    """
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}

@@ -57,9 +57,7 @@ class Counters:
         """Return the stored row."""
         try:
             return _ROW.pack(*_values(self))
-        except (
-            struct.error
-        ):  # What was stored of the messages was not true: less than none is none.
+        except struct.error:  # A stored count was too low, so one is below zero now.
             for name in NAMES:
                 setattr(self, name, max(getattr(self, name), 0))
             return _ROW.pack(*_values(self))

@@ -221,7 +221,7 @@ class Groups:
         self._touched[group_id] = None
 
     def pass_over(self) -> None:
-        """Have :meth:`refresh` nothing to do, though the chain is not where the rows are."""
+        """Forget what :meth:`refresh` would do, although the chain is not where the rows are."""
         self.holds.end_idle()
         self._touched, self.ripe = {}, {}
         self._is_freed = self.is_held_anew = False

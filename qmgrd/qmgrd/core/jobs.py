@@ -85,7 +85,7 @@ class Jobs:
             self._watching[queue_id] = job
 
     def forget(self, job: Job) -> None:
-        """Have *job*, which runs, be none: its row is gone."""
+        """Forget *job*, which runs: its row is deleted."""
         del self.running[job.id]
         self._ready.pop(job.id, None)
         self._stop(job)
@@ -220,7 +220,7 @@ class Jobs:
             self._ready[job.id] = job
 
     def hold(self) -> None:
-        """Have no job go on that a start found: those that operators begin from here on do."""
+        """Hold the jobs that a start found. Jobs that operators begin later run as usual."""
         self._ready.clear()
 
     def set_aside(self, job_id: int, why: str) -> None:

@@ -7,7 +7,7 @@ from qmgrd.core.link import Link
 
 
 class LinkRota:
-    """Which link sends next."""
+    """The order in which links send."""
 
     def __init__(self, context: Context, links: Mapping[str, Link]) -> None:
         self._context = context

@@ -38,7 +38,7 @@ def set_aside(broker: "Broker", work: Work, why: str, *, is_mark: bool) -> None:
 
 
 def _remove_cause(broker: "Broker", work: Work, why: str) -> bool:
-    """Have *work* not be done because of what it is done to; return whether it needs no mark."""
+    """Set aside the message or job that makes *work* fail; return whether that needs no mark."""
     if work.kind == "job" and isinstance(work.key, int):
         broker.jobs.set_aside(work.key, why)
     elif work.kind == "message" and isinstance(work.key, bytes):
@@ -150,7 +150,7 @@ def drop(broker: "Broker", number: int) -> Item:
 
 
 def _drop_messages(broker: "Broker", item: Item, key: bytes) -> None:
-    """Have the messages go of a queue whose definition, or the counters of it, are dropped."""
+    """Delete the messages of a queue whose definition or counters are dropped."""
     queue_id = 0
     if key[:1] == keys.SPACE_COUNTERS:
         queue_id = int.from_bytes(key[1:], "big")

@@ -28,10 +28,8 @@ class TemplatePass:
         self._catalogue = catalogue
         self._delivery = delivery
         self._reached = ""
-        self._served: list[
-            Callable[[], None]
-        ] = []  # by the pass that runs: to be called at its end
-        self._waiting: list[Callable[[], None]] = []  # for the next pass
+        self._served: list[Callable[[], None]] = []  # to be called at the end of this pass
+        self._waiting: list[Callable[[], None]] = []  # at the end of the next pass
 
     @property
     def is_busy(self) -> bool:
