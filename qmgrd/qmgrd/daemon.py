@@ -5,7 +5,6 @@ store has made it durable, which :meth:`Turns.run` alone decides.
 """
 
 import asyncio
-import gc
 import os
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from qmgrd.net.listener import Listener, ListenFailed, listen, write_addresses
 from qmgrd.net.log_limit import NOTES_MAX
 from qmgrd.net.session import Session, write_all
 from qmgrd.net.unsent import Unsent
+from qmgrd.ops.collector import short_collections
 from qmgrd.ops.notify import Notifier
 from qmgrd.ops.recovery import Recovery, log_all
 from qmgrd.ops.snapshot_desk import SnapshotDesk
@@ -153,17 +153,16 @@ class Daemon:
         for address in self.config.listen.addresses:
             if not address.is_loopback:
                 log.warning("insecure listen: open to anybody who reaches it", address=str(address))
-        gc.collect()
-        gc.freeze()
-        self._notifier.ready(
-            f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
-            self.config.limits.liveness_ms,  # longer than any flush that is to be tolerated
-        )
-        self._notifier.live(self._loop)
-        try:
-            await self._serve(listeners)
-        finally:
-            self._snapshots.close()
+        with short_collections():
+            self._notifier.ready(
+                f"{self.config.queue_manager.name} serves at {', '.join(self.addresses)}",
+                self.config.limits.liveness_ms,  # longer than any flush that is to be tolerated
+            )
+            self._notifier.live(self._loop)
+            try:
+                await self._serve(listeners)
+            finally:
+                self._snapshots.close()
         if self._failure is not None:
             raise self._failure
 
