@@ -356,7 +356,7 @@ class Daemon:
             await asyncio.sleep(LOOK_S)
             self._doors.look(self.now_ms())
             self.frames.look()
-            self.unsent.look(self.now_ms())
+            self.unsent.look(self.now_ms(), is_ahead=self._turns.intake.is_full)
             if self._turns.intake.is_tight and not self.unsent.is_tight:
                 self.want_turn()  # Who waits for room may have some now.
 

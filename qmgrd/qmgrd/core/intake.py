@@ -129,9 +129,12 @@ class Intake:
 
     def is_ahead(self, pending: Pending) -> bool:
         """Return whether so much waits that the connection should not be read from for now."""
-        return pending.bytes > AHEAD_MAX_BYTES or (
-            self.bytes > self._bytes_max and pending.bytes > 0
-        )
+        return pending.bytes > AHEAD_MAX_BYTES or (self.is_full and pending.bytes > 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only those are read from that have nothing here."""
+        return self.bytes > self._bytes_max
 
     def __bool__(self) -> bool:
         return bool(self._lines)

@@ -11,7 +11,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.missing import no_template
 from qmgrd.core.near import LOOKED_AT_MAX
-from qmgrd.core.templates import TEMPLATES_MAX, Template, check_pattern
+from qmgrd.core.templates import TEMPLATES_MAX, Template, check_pattern, fits
 
 
 class TemplateDefinitions:
@@ -77,8 +77,9 @@ class TemplateDefinitions:
             raise no_template(pattern, (template.pattern for template in templates))
         removed = templates.remove(pattern)
         try:
-            for template in templates:
-                self._check_backout_queue(template)
+            for template in templates:  # Names that do not fit the pattern have what they had.
+                if fits(pattern, template.attributes.get("backout_queue", "")):
+                    self._check_backout_queue(template)
         except RequestError:
             templates.add(removed)
             raise

@@ -16,7 +16,7 @@ from qmgrd.net.kept_out import KeptOut
 from qmgrd.net.log_limit import LogLimit
 from qmgrd.net.session import UNIX, Session
 
-LOOPBACK = ("127.", "::1")  # Each process of this machine has the same address.
+LOOPBACK = ("127.", "::ffff:127.", "::1/")  # Each process of this machine has the same address.
 RETRY_MS = 1_000
 _ORDERLY = {ErrorCode.SHUTTING_DOWN, ErrorCode.CANCELLED, 0}
 
@@ -100,7 +100,7 @@ class Doorkeeper:
                 why += "; the unix socket has places of its own"
             return m.Goaway(ErrorCode.CONNECTIONS_EXHAUSTED, why, RETRY_MS)
         limit = listen.connections_per_address_max
-        if self._open[origin] >= limit and not origin.startswith((UNIX, *LOOPBACK)):
+        if self._open[origin] >= limit and not is_of_this_machine(origin):
             why = (
                 f"{limit} connections from {origin} are open, and no more may be "
                 "(listen.connections_per_address_max)"
@@ -140,3 +140,8 @@ def _count_down(counter: Counter[str], key: str) -> None:
     counter[key] -= 1
     if not counter[key]:
         del counter[key]
+
+
+def is_of_this_machine(origin: str) -> bool:
+    """Return whether *origin* is the unix socket or a loopback address."""
+    return origin == UNIX or f"{origin}/".startswith(LOOPBACK)

@@ -74,19 +74,24 @@ class Unsent:
         for session in list(self._sessions.values()):
             session.set_marks(is_tight=self.is_tight)
 
-    def look(self, now_ms: int) -> None:
-        """Count; cut off the worst if it stays tight."""
-        self._count(now_ms)
-        if self.is_tight:
-            self._cut_off_worst(now_ms)
+    def look(self, now_ms: int, *, is_ahead: bool = False) -> None:
+        """Count; cut off the worst if it stays tight.
 
-    def _cut_off_worst(self, now_ms: int) -> None:
-        is_urgent = now_ms - self._tight_ms >= self._patience_ms
+        Args:
+            is_ahead: more requests wait than may. Those of a peer that fetches nothing wait for
+                ever, so it is cut off, too.
+        """
+        self._count(now_ms)
+        if self.is_tight or is_ahead:
+            self._cut_off_worst(now_ms, is_ahead=is_ahead)
+
+    def _cut_off_worst(self, now_ms: int, *, is_ahead: bool) -> None:
+        is_urgent = self.is_tight and now_ms - self._tight_ms >= self._patience_ms
         above = [s for s in self._sessions.values() if s.unsent_bytes() > SHARE_BYTES]
         seen = self._seen
         self._seen = {session: _progress(session, seen.get(session)) for session in above}
         for session in sorted(above, key=lambda s: s.unsent_bytes(), reverse=True):
-            if self._bytes <= self._tight_bytes * 3 // 4:
+            if self._bytes <= self._tight_bytes * 3 // 4 and not is_ahead:
                 break
             if is_urgent or self._seen[session][1] >= STALLED_LOOKS:
                 unsent_bytes = session.unsent_bytes()

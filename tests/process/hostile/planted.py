@@ -95,7 +95,7 @@ def bloat() -> None:
     Outflow.block = lambda self, connection: None  # type: ignore[method-assign]
     Outflow.made = lambda self, connection, size_bytes: None  # type: ignore[method-assign]
     Unsent.room_bytes = lambda self, now_ms: ENDLESS_BYTES  # type: ignore[method-assign]
-    Unsent.look = lambda self, now_ms: None  # type: ignore[method-assign]
+    Unsent.look = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 def grow() -> None:

@@ -131,7 +131,7 @@ async def test_unix_socket_has_places_of_its_own(tmp_path: Path) -> None:
 async def test_one_address_cannot_take_all_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorkeeper, "LOOPBACK", ())
+    monkeypatch.setattr(doorkeeper, "LOOPBACK", "none")
     limits = TCP | {"connections_per_address_max": 2}
     async with running(tmp_path, listen=limits) as here:
         tcp, unix = addresses(here)
@@ -193,3 +193,12 @@ async def test_bad_connections_do_not_fill_the_log(tmp_path: Path) -> None:
     told = [log for log in logs if log["event"] == "connection closed"]
     assert len(told) == 11
     assert (told[-1]["from"], told[-1]["code"], told[-1]["more"]) == ("unix", 100, 20)
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_bounded"),
+    [("127.0.0.1", False), ("::1", False), ("::ffff:127.0.0.1", False), ("unix", False),
+     ("::1234", True), ("128.0.0.1", True), ("10.0.0.127", True)],
+)  # fmt: skip
+def test_processes_of_this_machine_may_have_all_places(origin: str, is_bounded: bool) -> None:
+    assert doorkeeper.is_of_this_machine(origin) is not is_bounded

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd import daemon as daemons
+from qmgrd.net.unsent import STALLED_LOOKS, Unsent
 from tests.qmgrd.core.harness import record
 from tests.qmgrd.net.wire import Wire
 from tests.qmgrd.test_daemon import ID, Running, running
@@ -152,3 +154,31 @@ async def test_reader_that_gets_on_is_cut_off_only_after_patience_ends(tmp_path:
         assert len([s for s in here.daemon._sessions.values() if not s._is_cut_off]) < count
         for wire in wires:
             await wire.close()
+
+
+class Fetching:
+    """A connection with much to fetch, whose peer fetches so many bytes between two looks."""
+
+    def __init__(self, fetches: int) -> None:
+        self.fetches, self.fetched, self.is_cut_off = fetches, 0, False
+
+    def unsent_bytes(self) -> int:
+        return MIB
+
+    def fetched_bytes(self) -> int:
+        self.fetched += self.fetches
+        return self.fetched
+
+    def cut_off(self, goaway: m.Goaway) -> None:
+        self.is_cut_off = True
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_peer_that_fetches_nothing_is_cut_off_where_requests_cannot_go_on(is_ahead: bool) -> None:
+    stuck, slow = Fetching(0), Fetching(MIB)
+    sessions: Any = {1: stuck, 2: slow}
+    unsent = Unsent(64 * MIB, MIB, 30_000, sessions)
+    for look in range(STALLED_LOOKS + 1):
+        assert not stuck.is_cut_off
+        unsent.look(look, is_ahead=is_ahead)
+    assert (stuck.is_cut_off, slow.is_cut_off) == (is_ahead, False)
