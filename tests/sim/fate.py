@@ -87,7 +87,8 @@ def may_be_taken_back(
 def _is_gone(node: Node, handed: Handed) -> bool:
     """Return whether the connection that a message went over is gone, or going."""
     port = node.ports.get(handed.connection)
-    return node.is_stopping or port is None or port.peer.goaway is not None
+    is_closed = handed.connection not in node.turns.broker.sessions  # Perhaps in this very turn.
+    return node.is_stopping or port is None or port.peer.goaway is not None or is_closed
 
 
 def of_removed(
