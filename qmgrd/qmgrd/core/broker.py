@@ -42,7 +42,7 @@ from qmgrd.core.reads import READS
 from qmgrd.core.refused_puts import FullStore
 from qmgrd.core.retention import RETENTION_PERIOD_MS
 from qmgrd.core.returns import CONNECTION_LOST, Returns
-from qmgrd.core.rights import allowed
+from qmgrd.core.rights import RIGHTS, allowed
 from qmgrd.core.room import marks_of, room_of
 from qmgrd.core.selection import compile_weight
 from qmgrd.core.session import Session, SessionFenced
@@ -55,6 +55,8 @@ from qmgrd.core.units import Units
 
 TIMERS_PER_TURN = 1_000
 _ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})
+_SELECTING = frozenset(kind for kind in RIGHTS if "where" in getattr(kind, "_fields", ()))
+_COUNTED = GROWING | READS | _SELECTING
 
 
 class NotAuthorized(RemoteProtocolError):
@@ -242,11 +244,13 @@ class Broker:
             return
         if not allowed(kind):
             raise NotAuthorized(kind.__name__)
+        if kind not in _COUNTED:
+            self._handlers[kind](session, message)
+            return
         if kind in GROWING:
             growth.check(self, message)
-        where = getattr(message, "where", "")
-        if where:  # It is compiled, unless it was of late.
-            self.context.count_read(compile_weight(where), 0)
+        if kind in _SELECTING and message.where:  # It is compiled, unless it was of late.
+            self.context.count_read(compile_weight(message.where), 0)
         self._handlers[kind](session, message)
         if kind in READS:
             self.context.outflow.count_answer(session.connection, self.context.outcome.sends)

@@ -11,7 +11,8 @@ less time, and a flood of expensive requests delays nobody but its sender.
 1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
 2. A connection that had nothing waiting starts just before the slot that is served, however little
    it used before: it is next, behind others that came as it did, and nobody saves up time.
-3. A connection that has used its share of a turn waits for the next turn.
+3. A connection that has used its share of a turn waits for the next turn. Its share is less where
+   somebody waits who had nothing waiting before, as answers leave at the end of the turn.
 4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
    peer has fetched that. Nor is one whose next request may have a long answer, while there is no
    room for that.
@@ -123,13 +124,15 @@ class Intake:
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest one that was served
+        self._is_awaited = False  # Somebody came who had nothing waiting, and waits for this turn.
         self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
         self._aside: list[Pending] = []  # of these, who had their share
         self.bytes = 0
 
     def is_ahead(self, pending: Pending) -> bool:
         """Return whether so much waits that the connection should not be read from for now."""
-        return pending.bytes > AHEAD_MAX_BYTES or (self.is_full and pending.bytes > 0)
+        waiting = pending.bytes
+        return waiting > 0 and (waiting > AHEAD_MAX_BYTES or self.bytes > self._bytes_max)
 
     @property
     def is_full(self) -> bool:
@@ -170,8 +173,13 @@ class Intake:
     def _begin_line(self, pending: Pending) -> None:
         """Add *pending*, which was in no line, to one: it saved up no time."""
         slot = self._slot - 1
-        if pending.used_ns >> SLOT_SHIFT < slot:
+        self._is_awaited = True
+        if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
+            line = self._lines.get(slot)
+            if line is not None:
+                line.append(pending)
+                return
         self._line_up(pending)
 
     def _line_up(self, pending: Pending) -> None:
@@ -214,8 +222,9 @@ class Intake:
 
     def _use_room(self) -> None:
         """Go on with as many connections that wait for room as there is room for."""
-        for connection in list(self._waiting)[: self._outflow.long_answers]:
-            self._begin_line(self._waiting.pop(connection))
+        if self._waiting:
+            for connection in list(self._waiting)[: self._outflow.long_answers]:
+                self._begin_line(self._waiting.pop(connection))
 
     def end_turn(self) -> None:
         """Go on with the connections that the turn made enough for, or that it left room for."""
@@ -249,8 +258,11 @@ class Intake:
 
         The time until the next arrival is asked for counts as used by the connection.
         """
-        clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
+        clock_ns = budget.clock_ns
         lines, slots, slot = self._lines, self._slots, self._slot
+        is_shared = len(slots) > 1 or (bool(slots) and len(lines[slots[0]]) > 1)
+        share = budget.share_ns(is_awaited=is_shared and self._is_awaited) >> SLOT_SHIFT
+        self._is_awaited = False
         outflow = self._outflow
         held = outflow.held
         now_ns = clock_ns()

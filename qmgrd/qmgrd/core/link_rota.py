@@ -17,6 +17,8 @@ class LinkRota:
     def run(self) -> None:
         """Let links send what they have, in order of their names from the last one on."""
         awake = self._context.awake_queues
+        if not awake:
+            return
         links = [link for link in self._links.values() if link.queue.id in awake]
         if len(links) > 1:
             links.sort(key=lambda link: (link.name <= self._last, link.name))

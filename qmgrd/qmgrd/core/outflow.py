@@ -82,6 +82,8 @@ class Outflow:
     def end_turn(self) -> list[int]:
         """Return the connections that may go on, as only what this turn made held them."""
         self._made.clear()
+        if not self.held:
+            return []
         over = [connection for connection in self.held if connection not in self._blocked]
         self.held.difference_update(over)
         return over

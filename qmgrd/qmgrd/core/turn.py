@@ -7,7 +7,6 @@ before the commit that it stems from has returned. Group commit, batching and or
 """
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 from qmgr_config.model import Config
@@ -114,19 +113,18 @@ class Turns:
         tx = self._store.begin()
         try:
             broker.begin(tx, now, self._store.space())
-            # Closed here: else the rest of the turn would count as used by the last connection.
-            with closing(
-                self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
-            ) as arrivals:
-                for connection, arrival in arrivals:
-                    broker.context.working = None
-                    if arrival.event is None:
-                        broker.received(connection, arrival.message)
-                    else:
-                        arrival.event(broker)
-                    if broker.context.rows > broker.context.turn_rows:
-                        break
-            connection, broker.context.working = 0, None
+            context = broker.context
+            arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
+            for connection, (message, event, _) in arrivals:
+                context.working = None
+                if event is None:
+                    broker.received(connection, message)
+                else:
+                    event(broker)
+                if context.rows > context.turn_rows:
+                    arrivals.close()  # Else the rest would count as used by the last connection.
+                    break
+            connection, context.working = 0, None
             return broker.end()
         except Exception as error:
             self._store.abort()

@@ -59,8 +59,9 @@ class LargeFrames:
         """Whether little room is left."""
         return self._bytes + self.intake.bytes > self._tight_bytes
 
-    def buffer(self) -> memoryview:
+    def buffer(self, sizehint: int = -1) -> memoryview:
         """Return what the next read may fill; its content is gone with the next call."""
+        del sizehint  # the event loop's
         is_tight = self._bytes + self.intake.bytes > self._tight_bytes
         return self._share if is_tight else self.last
 

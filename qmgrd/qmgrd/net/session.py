@@ -63,6 +63,8 @@ class Session(asyncio.BufferedProtocol):
         self._make_peer = make_peer
         self._host = host
         self._frames = host.frames
+        # One call less for each read: the loop asks the object that has the buffer.
+        self.get_buffer = host.frames.buffer  # type: ignore[method-assign]
         self._transport: asyncio.Transport | None = None
         self._lingering: asyncio.TimerHandle | None = None  # set once one of us said goodbye
         self._why = "the peer closed the connection"
@@ -102,45 +104,41 @@ class Session(asyncio.BufferedProtocol):
         """Go on for a peer that has fetched what it was sent."""
         self._host.session_blocked(self, is_blocked=False)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to read into."""
-        del sizehint
-        return self._frames.buffer()
-
     def buffer_updated(self, nbytes: int) -> None:
         """Cut what came into messages; the turn does the rest."""
         if self._open_transport() is None:
             return
-        try:
-            self._received(self._frames.last[:nbytes].tobytes())
-        except MemoryError as error:
-            self.fail(error)
-
-    def _received(self, data: bytes) -> None:
         peer = self.peer
         try:
-            answers = peer.receive(data, self._host.now_ms())
+            answers = peer.receive(self._frames.last[:nbytes].tobytes(), self._host.now_ms())
         except RemoteProtocolError as error:
             self.say_goodbye(goodbye(error))
+        except MemoryError as error:
+            self.fail(error)
+            return
         else:
-            if peer.goaway is None:
-                if answers:
-                    self.write(answers)
-            elif answers:  # It was sent away.
-                self._why = peer.goaway.text
-                self._leave(answers)
-            else:
-                self._why = f"the peer left: {peer.goaway.text}"
-                self._close()
+            if peer.goaway is not None:
+                self._part(peer.goaway, answers)
+            elif answers:
+                self.write(answers)
         held_bytes, before = peer.partial_bytes, self._partial_bytes
         if held_bytes or before:
             self._partial_bytes = held_bytes
-            is_new = held_bytes != before + len(data)
+            is_new = held_bytes != before + nbytes
             self._frames.holds(self, held_bytes, peer.frame_bytes, is_new=is_new)
         if peer.is_ahead and self._open_transport() is not None:
             self._pause("turns")
             self._host.session_ahead(self)
         self._host.want_turn()
+
+    def _part(self, goaway: m.Goaway, answers: bytes) -> None:
+        """Close, as one of us said goodbye: the peer, unless there are *answers*."""
+        if answers:
+            self._why = goaway.text
+            self._leave(answers)
+        else:
+            self._why = f"the peer left: {goaway.text}"
+            self._close()
 
     def read_on(self) -> bool:
         """Read again if the turns have caught up; return whether they have."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 FULL = 2  # the number of the generation that a full collection looks at
 LEAST_OBJECTS = 500_000  # Fewer are not looked at again.
+COUNT_EACH = 16  # full collections, as counting looks at each object, too
 
 
 @contextmanager
@@ -24,17 +25,17 @@ def short_collections(least_objects: int = LEAST_OBJECTS) -> Iterator[None]:
     Args:
         least_objects: what is left out is not looked at again below this number.
     """
-    again_at, is_of_all = least_objects, True
+    again_at, is_of_all, collections = least_objects, True, 0
 
     def collected(phase: str, info: dict[str, int]) -> None:
-        nonlocal again_at, is_of_all
+        nonlocal again_at, is_of_all, collections
         if phase != "stop" or info["generation"] != FULL:
             return
         gc.freeze()
-        left_out = gc.get_freeze_count()
+        collections += 1
         if is_of_all:
-            again_at, is_of_all = max(2 * left_out, least_objects), False
-        elif left_out > again_at:
+            again_at, is_of_all = max(2 * gc.get_freeze_count(), least_objects), False
+        elif not collections % COUNT_EACH and gc.get_freeze_count() > again_at:
             gc.unfreeze()  # The next one looks at all.
             is_of_all = True
 

@@ -159,6 +159,16 @@ def test_flood_of_expensive_requests_costs_others_one_of_them_in_each_turn() -> 
         assert sorted(served.turn()) == [1, 2]
 
 
+def test_flood_has_a_small_part_of_a_turn_that_somebody_waits_for() -> None:
+    """Answers leave at the end of a turn: who asks for little gets its own soon."""
+    served = Served(50, c1=1, c2=0.01)
+    served.arrive(1, 200)
+    assert len(served.turn()) == 12
+    served.arrive(2)
+    assert Counter(served.turn()) == {1: 5, 2: 1}
+    assert len(served.turn()) == 12
+
+
 def test_connections_with_much_waiting_have_the_same_time_each() -> None:
     served = Served(50, c1=5, c2=1, c3=0.1)
     for number in (1, 2, 3):
