@@ -8,6 +8,7 @@ from tests.docs.examples import BadPage, blocks, matches, rewritten, run
 
 REPO = Path(__file__).parents[2]
 OWN_TESTS = {"PROTOCOL.md"}  # tests/qmgr_protocol/test_protocol_document.py
+LONG = {"history.md", "spark.md"}  # They start Spark, several times.
 PAGES = sorted(
     path
     for path in (REPO / "README.md", *REPO.glob("docs/**/*.md"))
@@ -21,7 +22,7 @@ PAGES = sorted(
     "page",
     [
         pytest.param(
-            page, marks=[pytest.mark.spark, pytest.mark.long] if page.name == "spark.md" else ()
+            page, marks=[pytest.mark.spark, pytest.mark.long] if page.name in LONG else ()
         )
         for page in PAGES
     ],

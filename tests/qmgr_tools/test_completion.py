@@ -360,6 +360,7 @@ def test_files_are_offered_where_one_is_meant_and_nowhere_else(
         ["snapshot", "ls"],
     ):
         assert tab(*words, "/tm", **nowhere) == [FILES]
+    for words in (["store", "verify"], ["put", "Q", "--file"]):
         fish = {"_QMCTL_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "is-args"}
         said = {"_TYPER_COMPLETE_ARGS": " ".join(["qmctl", *words, "/tm"])}
         assert asked(home | fish | said).returncode == 1

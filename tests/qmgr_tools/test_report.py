@@ -83,6 +83,7 @@ def test_package_that_is_missing_is_named(qmctl: Qmctl, monkeypatch: pytest.Monk
 @pytest.mark.process
 @pytest.mark.spark
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_report_is_made_and_told_of(
     on_terminal: OnTerminal, snapshot: Path, tmp_path: Path
 ) -> None:

@@ -165,7 +165,7 @@ def test_flood_has_a_small_part_of_a_turn_that_somebody_waits_for() -> None:
     served.arrive(1, 200)
     assert len(served.turn()) == 12
     served.arrive(2)
-    assert Counter(served.turn()) == {1: 5, 2: 1}
+    assert Counter(served.turn()) == {1: 4, 2: 1}
     assert len(served.turn()) == 12
 
 

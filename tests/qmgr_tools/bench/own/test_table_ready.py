@@ -29,6 +29,7 @@ def test_rows_are_shared_out_as_the_table_has_them() -> None:
     assert max(parts) - min(parts) <= 1
 
 
+@pytest.mark.long
 def test_spark_reads_as_many_rows_as_asked_for(session: Session, tmp_path: Path) -> None:
     made = snapshots(Setting(tmp_path, 0.1, 1), [5])
     ready = "ready", {"path": str(made[5]), "rows": "12"}

@@ -22,6 +22,7 @@ def test_reading_is_told_by_row() -> None:
     assert (reading.wall_us, reading.cpu_us) == (2, 3)
 
 
+@pytest.mark.long
 def test_session_reads_sums_and_copies(session: Session, snapshot: Path, tmp_path: Path) -> None:
     table = "qmgr", {"path": str(snapshot), "queues": "MANY"}
     reading = session.read(2_500, table)
@@ -33,6 +34,7 @@ def test_session_reads_sums_and_copies(session: Session, snapshot: Path, tmp_pat
     assert session.ask("sums", table) != session.ask("sums", ("qmgr", {"path": str(snapshot)}))
 
 
+@pytest.mark.long
 def test_session_that_ends_says_why(tmp_path: Path) -> None:
     with (
         Session(tmp_path, 1) as session,

@@ -18,10 +18,13 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
+SHORT = 30  # of them; the rest are run by make long
 Patch = pytest.MonkeyPatch
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > SHORT else ()) for seed in SEEDS]
+)
 def test_queues_do_what_the_model_says(seed: int) -> None:
     """A11, A12, G12, G13, G20, G21, G22, G23; `run.py --start` has fewer rules say the same."""
     assert not run_seed(seed, shrink=False)
