@@ -21,9 +21,7 @@ PAGES = sorted(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(
-            page, marks=[pytest.mark.spark, pytest.mark.long] if page.name in LONG else ()
-        )
+        pytest.param(page, marks=[pytest.mark.spark, pytest.mark.long] if page.name in LONG else ())
         for page in PAGES
     ],
     ids=[page.relative_to(REPO).as_posix() for page in PAGES],

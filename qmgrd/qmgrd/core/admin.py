@@ -13,7 +13,7 @@ from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, TakeSnapshot
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.jobs import Jobs
-from qmgrd.core.page import page
+from qmgrd.core.page import page, shown
 from qmgrd.core.queue import Queue
 from qmgrd.core.selection import selection
 from qmgrd.core.session import Session
@@ -101,8 +101,8 @@ class Admin:
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""
         names, further = page(self._catalogue.names, message.after, message.limit)
-        rows = [self._catalogue.show_queue(name) for name in names]
-        self._context.count_read(len(names), 0)
+        rows, further = shown(names, further, self._catalogue.show_queue, self._context.budget)
+        self._context.count_read(len(rows), 0)
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:

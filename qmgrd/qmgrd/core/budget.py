@@ -17,8 +17,7 @@ ClockNs: TypeAlias = Callable[[], int]  # a monotonic clock in nanoseconds
 ARRIVALS = 50
 WORK = 75
 DELIVERY = 100
-SHARE = 25  # what one connection may use before its further requests wait for the next turn
-SHARE_AWAITED = 10  # where somebody who had nothing waiting waits for the end of the turn
+SHARE = 10  # what one connection may use before its further requests wait for the next turn
 LOOK_EACH = 16  # small pieces of work, from one look at the clock to the next
 _MS_NS = 1_000_000
 
@@ -31,11 +30,12 @@ def still() -> int:
 class Budget:
     """The time of the turn that runs. Marks are percentages of the whole."""
 
-    __slots__ = ("_start_ns", "_turn_ns", "clock_ns", "end_ns")
+    __slots__ = ("_start_ns", "_turn_ns", "clock_ns", "end_ns", "share_ns")
 
     def __init__(self, turn_ms: int, clock_ns: ClockNs = still) -> None:
         self.clock_ns = clock_ns
         self._turn_ns = turn_ms * _MS_NS
+        self.share_ns = self._turn_ns * SHARE // 100
         self.begin()
 
     def begin(self) -> None:
@@ -46,10 +46,6 @@ class Budget:
     def allow(self, mark: int) -> None:
         """Let the next part of the turn run up to *mark*."""
         self.end_ns = self._start_ns + self._turn_ns * mark // 100
-
-    def share_ns(self, *, is_awaited: bool) -> int:
-        """Return what one connection may use of a turn."""
-        return self._turn_ns * (SHARE_AWAITED if is_awaited else SHARE) // 100
 
     @property
     def is_over(self) -> bool:

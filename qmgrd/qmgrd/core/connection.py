@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.context import Context
-from qmgrd.core.page import page
+from qmgrd.core.page import page, shown
 from qmgrd.core.session import Session
 
 # What only the shell knows of a connection: address, what waits for a turn, what was not fetched.
@@ -34,7 +34,9 @@ class Connections:
     def connection_list(self, session: Session, message: m.ConnectionList) -> None:
         """List the connections in order of number, a page at a time."""
         numbers, further = page(self._sessions, message.after, message.limit)
-        rows = [self._row(self._sessions[number]) for number in numbers]
+        rows, further = shown(
+            numbers, further, lambda number: self._row(self._sessions[number]), self._context.budget
+        )
         value = {"connections": rows, "next": further}
         self._context.send(session.connection, m.Ok(message.request_id, value))
 

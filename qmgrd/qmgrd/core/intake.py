@@ -11,8 +11,8 @@ less time, and a flood of expensive requests delays nobody but its sender.
 1. Clocks of one slot count as equal: a rotation, so that the next connection is found in O(1).
 2. A connection that had nothing waiting starts just before the slot that is served, however little
    it used before: it is next, behind others that came as it did, and nobody saves up time.
-3. A connection that has used its share of a turn waits for the next turn. Its share is less where
-   somebody waits who had nothing waiting before, as answers leave at the end of the turn.
+3. A connection that has used its share of a turn waits for the next turn. As answers leave at the
+   end of a turn, the share is small: nobody waits long for the answer to a flood.
 4. A connection whose peer has too much to fetch is held (outflow.py): it is in no line until its
    peer has fetched that. Nor is one whose next request may have a long answer, while there is no
    room for that.
@@ -124,7 +124,6 @@ class Intake:
         self._lines: dict[int, deque[Pending]] = {}  # by slot
         self._slots: list[int] = []
         self._slot = 1  # the latest one that was served
-        self._is_awaited = False  # Somebody came who had nothing waiting, and waits for this turn.
         self._had: dict[Pending, int] = {}  # in the turn that runs: slots that were used up
         self._aside: list[Pending] = []  # of these, who had their share
         self.bytes = 0
@@ -173,7 +172,6 @@ class Intake:
     def _begin_line(self, pending: Pending) -> None:
         """Add *pending*, which was in no line, to one: it saved up no time."""
         slot = self._slot - 1
-        self._is_awaited = True
         if pending.used_ns >> SLOT_SHIFT <= slot:
             pending.used_ns = slot << SLOT_SHIFT
             line = self._lines.get(slot)
@@ -258,11 +256,8 @@ class Intake:
 
         The time until the next arrival is asked for counts as used by the connection.
         """
-        clock_ns = budget.clock_ns
+        clock_ns, share = budget.clock_ns, budget.share_ns >> SLOT_SHIFT
         lines, slots, slot = self._lines, self._slots, self._slot
-        is_shared = len(slots) > 1 or (bool(slots) and len(lines[slots[0]]) > 1)
-        share = budget.share_ns(is_awaited=is_shared and self._is_awaited) >> SLOT_SHIFT
-        self._is_awaited = False
         outflow = self._outflow
         held = outflow.held
         now_ns = clock_ns()

@@ -17,7 +17,7 @@ from qmgrd.core import keys, notes, parked, republish
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.jobs import Jobs
-from qmgrd.core.page import page
+from qmgrd.core.page import page, shown
 from qmgrd.core.parked import Parked
 from qmgrd.core.queue import Queue
 from qmgrd.core.session import Session
@@ -71,8 +71,10 @@ class TopicAdmin:
             self._context.count_read(len(matched) // 10, 0)
             found = SortedDict({one.name: one for one in matched})
         names, further = page(found, message.after, message.limit)
-        self._context.count_read(2 * len(names), 0)
-        rows = [self._row(found[name]) for name in names]
+        rows, further = shown(
+            names, further, lambda name: self._row(found[name]), self._context.budget
+        )
+        self._context.count_read(2 * len(rows), 0)
         self._ok(session, message.request_id, {"subscriptions": rows, "next": further})
 
     def subscription_healthy(self, session: Session, message: m.SubscriptionHealthy) -> None:
@@ -132,9 +134,9 @@ class TopicAdmin:
         kept = self._context.tx.scan(start, keys.after(keys.SPACE_RETAINED))
         names |= {key[1:].decode(errors="replace") for key, _ in islice(kept, message.limit + 1)}
         found = sorted(names)[: message.limit]
-        self._context.count_read(2 * len(found), 0)
         further = found[-1] if len(names) > len(found) else None
-        rows = [self._topics.show(name) for name in found]
+        rows, further = shown(found, further, self._topics.show, self._context.budget)
+        self._context.count_read(2 * len(rows), 0)
         self._ok(session, message.request_id, {"topics": rows, "next": further})
 
     def topic_show(self, session: Session, message: m.TopicShow) -> None:

