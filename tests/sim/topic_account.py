@@ -266,6 +266,7 @@ class TopicAccount(Watch):
     def _leaves(
         self, node: Node, view: View, handle: Handle, was: Place, dead: set[int]
     ) -> None:  # fmt: skip
+        require(handle in view.held, "nothing_is_doubled", f"{handle} left twice at {node.name}")
         held = view.held.pop(handle)
         put, (name, kind) = held.put, view.queues[handle[0]]
         fact = f"publication {put.serial} to {put.queue}, {handle[1]} of {name} at {node.name}"
