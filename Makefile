@@ -54,7 +54,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "setup: done"
 
 test: setup ## the whole test suite; ARGS="-k queue" narrows it
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q $(ARGS)
 
 long: setup ## the tests that take a minute each: clusters, campaigns, benchmarks
 	$(BIN)/python -m pytest -q -m long $(ARGS)
