@@ -24,8 +24,9 @@ The laws:
     rss_max_mib       the daemon's own memory (RssAnon) stays below a limit; what the definitions of
                       a store take is told apart
     p99_ratio         the good clients' p99 under attack, against that of the calm windows: the
-                      medians of all windows of an act, and the worst act counts. Up to 100 ms
-                      no ratio breaks the law: a flood may use two turns of limits.turn_ms
+                      medians of all windows with a kind of store, and the worst kind counts.
+                      Up to 100 ms no ratio breaks the law: a flood may use two turns of
+                      limits.turn_ms
     longest_stall_ms  no operation of a good client takes longer than a limit
     verify            ``qmctl store verify`` finds the store sound after each kill and at the end
 

@@ -17,7 +17,7 @@ from qmgr_client.aio import connect
 from qmgr_tools.demo.cluster import Node
 from tests.process.hostile.attackers import KINDS
 from tests.process.hostile.good import QUEUES, SUBSCRIBERS, Good
-from tests.process.hostile.watch import Watch, p99
+from tests.process.hostile.watch import Watch, Windows, p99
 
 NAME = "HOSTILE"
 WAIT_MS = 60_000
@@ -77,10 +77,12 @@ class Result:
     operations: int = 0
     rss_max_mib: int = 0  # without definitions
     definitions_mib: int = 0  # of the store that has most
-    p99_ratio: float = 0.0  # of the worst act
-    p99_ms: float = 0.0  # under attack, in that act
+    p99_ratio: float = 0.0  # of the worst kind of store
+    p99_ms: float = 0.0  # under attack, with that kind
     longest_stall_ms: float = 0.0
     longest_what: str = ""
+    windows: dict[str, Windows] = field(default_factory=dict)  # of all acts, by kind of store
+    ratios: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def broken(self, limits: Limits) -> list[str]:
         """Returns the names of the laws that do not hold."""
@@ -103,7 +105,7 @@ class Act:
         self.kind, self._plan, self._rng, self._result = kind, plan, rng, result
         settings = {"QMGRD_LOG__LEVEL": "warning", **SETTINGS[kind]}
         self.node = Node(NAME, directory, settings, plan.program)
-        self.watch = Watch()
+        self.watch = Watch(result.windows.setdefault(kind, {"calm": [], "attack": []}))
         self._log = directory / f"{NAME}.log"
         self._is_ours = True  # whether the campaign itself has the daemon down now
         self._exits = 0
@@ -313,8 +315,8 @@ class Act:
         own_mib = watch.rss_max_mib - watch.definitions_mib
         result.rss_max_mib = max(result.rss_max_mib, own_mib)
         result.definitions_mib = max(result.definitions_mib, watch.definitions_mib)
-        if watch.p99_ratio > result.p99_ratio:
-            result.p99_ratio, result.p99_ms = watch.p99_ratio, watch.median_p99_ms("attack")
+        result.ratios[self.kind] = watch.p99_ratio, watch.median_p99_ms("attack")
+        result.p99_ratio, result.p99_ms = max(result.ratios.values())
         if watch.longest_ms > result.longest_stall_ms:
             result.longest_stall_ms, result.longest_what = watch.longest_ms, watch.longest_what
         result.turns_failed += self._log.read_text(errors="replace").count("a turn failed")

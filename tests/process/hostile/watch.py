@@ -5,7 +5,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, quantiles
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+Windows: TypeAlias = dict[str, list[list[float]]]  # by kind: the milliseconds of each operation
 
 TICK_S = 0.005
 SAMPLES_MIN = 100  # of a window, for its p99 to mean anything
@@ -28,8 +30,13 @@ class Watch:
     daemon waited for a processor, because other programs had it, is taken off.
     """
 
-    def __init__(self) -> None:
-        self.windows: dict[str, list[list[float]]] = {"calm": [], "attack": []}
+    def __init__(self, windows: Windows | None = None) -> None:
+        """Begins.
+
+        Args:
+            windows: what was seen before, to be added to.
+        """
+        self.windows: Windows = windows if windows is not None else {"calm": [], "attack": []}
         self.longest_ms, self.longest_what = 0.0, ""
         self.operations = 0
         self.rss_max_mib = 0
