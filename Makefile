@@ -54,7 +54,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "setup: done"
 
 test: setup ## the whole test suite; ARGS="-k queue" narrows it
-	$(BIN)/python -m pytest -n 3 --dist worksteal -q $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q $(ARGS)
 
 long: setup ## the tests that take a minute each: clusters, campaigns, benchmarks
 	$(BIN)/python -m pytest -q -m long $(ARGS)
@@ -64,7 +64,7 @@ check: setup ## what CI runs: format, lint, types, imports, simulator, tests
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory sim SEEDS=100
 	@$(MAKE) --no-print-directory test
 
 format: setup ## put the code into shape

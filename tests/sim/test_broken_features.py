@@ -5,6 +5,8 @@ As test_broken.py, which has what was there before them.
 
 from typing import Any
 
+import pytest
+
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgrd.core import (
@@ -34,6 +36,8 @@ from qmgrd.core.sweep import Sweep
 from qmgrd.core.unit import Unit
 from qmgrd.core.units import Units
 from tests.sim.broken import Patch, assert_caught
+
+pytestmark = pytest.mark.long
 
 
 def test_message_that_failed_too_often_is_handed_out_again(monkeypatch: Patch) -> None:

@@ -5,6 +5,8 @@ As test_broken.py, which has what was there before them.
 
 from typing import Any
 
+import pytest
+
 from qmgr_protocol.messages import STATE_TAKEN_OVER
 from qmgrd.core import group_end, group_follow, group_run, group_take, groups, keys, returns
 from qmgrd.core import row as rows
@@ -12,6 +14,8 @@ from qmgrd.core.group_row import GroupRow
 from qmgrd.core.groups import Groups
 from qmgrd.core.hold import Holds
 from tests.sim.broken import Patch, assert_caught
+
+pytestmark = pytest.mark.long
 
 
 def test_group_is_begun_behind_its_due_member(monkeypatch: Patch) -> None:
@@ -108,4 +112,4 @@ def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch)
         return end(context, catalogue, job, queue, *member)
 
     monkeypatch.setattr(group_end, "_end", reckless)
-    assert_caught({"leased_is_left_alone"}, first=24)
+    assert_caught({"leased_is_left_alone"}, first=121)

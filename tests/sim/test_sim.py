@@ -115,6 +115,7 @@ def test_each_kind_of_fault_strikes_often_enough() -> None:
     assert not missing
 
 
+@pytest.mark.long
 def test_each_feature_is_tried() -> None:
     """What no seed does, no law is held against: all of it is met in few of them."""
     met: Counter[str] = Counter()

@@ -115,15 +115,17 @@ class Turns:
             broker.begin(tx, now, self._store.space())
             context = broker.context
             arrivals = self.intake.take(limits.turn_requests, limits.turn_bytes, budget)
-            for connection, (message, event, _) in arrivals:
-                context.working = None
-                if event is None:
-                    broker.received(connection, message)
-                else:
-                    event(broker)
-                if context.rows > context.turn_rows:
-                    arrivals.close()  # Else the rest would count as used by the last connection.
-                    break
+            try:
+                for connection, (message, event, _) in arrivals:
+                    context.working = None
+                    if event is None:
+                        broker.received(connection, message)
+                    else:
+                        event(broker)
+                    if context.rows > context.turn_rows:
+                        break
+            finally:  # Else the rest of the turn would count as used by the last connection.
+                arrivals.close()
             connection, context.working = 0, None
             return broker.end()
         except Exception as error:

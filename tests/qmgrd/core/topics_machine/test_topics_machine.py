@@ -137,6 +137,7 @@ def any_number_settles_what_waits(patch: Patch) -> None:
     patch.setattr(LeaseNumbers, "proves", lambda *_: True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "plant",
     [
