@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -164,6 +165,25 @@ def test_bug_undoes_the_turn_and_names_the_connection(manager: Manager, app: Cli
     producer = manager.connect().producer(ID, resume=True)
     assert producer.put_again(1, "Q", record(b"x")) == []
     assert producer.client.bodies("Q") == [b"x"]
+
+
+def test_turn_that_fails_leaves_nothing_for_the_collector(
+    manager: Manager, app: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What yields the arrivals reads the clock as it ends: not at some time, but in its turn."""
+    intake, yielding = manager.turns.intake, list[Any]()
+    take = intake.take
+
+    def noted(*args: Any) -> Any:
+        yielding.append(take(*args))
+        return yielding[0]
+
+    monkeypatch.setattr(intake, "take", noted)
+    monkeypatch.setattr(manager.turns.broker, "received", lambda *_: 1 / 0)
+    app.send(m.Status(1))
+    with pytest.raises(TurnFailed):
+        manager.turn()
+    assert yielding[0].gi_frame is None
 
 
 def test_bug_outside_of_a_request_names_no_connection(manager: Manager, app: Client) -> None:
