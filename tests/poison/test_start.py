@@ -23,6 +23,11 @@ def test_starts_from_damaged_stores_and_serves() -> None:
     assert ends["set aside"] > SEEDS // 10
 
 
+def test_publication_without_a_topic_is_set_aside() -> None:
+    """Its fan-out failed again and again: it is no work with a name of its own."""
+    Trial(20052).run()
+
+
 def test_store_of_the_trials_holds_rows_of_every_kind() -> None:
     spaces = {value for name, value in vars(keys).items() if name.startswith("SPACE_")}
     assert {key[:1] for key in filled()} == spaces | {b"\0"}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qmgr_protocol import history
 from qmgr_protocol import record as records
+from qmgr_protocol.errors import RequestError
+from qmgr_protocol.topic import levels_of
 from qmgrd.core import entry as entries
 from qmgrd.core import lane, overflow
 from qmgrd.core.context import Context
@@ -36,9 +38,13 @@ class Publication(NamedTuple):
 
 
 def publication_of(context: Context, arrival: int, value: bytes) -> Publication | None:
-    """Return what goes out of a stored publication; None of one that rotted."""
+    """Return what goes out of a stored publication; None of one that rotted, or has no topic."""
     entry = entries.decode(value)
     if entry.flags == entries.UNREADABLE:
+        return None
+    try:
+        levels_of(entry.target)  # It is kept: each topic is looked at once.
+    except RequestError:
         return None
     front, trailer = entries.front(context.tx, entry), entries.uid_trailer(entry)
     if len(front) < records.HEAD_BYTES:
