@@ -80,6 +80,7 @@ def test_tiny_frames_without_end_starve_nobody(daemon: Daemon, what: str) -> Non
                 good.ask(m.Status)
 
 
+@pytest.mark.long
 def test_long_settles_that_wait_take_bounded_memory(daemon: Daemon) -> None:
     daemon.start()
     handles = b"".join(m.HANDLE.pack(4, 10**6 + i, 1) for i in range(10_000))

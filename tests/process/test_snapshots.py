@@ -20,6 +20,7 @@ def run(directory: Path, variant: str = "") -> SnapshotLoad:
     return load
 
 
+@pytest.mark.long
 def test_each_snapshot_under_load_is_one_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ async def worked(
         load.stopping.set()
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_each_subscriber_has_each_publication_once_over_kills(make: Make) -> None:
     """C4, C11, C19."""

@@ -291,6 +291,7 @@ def test_what_cannot_be_is_told(snapshot: Path, tmp_path: Path) -> None:
         run(snapshot, tmp_path / "file")
 
 
+@pytest.mark.long
 def test_killed_at_each_step_it_is_whole_in_the_end(tmp_path: Path) -> None:
     """Killed at its first step, the next time at its second one, until it comes to its end."""
     with life(tmp_path / "qm", "A", "B") as store:

@@ -79,6 +79,7 @@ def test_event_that_is_not_kept_is_found(monkeypatch: Patch, kind: int) -> None:
     assert_caught("accounts_are_true", "accounts_are_possible", first=first)
 
 
+@pytest.mark.long
 def test_move_that_is_not_kept_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Account, "entry", without(history.MOVED))
     assert_caught("accounts_are_true", steps=4_000, first=15)
@@ -202,6 +203,7 @@ def test_page_that_leaves_out_a_row_is_found(monkeypatch: Patch) -> None:
     assert_caught("exported_once")
 
 
+@pytest.mark.long
 def test_message_told_as_transferred_that_expired_is_found(monkeypatch: Patch) -> None:
     entry = Account.entry
 

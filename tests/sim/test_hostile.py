@@ -49,6 +49,7 @@ def test_laws_hold_next_to_hostile_clients(seed: int) -> None:
     assert world.watch.happened["hostile frames"] > 50
 
 
+@pytest.mark.long
 def test_puts_on_system_queues_are_found_by_hostile_clients_alone(monkeypatch: Patch) -> None:
     destination = Catalogue.destination
 
@@ -59,6 +60,7 @@ def test_puts_on_system_queues_are_found_by_hostile_clients_alone(monkeypatch: P
     assert_found_by_hostile_clients_alone("delivered_was_accepted", first=10)
 
 
+@pytest.mark.long
 def test_ack_by_anybody_is_found_by_hostile_clients_alone(monkeypatch: Patch) -> None:
     monkeypatch.setattr(settle, "ack_all", ack_any)
     assert_found_by_hostile_clients_alone(

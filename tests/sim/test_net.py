@@ -64,6 +64,7 @@ def test_restored_receiver_that_tells_nothing_is_found(monkeypatch: pytest.Monke
     assert_found("losses_are_told")
 
 
+@pytest.mark.long
 def test_restored_sender_that_goes_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its new messages have ids that its peer knows of others."""
     monkeypatch.setattr(link_continuation, "check", lambda *arguments: None)
@@ -101,6 +102,7 @@ def test_sender_that_deletes_what_it_sends_is_found(monkeypatch: pytest.MonkeyPa
     assert_found("deleted_is_held_by_the_receiver", "acked_is_durable")
 
 
+@pytest.mark.long
 def test_ordered_link_that_keeps_no_order_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinkInbox, "is_ordered", property(lambda self: False, lambda self, x: None))
     assert_found("order_per_producer", first=148)

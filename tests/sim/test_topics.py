@@ -31,6 +31,7 @@ def test_same_seed_leaves_the_same_bytes() -> None:
     assert first.digest() == second.digest()
 
 
+@pytest.mark.long
 def test_worlds_do_all_that_there_is() -> None:
     wanted = {
         "parked", "republished", "consumed again", "dropped", "expired", "retained given",

@@ -21,6 +21,7 @@ def hours(spark: SparkSession, arrived: dict[int, int]) -> DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_hour_is_held_against_that_hour_of_all_other_days(spark: SparkSession) -> None:
     """Five days; in the fourth hour of the third one far too much comes."""
     arrived = {day * 24 + hour: 10 * hour + 7 * (day % 2) for day in range(5) for hour in range(24)}

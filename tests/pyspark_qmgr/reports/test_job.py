@@ -11,6 +11,7 @@ from tests.pyspark_qmgr.reports.test_page import Parsed
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_snapshots_become_reports_and_a_page(
     spark: SparkSession, snapshot: Path, tmp_path: Path
 ) -> None:

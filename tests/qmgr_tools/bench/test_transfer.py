@@ -30,6 +30,7 @@ def test_sentences_say_what_was_found(
     assert [words for words in said if words not in about(ROW)] == []
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_explained_in_json(qmctl: Qmctl) -> None:
     ended = qmctl("bench", "transfer", "--explain", "--count", "500", "-o", "json")

@@ -328,6 +328,7 @@ def test_verdicts_are_those_of_the_plain_queue_A19(seed: int) -> None:
     run_differential(25_000, seed)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_verdicts_are_those_of_the_plain_queue_over_a_million_steps_A19() -> None:
     """A19: 10^6 steps."""
