@@ -22,9 +22,10 @@ from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, encode
 from qmgr_client.puts import FRAME_BYTES
 from qmgr_client.selection import SelectionOrUid, chosen
 from qmgr_client.units import Unit
+from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import Uid
+from qmgr_protocol.record import Uid, own_bytes
 
 BATCH_MESSAGES_MAX = 1_000  # of what put_many sends at a time
 BATCH_BYTES_MAX = 256 * 1024
@@ -62,12 +63,12 @@ class UnitOfWork:
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
         if error is not None:
-            await self._undone()
+            await self._undone(error)
         elif not self.has_ended:
             try:
                 await self.commit()
-            except BaseException:
-                await self._undone()
+            except BaseException as failed:
+                await self._undone(failed)
                 raise
 
     @property
@@ -135,8 +136,9 @@ class UnitOfWork:
         record = encode(outgoing.dated(datetime.now(UTC)))
         welcome = self._session.core.welcome
         limit = min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_BYTES)
-        if len(record) > limit:
-            text = f"message of {len(record)} bytes, at most {limit}"
+        size = own_bytes(record)
+        if size > limit:
+            text = f"message of {size} bytes, at most {limit}"
             raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
         return record
 
@@ -215,17 +217,22 @@ class UnitOfWork:
         """
         await self._session.commit(self._unit)
 
-    async def backout(self) -> None:
-        """Have nothing of it done: what was got comes back. Done already where it was lost."""
+    async def backout(self, reason: str = "", text: str = "") -> None:
+        """Have nothing of it done: what was got comes back. Done already where it was lost.
+
+        Args:
+            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
+                kept in the notes of what was got.
+        """
         unit = self._unit
         if unit.error is not None and unit.error.code == ErrorCode.UNIT_BACKED_OUT:
             return
-        await self._result(self._session.core.back_out(unit))
+        await self._result(self._session.core.back_out(unit, reason, text))
 
-    async def _undone(self) -> None:
-        """Back out, if there is anything to: there is an exception on its way that matters more."""
+    async def _undone(self, error: BaseException) -> None:
+        """Back out, if there is anything to, because of *error*, which matters more than ours."""
         with suppress(RequestError):
-            await self.backout()
+            await self.backout(*why(error))
 
     async def _result(self, ticket: int) -> Any:
         try:

@@ -97,6 +97,6 @@ class UnitOfWork:
         """Have all of it done; return when it is on disk."""
         self._call(self.begun.commit())
 
-    def backout(self) -> None:
-        """Have nothing of it done: what was got comes back."""
-        self._call(self.begun.backout())
+    def backout(self, reason: str = "", text: str = "") -> None:
+        """Have nothing of it done: what was got comes back, and *reason* and *text* say why."""
+        self._call(self.begun.backout(reason, text))

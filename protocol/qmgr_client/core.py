@@ -231,10 +231,14 @@ class ClientCore:
         self._agenda.number_commits()
         return ticket
 
-    def back_out(self, unit: Unit) -> int:
-        """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`."""
+    def back_out(self, unit: Unit, reason: str = "", text: str = "") -> int:
+        """Have a unit backed out; RequestDone has its result. Raises as :meth:`commit`.
+
+        Args:
+            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000.
+        """
         unit.check()
-        self._requests.back_out(ticket := self._ticket(), unit)
+        self._requests.back_out(ticket := self._ticket(), unit, reason, text)
         self._consumers.undone(unit)
         return ticket
 

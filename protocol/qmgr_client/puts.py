@@ -27,7 +27,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import U32, U64, array, integer, row, text
 from qmgr_protocol.layout import ID_END
-from qmgr_protocol.record import Uid
+from qmgr_protocol.record import Uid, own_bytes
 
 BATCH_MESSAGES_MAX = 1_000
 BATCH_BYTES_MAX = 256 * 1024
@@ -219,13 +219,13 @@ class Puts:
         limit = min(limits.message_max_bytes, limits.frame_max_bytes - FRAME_BYTES)
         while self._waiting:
             put = self._waiting[0]
-            if len(put.record) <= limit:
+            if own_bytes(put.record) <= limit:
                 while self._next_id in self._foreign:
                     self._next_id += 1
                 return self._next_id, put
             self._waiting.popleft()
             self._waiting_bytes -= len(put.record)
-            why = f"message of {len(put.record)} bytes, at most {limit}"
+            why = f"message of {own_bytes(put.record)} bytes, at most {limit}"
             error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, why)
             self._done(put, error)
         return None

@@ -142,9 +142,11 @@ class Requests:
             taken.is_over = True
         return value
 
-    def back_out(self, ticket: int, unit: Unit, *, is_wanted: bool = True) -> None:
+    def back_out(
+        self, ticket: int, unit: Unit, reason: str = "", text: str = "", *, is_wanted: bool = True
+    ) -> None:
         """Take in the end of a unit, which is over for its caller from now on."""
-        request = Request(ticket, m.UnitBackout(1, unit.number), 0, unit=unit)
+        request = Request(ticket, m.UnitBackout(1, unit.number, reason, text), 0, unit=unit)
         request.is_abandoned = not is_wanted
         self._units.end(unit, over(unit))
         self._waiting.append(request)

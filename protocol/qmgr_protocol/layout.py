@@ -90,7 +90,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (30, m.UnitBegin, (_ID, _ID)),
     (31, m.UnitPut, (_ID, _ID, NAME, blobs)),
     (32, m.UnitCommit, (_ID, _SEQ, U64, _ID, U32, U32)),
-    (33, m.UnitBackout, (_ID, _ID)),
+    (33, m.UnitBackout, (_ID, _ID, text(m.REASON_MAX), text(m.REASON_TEXT_MAX))),
     (34, m.GroupNew, (_ID,)),
     (35, m.ReaderClose, (_ID, _ID)),
     (40, m.QueueCreate, (_ID, NAME, _ATTRIBUTES)),

@@ -210,10 +210,12 @@ class UnitCommit(NamedTuple):
 
 
 class UnitBackout(NamedTuple):
-    """Backs out a unit of work. OK value: [puts, gets] undone."""
+    """Backs out a unit of work; reason and text say why. OK value: [puts, gets] undone."""
 
     request_id: int
     unit: int
+    reason: str = ""
+    text: str = ""
 
 
 class Get(NamedTuple):

@@ -35,6 +35,7 @@ from qmgr_protocol.name import NAME_MAX, is_name
 VERSION = 1
 HEAD = struct.Struct(">IBBBBQBBHI")
 HEAD_BYTES = HEAD.size
+ORIGIN_LENGTH_AT = 4
 SUMMED_AT = 5  # the first byte that the checksum covers
 CORRELATION_LENGTH_AT = 16
 GROUP_FLAGS_AT = 17
@@ -254,6 +255,17 @@ def size_of(record: bytes) -> int:
     _, origin, _, _, flags, _, correlation, group, envelope, body = HEAD.unpack_from(record)
     size: int = HEAD_BYTES + correlation + envelope + body + (origin + 8 if origin else 0)
     return size + (GROUP.size if group else 0) + (DELAY.size if flags & FLAG_DELAYED else 0)
+
+
+def own_bytes(record: bytes) -> int:
+    """Return how long *record* is without its UID: what counts towards a largest message.
+
+    So a message has the same size before and after it is stamped. What is cut off has no UID.
+    """
+    if len(record) < HEAD_BYTES:
+        return len(record)
+    origin_length = record[ORIGIN_LENGTH_AT]
+    return len(record) - (origin_length + TIMESTAMP.size if origin_length else 0)
 
 
 def envelope_bytes(record: bytes) -> int:

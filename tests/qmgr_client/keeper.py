@@ -31,6 +31,7 @@ class Keeper:
         self.leased: dict[bytes, tuple[str, bytes]] = {}  # handle to queue and body
         self.units: dict[int, Held] = {}
         self.committed: list[int] = []  # numbers of units
+        self.backed_out: list[tuple[str, str]] = []  # reasons and texts
         self.settles: list[m.Settle] = []
         self.commits: list[m.UnitCommit] = []
         self.refuse: dict[bytes, int] = {}  # body to code
@@ -178,6 +179,7 @@ class Keeper:
         if held is None:
             return [m.Error(request.request_id, ErrorCode.UNIT_UNKNOWN, 2)]
         self._undo(held)
+        self.backed_out.append((request.reason, request.text))
         return [m.Ok(request.request_id, [len(held.puts), len(held.gets)])]
 
     def _get(self, get: m.Get) -> list[m.Message]:

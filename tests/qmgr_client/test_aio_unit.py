@@ -52,12 +52,13 @@ async def test_exception_backs_out_and_goes_on(tmp_path: Path) -> None:
                 units.append(unit)
                 await unit.get("IN")
                 await unit.put("OUT", b"x")
-                raise ZeroDivisionError
+                raise ZeroDivisionError("by nothing")
 
         with pytest.raises(ZeroDivisionError):
             await work()
         assert keeper.ready == {"IN": [b"1", b"2", b"3"]}
         assert keeper.units == {}
+        assert keeper.backed_out == [("ZeroDivisionError", "by nothing")]
         with pytest.raises(RequestError, match="UNIT_UNKNOWN"):
             await units[0].put("OUT", b"x")
 

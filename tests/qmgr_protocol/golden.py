@@ -122,6 +122,7 @@ MESSAGES: dict[str, m.Message] = {
     "UnitPut": m.UnitPut(13, 1, "ORDERS", [record.encode(RECORDS["a body"])]),
     "UnitCommit": m.UnitCommit(1, 7, 6, 1, 2, 1),
     "UnitBackout": m.UnitBackout(14, 1),
+    "UnitBackout that says why": m.UnitBackout(15, 2, "ValueError", "carrier XX is not known"),
     "Consume with a selector": m.Consume(3, "ORDERS", 200, 1_048_576, 0, "color = 'red'"),
     "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
     "Consume pinned groups": m.Consume(3, "ORDERS", 200, 1_048_576, order=m.PINNED),

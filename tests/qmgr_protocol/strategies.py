@@ -141,6 +141,7 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
         "after": st.none() | st.tuples(st.integers(0, 255), U64).map(list),
     },
     m.ConnectionList: {"after": U64},
+    m.AsideList: {"after": st.integers(0, 2**63 - 1)},
     m.Settle: {"unit": U32},
     m.QueuePurge: {"messages_max": U64},
     m.QueueMove: {"messages_max": U64},

@@ -473,3 +473,42 @@ def _with_stranger() -> tuple[Pair, Stranger]:
     pair.make_link("nyc")
     pair.settle()
     return pair, hub
+
+
+LIMIT_BYTES = 4_096
+
+
+def limited(own: int = LIMIT_BYTES) -> dict[str, Any]:
+    return {"limits": {"message_max_bytes": own}}
+
+
+def longest(limit_bytes: int = LIMIT_BYTES) -> int:
+    return limit_bytes - len(encode(Outgoing(b"")))
+
+
+def test_message_of_the_largest_size_crosses_a_link() -> None:
+    """Its UID, which it gets here, does not count: a size is a size wherever it is measured."""
+    pair = Pair(edge=limited(), hub=limited())
+    (body,) = pair.put(1, size_bytes=longest())
+    pair.advance(1_000)
+    assert (pair.link.state, pair.reader.get("FLIGHTS")) == (LinkState.UP, [body])
+
+
+def test_message_that_is_too_long_for_the_peer_holds_up_no_other() -> None:
+    pair = Pair(edge=limited(2 * LIMIT_BYTES), hub=limited())
+    first = pair.put(1, size_bytes=100)
+    pair.put(1, size_bytes=longest() + 1)
+    behind = pair.put(2, size_bytes=100)
+    pair.advance(100)
+    assert pair.reader.get("FLIGHTS") == first + behind
+    assert pair.link.state is LinkState.BLOCKED
+    assert pair.link.error.startswith(
+        f"MESSAGE_TOO_LARGE: message 2 has {LIMIT_BYTES + 1} bytes, {HUB} takes at most 4096"
+    )
+    later = pair.put(3, size_bytes=100)
+    pair.advance(100)
+    assert pair.reader.get("FLIGHTS") == later
+    assert len(stored(pair.edge, pair.link.queue)) >= 1
+    pair.advance(60_000)
+    assert pair.link.state is LinkState.BLOCKED
+    assert pair.link.pump.resent == 0

@@ -7,7 +7,7 @@ from qmgr_config.model import Config
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.limits import QUEUE_ATTRIBUTES, SUBSCRIPTION_ATTRIBUTES
 from qmgrd.core import attribute as attribute_
-from qmgrd.core import subscription
+from qmgrd.core import subscription, system
 from qmgrd.core.attribute import ALIAS_OF, INHIBITS
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.templates import Template
@@ -95,7 +95,9 @@ def altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[st
         raise RequestError(
             ErrorCode.VALUE_INVALID, f"queues.{queue}.{ALIAS_OF}: there is no default"
         )
-    given = {key: value for key, value in changes.items() if value is not None}
+    own = system.ATTRIBUTES.get(queue, {})  # A system queue has defaults of its own.
+    wanted = {key: own.get(key) if value is None else value for key, value in changes.items()}
+    given = {key: value for key, value in wanted.items() if value is not None}
     kept = {key: value for key, value in row.items() if key not in changes}
     return kept | stored(queue_attributes(queue, given, kind))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from qmgrd.core.context import Context
 from qmgrd.core.link_path import LATE_MS, LinkState, Path
-from qmgrd.core.link_puts import Room, TooLong, cut, size_of
+from qmgrd.core.link_puts import Room, cut, size_of
 
 if TYPE_CHECKING:
     from qmgrd.core.link import Link
@@ -18,12 +18,13 @@ class Pump:
     """The sending of a link. All of it is in memory: what is not committed is sent again.
 
     Invariant: what lies between commit id and cursor (``outbox.sent_id``) is held by the peer or in
-    flight, or it was refused there, and the link is blocked.
+    flight, or it was refused there or is too long for it, and the link is blocked.
     """
 
     def __init__(self, link: "Link", context: Context) -> None:
         self.highest_sent = link.outbox.commit_id
         self.resent = 0
+        self.too_long: dict[int, int] = {}  # ids and bytes of messages that the peer does not take
         self._link = link
         self._context = context
         self._above: deque[tuple[int, int]] = deque()  # last id and bytes of puts up to the cursor
@@ -33,7 +34,8 @@ class Pump:
         """Go on, now that the peer has told what it holds, and what it has taken."""
         outbox = self._link.outbox
         gap = outbox.commit_id + 1
-        if gap <= outbox.sent_id and gap not in outbox.held and not self._flies(gap):
+        is_kept = gap in outbox.held or gap in self.too_long
+        if gap <= outbox.sent_id and not is_kept and not self._flies(gap):
             self.go_back(outbox.commit_id)  # It was taken, and not kept.
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
@@ -42,13 +44,14 @@ class Pump:
 
     def go_back(self, seq_id: int) -> None:
         """Send again what lies above *seq_id*, but what is held, or in flight."""
+        self.too_long.clear()
         self._link.outbox.go_back(seq_id)
         self._context.awake_queues[self._link.queue.id] = self._link.queue
 
     def run(self) -> None:
         """Send what the window allows, each time over the path that has most room."""
         link = self._link
-        if link.state is not LinkState.UP or link.queue.bounds.get_inhibit:
+        if not self._may_send or link.queue.bounds.get_inhibit:
             return
         outbox, queue, up = link.outbox, link.queue, self._in_time() or link.up_paths
         outbox.flying = set()
@@ -73,6 +76,14 @@ class Pump:
                 for path in link.up_paths:
                     path.ask()
         link.watch.set()
+
+    @property
+    def _may_send(self) -> bool:
+        """Whether anything may be sent: a message that is too long holds up no others."""
+        link = self._link
+        if link.state is LinkState.BLOCKED:
+            return link.blocked_id in self.too_long and bool(link.up_paths)
+        return link.state is LinkState.UP
 
     def _room(self) -> int:
         """Return how many bytes more may be sent now; of a full window of messages none.
@@ -123,18 +134,18 @@ class Pump:
         messages = min(messages, welcome.put_window_messages - path.flight.messages)
         is_ordered = self._link.row.get("ordered", False)
         room = Room(path.stream, messages, bytes_max, path.frame_bytes, welcome.message_max_bytes)
-        try:
-            for put in cut(outbox, room):
-                outbox.sending()
-                count, size = len(put.records), size_of(put)
-                self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
-                last_id = put.first_id + count - 1
-                if is_ordered and (not self._above or last_id > self._above[-1][0]):
-                    self._above.append((last_id, size))
-                    self._above_bytes += size
-                path.send(put, size)
-                self._context.count_read(count, size)
-        except TooLong as found:
-            self._link.block_at(path, found.seq_id, found.size)
+        for put in cut(outbox, room, self.too_long):
+            outbox.sending()
+            count, size = len(put.records), size_of(put)
+            self.resent += min(max(self.highest_sent - put.first_id + 1, 0), count)
+            last_id = put.first_id + count - 1
+            if is_ordered and (not self._above or last_id > self._above[-1][0]):
+                self._above.append((last_id, size))
+                self._above_bytes += size
+            path.send(put, size)
+            self._context.count_read(count, size)
+        for seq_id, size in self.too_long.items():
+            self._link.block_at(path, seq_id, size)
+            break
         self.highest_sent = max(self.highest_sent, outbox.sent_id)
         return outbox.sent_id > before

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.record import own_bytes
 from qmgrd.core.link_outbox import HELD, Extra, LinkOutbox
 
 EXTRA_BYTES = 64  # of keys and numbers
@@ -19,15 +20,6 @@ class Room(NamedTuple):
     message_max_bytes: int
 
 
-class TooLong(Exception):
-    """The next message is longer than the peer takes."""
-
-    def __init__(self, seq_id: int, size: int) -> None:
-        super().__init__(seq_id, size)
-        self.seq_id = seq_id
-        self.size = size
-
-
 def size_of(put: m.Put) -> int:
     """Return the bytes of the records of *put*, and of their notes."""
     return sum(map(len, put.records)) + sum(_bytes_of(extra) for _, extra in put.extras)
@@ -39,17 +31,21 @@ def _bytes_of(extra: Extra) -> int:
     return EXTRA_BYTES + (len(note) if type(note) is bytes else 0)
 
 
-def cut(outbox: LinkOutbox, room: Room) -> Iterator[m.Put]:
+def cut(outbox: LinkOutbox, room: Room, too_long: dict[int, int]) -> Iterator[m.Put]:
     """Take from *outbox* what there is *room* for, passing over what the peer has.
 
-    Raises:
-        TooLong: once all before that message is taken.
+    Args:
+        too_long: gets the ids and sizes of messages that are longer than the peer takes. They are
+            passed over, too.
     """
     first_id, target, batch, batch_bytes = outbox.sent_id + 1, "", list[bytes](), 0
     extras: list[list[Any]] = []
     bytes_left = room.bytes
     for found in outbox.records(room.messages):
-        if found is HELD:
+        is_too_long = own_bytes(found[1]) > room.message_max_bytes if found[1] else False
+        if is_too_long:
+            too_long[outbox.sent_id + 1] = own_bytes(found[1])
+        if found is HELD or is_too_long:
             if batch:
                 yield m.Put(room.stream, first_id, 0, target, batch, extras)
             outbox.take(1)
@@ -57,10 +53,6 @@ def cut(outbox: LinkOutbox, room: Room) -> Iterator[m.Put]:
             continue
         found_target, record, extra = found
         size = len(record) + (_bytes_of(extra) if extra else 0)
-        if len(record) > room.message_max_bytes:
-            if batch:
-                break
-            raise TooLong(first_id, len(record))
         if batch and (found_target != target or batch_bytes + size > room.frame_bytes):
             yield m.Put(room.stream, first_id, 0, target, batch, extras)
             first_id, batch, batch_bytes, extras = first_id + len(batch), [], 0, []

@@ -152,7 +152,7 @@ class _Move:
             job.count_stayed(torn)
             return False
         raw = notes.raw(self._context.tx, source.id, arrival) if sound.entry.noted else b""
-        place = self._place(notes.decode(raw), entries.record_bytes(sound.entry), target)
+        place = self._place(notes.decode(raw), records.own_bytes(sound.record), target)
         if isinstance(place, str):
             job.count("examined")
             job.count_stayed(place)

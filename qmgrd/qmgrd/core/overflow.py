@@ -64,7 +64,7 @@ def _may_come(context: Context, queue: Queue, record: bytes, target: str) -> boo
         member_of(queue, context.tx, record, head)
     except RequestError:
         return False
-    if len(record) > queue.longest(context.config.limits.message_max_bytes):
+    if records.own_bytes(record) > queue.longest(context.config.limits.message_max_bytes):
         return False
     trailer = record[-8 - head.origin_length :]
     return not head.origin_length or queue.is_new(context.tx, trailer, target.encode())

@@ -244,8 +244,9 @@ def prepare(
         RequestError: why it is refused.
     """
     found = records.check(record)
-    if len(record) > message_max_bytes:
-        raise too_large(queue, len(record), message_max_bytes)
+    size = records.own_bytes(record)
+    if size > message_max_bytes:
+        raise too_large(queue, size, message_max_bytes)
     trailer, verdict = _identify(queue, tx, now, stamper, record, found, bound_for)
     member = None if is_moved else member_of(queue, tx, record, found)
     makes_room = is_held and queue.bounds.overflow != "refuse"

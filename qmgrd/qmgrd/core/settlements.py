@@ -56,7 +56,11 @@ class Settlements:
         """Return the exceptions."""
         queue = self._catalogue.by_id.get(message.queue_id)
         if queue is None or queue.is_transmission:
-            return []  # Deleted, with the message; or nobody's to settle but its link's.
+            # Deleted, with the message; or nobody's to settle but its link's.
+            if message.action != m.RENEW and not message.unit:
+                return []
+            indexes = range(first_index, first_index + len(message.handles) // m.HANDLE.size)
+            return [[message.settle_id, index, int(ErrorCode.LEASE_LOST)] for index in indexes]
         held_bytes, rows = queue.counters.bytes, self._rows_of(queue, message.handles)
         if message.action == m.ACK and not message.unit:
             failed = self._ack(session, queue, message.handles)

@@ -294,7 +294,7 @@ class Units:
         """Undo a unit."""
         unit = self._find(session, message.unit)
         value = [len(unit.puts), unit.gets]
-        self.undo(session, unit)
+        self.undo(session, unit, BACKED_OUT._replace(reason=message.reason, text=message.text))
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def undo(self, session: Session, unit: Unit, how: How = BACKED_OUT) -> None:

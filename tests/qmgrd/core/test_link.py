@@ -596,12 +596,12 @@ def test_peer_that_holds_what_was_damaged_here_since_is_not_refused(app: Client,
 def test_message_that_is_too_long_for_the_peer_waits_with_a_reason(app: Client, nyc: Nyc) -> None:
     app.put("F@NYC", b"1", bytes(5_000), b"3")
     nyc.answer(message_max_bytes=4_096)
-    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0, b""]))) == [1]
+    assert ids(nyc.say(m.Ok(1, [1, 0, [], None, 4_096, 1, 0, b""]))) == [1, 3]
     assert nyc.turn() == []
     row = app.ask(m.LinkShow, "NYC")
     assert row["state"] == "blocked"
     assert row["error"] == (
-        "MESSAGE_TOO_LARGE: message 2 has 5035 bytes, NYC takes at most 4096: raise its "
+        "MESSAGE_TOO_LARGE: message 2 has 5024 bytes, NYC takes at most 4096: raise its "
         "limits.message_max_bytes"
     )
     nyc.hang_up()

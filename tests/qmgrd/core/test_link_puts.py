@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from qmgr_protocol import messages as m
+from qmgr_protocol.record import HEAD_BYTES
 from qmgrd.core.link_outbox import LinkOutbox
-from qmgrd.core.link_puts import EXTRA_BYTES, Room, TooLong, cut, size_of
+from qmgrd.core.link_puts import EXTRA_BYTES, Room, cut, size_of
 from tests.qmgrd.core.harness import Client
 
 ROOMY = Room(7, 1_000, 1 << 20, 1 << 20, 1 << 20)
@@ -33,40 +34,45 @@ def told(puts: Iterator[m.Put]) -> list[tuple[str, int, int]]:
 
 
 def test_put_is_a_run_of_ids_that_are_bound_for_one_queue(outbox: LinkOutbox) -> None:
-    assert told(cut(outbox, ROOMY)) == [("F", 1, 3), ("G", 4, 2)]
+    assert told(cut(outbox, ROOMY, {})) == [("F", 1, 3), ("G", 4, 2)]
     assert outbox.sent_id == 5
-    assert told(cut(outbox, ROOMY)) == []
+    assert told(cut(outbox, ROOMY, {})) == []
 
 
 def test_put_is_no_longer_than_a_frame(outbox: LinkOutbox) -> None:
-    assert told(cut(outbox, ROOMY._replace(frame_bytes=100))) == [
+    assert told(cut(outbox, ROOMY._replace(frame_bytes=100), {})) == [
         ("F", 1, 2), ("F", 3, 1), ("G", 4, 1), ("G", 5, 1),
     ]  # fmt: skip
 
 
 def test_no_more_is_taken_than_there_is_room_for(outbox: LinkOutbox) -> None:
-    assert told(cut(outbox, ROOMY._replace(messages=2))) == [("F", 1, 2)]
-    assert told(cut(outbox, ROOMY._replace(bytes=1))) == [("F", 3, 1)]
+    assert told(cut(outbox, ROOMY._replace(messages=2), {})) == [("F", 1, 2)]
+    assert told(cut(outbox, ROOMY._replace(bytes=1), {})) == [("F", 3, 1)]
     assert outbox.sent_id == 3
 
 
 def test_what_the_peer_has_or_gets_another_way_is_passed_over(outbox: LinkOutbox) -> None:
-    assert told(cut(outbox, ROOMY._replace(messages=4)))
+    assert told(cut(outbox, ROOMY._replace(messages=4), {}))
     outbox.hold([2])
     outbox.go_back(0)
     outbox.flying = {4}
-    assert told(cut(outbox, ROOMY)) == [("F", 1, 1), ("F", 3, 1), ("G", 5, 1)]
+    assert told(cut(outbox, ROOMY, {})) == [("F", 1, 1), ("F", 3, 1), ("G", 5, 1)]
     assert outbox.sent_id == 5
 
 
-def test_message_that_is_too_long_for_the_peer_ends_it(outbox: LinkOutbox) -> None:
-    room = ROOMY._replace(message_max_bytes=400)
-    assert told(cut(outbox, room)) == [("F", 1, 3)]
-    with pytest.raises(TooLong) as caught:
-        told(cut(outbox, room))
-    assert caught.value.seq_id == 4
-    assert caught.value.size > 500
-    assert outbox.sent_id == 3
+def test_message_that_is_too_long_for_the_peer_is_passed_over(outbox: LinkOutbox) -> None:
+    too_long: dict[int, int] = {}
+    room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 499)
+    assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 5, 1)]
+    assert too_long == {4: HEAD_BYTES + 500}  # without its UID
+    assert outbox.sent_id == 5
+
+
+def test_size_of_a_message_is_the_same_before_and_after_it_is_stamped(outbox: LinkOutbox) -> None:
+    too_long: dict[int, int] = {}
+    room = ROOMY._replace(message_max_bytes=HEAD_BYTES + 500)
+    assert told(cut(outbox, room, too_long)) == [("F", 1, 3), ("G", 4, 2)]
+    assert not too_long
 
 
 def test_notes_count_towards_a_frame() -> None:

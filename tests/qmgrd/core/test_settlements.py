@@ -266,13 +266,26 @@ def test_long_settle_is_part_of_a_unit(app: Client) -> None:
     assert app.show("Q")["depth"] == 0
 
 
-@pytest.mark.parametrize("action", [m.ACK, m.REJECT, m.RENEW])
-def test_settling_on_a_deleted_queue_harms_nothing(
-    app: Client, held: Delivery, action: int
+@pytest.mark.parametrize(
+    ("action", "codes"), [(m.ACK, []), (m.RELEASE, []), (m.REJECT, []), (m.RENEW, LOST)]
+)
+def test_settling_on_a_deleted_queue_is_as_for_a_message_that_is_gone(
+    app: Client, held: Delivery, action: int, codes: list[ErrorCode]
 ) -> None:
     app.ask(m.QueueDelete, "Q", True)
-    assert settle(app, action, held) == []
+    assert settle(app, action, held) == codes
     assert app.manager.rest() < 10
+
+
+@pytest.mark.parametrize("number", [1, 77])
+def test_unit_of_work_takes_nothing_from_a_deleted_queue(
+    app: Client, held: Delivery, number: int
+) -> None:
+    """Whether the unit is known or not: its commit, and it alone, would have to refuse it."""
+    unit = UnitOfWork(app)
+    app.ask(m.QueueDelete, "Q", True)
+    assert settle(app, m.ACK, held, held, unit=number) == LOST * 2
+    assert unit.commit() == []
 
 
 def test_uid_of_a_consumed_message_is_remembered_however_it_was_consumed(app: Client) -> None:

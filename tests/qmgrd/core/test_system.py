@@ -52,6 +52,14 @@ def test_system_queues_come_beyond_the_limit_and_take_no_room() -> None:
     assert caught.value.code is ErrorCode.QUEUES_EXHAUSTED
 
 
+def test_default_of_a_system_queue_is_the_one_it_was_made_with(app: Client) -> None:
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": 7, "overflow": "refuse", "lease_ms": 9_000})
+    app.ask(m.QueueAlter, EVENTS, {"depth_max": None, "overflow": None, "lease_ms": None})
+    row = app.ask(m.QueueShow, EVENTS)
+    assert (row["depth_max"], row["overflow"]) == (10_000, "discard-oldest")
+    assert row["lease_ms"] == app.ask(m.QueueShow, DEAD_LETTERS)["lease_ms"]
+
+
 @pytest.mark.parametrize("use", [*USES[2:4], USES[5]])
 def test_queue_of_publications_is_made_by_whatever_asks_for_it(
     use: Callable[[Client, str], object],

@@ -22,7 +22,7 @@ from tests.qmgrd.core.any_record import any_record, plain_record
 from tests.qmgrd.core.audit import audit
 from tests.qmgrd.core.far import Far, message
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, record
-from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, settle
+from tests.qmgrd.core.unit_of_work import UnitOfWork, bodies, note_of, settle
 
 LOST = [ErrorCode.LEASE_LOST]
 End = Callable[[Client, UnitOfWork], None]
@@ -474,6 +474,16 @@ def test_gets_alone_are_committed_in_a_full_store(app: Client) -> None:
     small_disk(app, is_full=True)
     assert unit.commit() == []
     assert app.show("Q")["depth"] == 0
+
+
+def test_reason_of_a_backout_is_in_the_note_of_what_was_got(app: Client) -> None:
+    app.put("Q", b"x")
+    unit = UnitOfWork(app)
+    unit.get("Q")
+    app.ask(m.UnitBackout, unit.number, "ValueError", "no such carrier")
+    (found,) = app.get("Q")
+    ((_, code, reason, text, *_),) = note_of(found)["attempts"]
+    assert (code, reason, text) == (ErrorCode.UNIT_BACKED_OUT, "ValueError", "no such carrier")
 
 
 @pytest.mark.parametrize("what", ["put", "get"])

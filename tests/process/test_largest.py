@@ -1,0 +1,79 @@
+"""The largest message: from a client over a link to a client, real daemons and a real client."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from qmgr_client.aio import connect
+from qmgr_client.message import Outgoing, encode
+from tests.process.daemon import PATIENCE_S, Daemon
+
+pytestmark = pytest.mark.process
+
+LIMIT_BYTES = 4 * 1024 * 1024  # limits.message_max_bytes as installed
+
+
+@contextmanager
+def daemons(tmp_path: Path, **limits: str) -> Iterator[tuple[Daemon, Daemon]]:
+    """Two of them; *limits* are those of the first."""
+    listen = {"tcp": ["127.0.0.1:0"]}
+    edge = Daemon(
+        tmp_path / "edge", listen=listen, queue_manager={"name": "EDGE"}, limits=dict(limits)
+    )
+    hub = Daemon(tmp_path / "hub", listen=listen, queue_manager={"name": "HUB"})
+    try:
+        yield edge.start(), hub.start()
+    finally:
+        edge.close()
+        hub.close()
+
+
+async def define(edge: Daemon, hub: Daemon) -> None:
+    async with connect(hub.address) as manager:
+        await manager.queue_create("AWAY")
+        await manager.link_allow("EDGE")
+    async with connect(edge.address) as manager:
+        await manager.link_create("HUB", [hub.address])
+        await manager.queue_create("AWAY@HUB")
+
+
+def longest(size_bytes: int) -> bytes:
+    """Return the body of a message of that size."""
+    return bytes(size_bytes - len(encode(Outgoing(b""))))
+
+
+async def test_message_of_the_largest_size_crosses_a_link_and_so_does_what_is_behind_it(
+    tmp_path: Path,
+) -> None:
+    with daemons(tmp_path) as (edge, hub):
+        async with asyncio.timeout(PATIENCE_S):
+            await define(edge, hub)
+            async with connect(edge.address) as manager:
+                await manager.put("AWAY@HUB", longest(LIMIT_BYTES))
+                await manager.put("AWAY@HUB", b"behind it")
+            async with connect(hub.address) as manager:
+                first = await manager.get("AWAY", wait_ms=PATIENCE_S * 1_000)
+                second = await manager.get("AWAY", wait_ms=PATIENCE_S * 1_000)
+                assert first is not None
+                assert second is not None
+                assert (len(first.body), second.body) == (len(longest(LIMIT_BYTES)), b"behind it")
+
+
+async def test_message_that_is_too_long_for_the_peer_holds_up_no_other(tmp_path: Path) -> None:
+    with daemons(tmp_path, message_max_bytes="5 MiB") as (edge, hub):
+        async with asyncio.timeout(PATIENCE_S):
+            await define(edge, hub)
+            async with connect(edge.address) as manager:
+                await manager.put("AWAY@HUB", longest(LIMIT_BYTES + 1))
+                await manager.put("AWAY@HUB", b"behind it")
+            async with connect(hub.address) as manager:
+                found = await manager.get("AWAY", wait_ms=PATIENCE_S * 1_000)
+                assert found is not None
+                assert found.body == b"behind it"
+            async with connect(edge.address) as manager:
+                row = await manager.link_show("HUB")
+                assert (row["state"], row["blocked_queue"]) == ("blocked", "AWAY")
+                assert "raise its limits.message_max_bytes" in row["error"]

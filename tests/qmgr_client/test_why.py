@@ -1,0 +1,26 @@
+"""What is told of an exception."""
+
+import pytest
+
+from qmgr_client.why import why
+from qmgr_protocol.messages import REASON_MAX, REASON_TEXT_MAX
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no such carrier"), ("ValueError", "no such carrier")),
+        (KeyError("ann"), ("KeyError", "'ann'")),
+        (RuntimeError(), ("RuntimeError", "")),
+        (OSError("\udcff.txt"), ("OSError", "?.txt")),
+    ],
+)
+def test_type_is_the_reason_and_what_it_says_the_text(
+    error: Exception, told: tuple[str, str]
+) -> None:
+    assert why(error) == told
+
+
+def test_both_are_cut_to_what_a_note_takes() -> None:
+    reason, text = why(type("X" * 100, (Exception,), {})("é" * 2_000))
+    assert (len(reason), len(text)) == (REASON_MAX, REASON_TEXT_MAX)
