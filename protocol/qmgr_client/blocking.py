@@ -219,7 +219,7 @@ class Client(Admin, Groups, Topics):
 
     def consume(
         self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
-        groups: GroupOrder = "physical", all_available: bool = False,
+        groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put; see aio."""
@@ -227,7 +227,7 @@ class Client(Admin, Groups, Topics):
         async def opened() -> aio.Consumer:
             return self._manager.consume(
                 queue, prefetch, lease_ms, bytes_max, groups=groups, all_available=all_available,
-                **selection,
+                auto_renew=auto_renew, **selection,
             )  # fmt: skip
 
         return Consumer(self, self._call(opened()))
