@@ -55,7 +55,7 @@ class Answers:
 
     def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
         if answer.request_id == self._puts.open_id:
-            self._puts.opened(answer.value)
+            self._puts.opened(answer.value, self._name)
         elif answer.request_id in self._requests.open:
             self._requests.done(answer.request_id, answer.value, self._name)
         elif answer.request_id in self._consumers.open:

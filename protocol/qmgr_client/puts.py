@@ -37,6 +37,7 @@ ELEMENT_BYTES = 5  # the same for each further put of a frame
 
 _OPENED = row(integer(1, ID_END - 1), U64, array(HELD_MAX, U64))
 _REFUSALS = array(HELD_MAX, row(U64, U32, text(4096)))
+_STAMPS = array(HELD_MAX, row(U64, U64, U32))
 
 
 class Put(NamedTuple):
@@ -113,8 +114,8 @@ class Puts:
         self._open_id = request_id
         return m.ProducerOpen(request_id, self._producer_id, self._was_open, self._instance)
 
-    def opened(self, value: Any) -> None:
-        """Take what the queue manager holds of the stream.
+    def opened(self, value: Any, origin: str) -> None:
+        """Take what the queue manager holds of the stream; *origin* is its name.
 
         Raises:
             FieldInvalid, CommitOutOfRange: the peer broke the protocol.
@@ -124,18 +125,22 @@ class Puts:
             raise FieldInvalid("Ok", "value", why)
         stream, commit_id, ahead = value[:3]
         refusals = value[3] if len(value) > 3 else []
-        if why := _REFUSALS(refusals):
+        stamps = value[4] if len(value) > 4 else []
+        if why := _REFUSALS(refusals) or _STAMPS(stamps):
             raise FieldInvalid("Ok", "value", why)
         if not self._was_open:
             self._was_open = True
             self._commit_id, self._next_id = commit_id, commit_id + 1
             self._resent_to = commit_id
             self._foreign = frozenset(ahead)
-        elif not self._resume(commit_id, frozenset(ahead), refusals):
+        elif not self._resume(commit_id, frozenset(ahead), refusals, stamps, origin):
             return
         self._stream = stream
 
-    def _resume(self, commit_id: int, ahead: frozenset[int], refusals: list[list[Any]]) -> bool:
+    def _resume(
+        self, commit_id: int, ahead: frozenset[int], refusals: list[list[Any]],
+        stamps: list[list[int]], origin: str,
+    ) -> bool:  # fmt: skip
         """Resolve what is held there; return whether the stream can go on."""
         highest = max(ahead, default=commit_id)
         if max(highest, commit_id) >= self._next_id:
@@ -147,7 +152,8 @@ class Puts:
         for seq_id, code, why in (refusal[:3] for refusal in refusals):
             self._resolve(seq_id, RequestError(code, why))
         for seq_id in [i for i in self._sent if i <= commit_id or i in ahead]:
-            self._store(seq_id, None)
+            times = (run[1] + seq_id - run[0] for run in stamps if 0 <= seq_id - run[0] < run[2])
+            self._store(seq_id, next((Uid(origin, time) for time in times), None))
         self._commit_id = commit_id
         self._again = deque(self._sent)
         return True

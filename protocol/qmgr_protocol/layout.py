@@ -149,7 +149,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
 
 # What an Ok carries, where a client or a link works with it; all else is shown to people.
 _REPLIES: dict[type[Any], Check] = {
-    m.ProducerOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), _REFUSED),
+    m.ProducerOpen: row(_ID, U64, array(LENGTH_MAX, _SEQ), _REFUSED, _STAMPED),
     m.LinkOpen: row(
         _ID, U64, array(LENGTH_MAX, _SEQ), optional(binary(72)), _SEQ, U64, U64, binary(16)
     ),

@@ -175,6 +175,7 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
         "BAD:s": "parked", "IDLE:s": "ready",
     }  # fmt: skip
     async with manager.consume("BAD:s") as consumer:
+        await manager.status()  # By now it is open: else nobody would be there to send it to.
         job = await finished(manager, await manager.republish(uid=row["uid"]))
         assert (job["kind"], job["done"], job["by"]) == ("republish", 1, "ops")
         again = await anext(consumer)

@@ -1,9 +1,9 @@
 """Sequenced producers: puts that may be sent again without ever being stored twice.
 
 A producer has a stable id and numbers its puts. The queue manager keeps its window: the commit id,
-what is held above it, and which ids were refused and why, until the producer has seen that. A
-refused id enters the window like a stored one, so that a put sent again is answered as the first
-time. The row is written in the same turn as the messages it speaks of.
+what is held above it, which ids were refused and why, and which UIDs were given, until the producer
+has seen that. A refused id enters the window like a stored one, so that a put sent again is answered
+as the first time. The row is written in the same turn as the messages it speaks of.
 """
 
 from collections.abc import Container
@@ -13,7 +13,7 @@ from itertools import islice
 from qmgr_protocol.codec import pack, unpack
 from qmgr_protocol.errors import CreditExceeded, ErrorCode, RequestError, name_of
 from qmgr_protocol.window import Inbox, runs_of
-from qmgrd.core import keys
+from qmgrd.core import committed, keys
 from qmgrd.core import row as rows
 from qmgrd.core.context import Context
 from qmgrd.core.kv import Transaction
@@ -21,6 +21,7 @@ from qmgrd.core.sense import number, stored_ids
 
 EVICT_SAMPLE = 64
 EVICT_IDLE_MS = 10 * 60_000
+STAMP_RUNS_MAX = 128  # of the latest puts; more are only there where answers come very late
 
 
 @dataclass(slots=True)
@@ -36,6 +37,9 @@ class Producer:
     seen: int = 0  # the producer has all answers up to here
     refused: dict[int, int] = field(default_factory=dict)  # id to code
     instance: int = 0  # of the program that opened it last, resumptions apart
+    stamps: list[list[int]] = field(
+        default_factory=list
+    )  # runs, of ids above seen, as in Committed
 
     @property
     def key(self) -> bytes:
@@ -49,9 +53,8 @@ class Producer:
         refused = [
             [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
         ]
-        row: bytes = pack(
-            [self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance]
-        )
+        fields = [self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance]
+        row: bytes = pack([*fields, self.stamps] if self.stamps else fields)
         return row
 
     def note_seen(self, seen: int) -> None:
@@ -61,6 +64,14 @@ class Producer:
         self.seen = min(seen, self.inbox.commit_id)
         if self.refused:
             self.refused = {i: code for i, code in self.refused.items() if i > self.seen}
+        if self.stamps:
+            self.stamps = [run for run in self.stamps if run[0] + run[2] > self.seen + 1]
+
+    def note_stamps(self, first_id: int, timestamp: int, count: int) -> None:
+        """Remember which UIDs were given, until the producer has seen that."""
+        committed.add_stamps(self.stamps, first_id, timestamp, count)
+        if len(self.stamps) > STAMP_RUNS_MAX:
+            del self.stamps[0]
 
     def check(self, first_id: int, count: int) -> None:
         """Raise if the ids from *first_id* on go beyond what a producer may have in flight."""
@@ -73,13 +84,27 @@ class Producer:
 
     def answers(self, first_id: int, last_id: int) -> list[list[object]]:
         """Return the refusals from *first_id* to *last_id*, as in Committed."""
-        if not self.refused:
-            return []
         return [
             [seq_id, code, f"refused when it came first: {name_of(code)}"]
             for seq_id, code in self.refused.items()
             if first_id <= seq_id <= last_id
         ]
+
+    def stamps_of(self, first_id: int, last_id: int) -> list[list[int]]:
+        """Return the runs of stamps that are known of *first_id* to *last_id*, as in Committed."""
+        found = []
+        for first, timestamp, count in self.stamps:
+            start, end = max(first, first_id), min(first + count, last_id + 1)
+            if start < end:
+                found.append([start, timestamp + start - first, end - start])
+        return found
+
+
+def _stored_runs(runs: object) -> list[list[int]]:
+    """Return the stamps of a stored row."""
+    if type(runs) is not list:
+        raise TypeError("the stamps are no list")
+    return [[number(x, "a stamp") for x in (run[0], run[1], run[2])] for run in runs]
 
 
 def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
@@ -92,13 +117,14 @@ def load(tx: Transaction, producer_id: bytes, window: int) -> Producer | None:
     if row is None:
         return None
     with rows.sense(keys.SPACE_PRODUCER + producer_id):
-        commit_id, used_ms, seen, ahead, refused, instance = unpack(row)[:6]
+        commit_id, used_ms, seen, ahead, refused, instance, *more = unpack(row)
         for value in (commit_id, used_ms, seen):
             number(value, "a number of the window")
         number(instance, "the instance", 0, 2**64)
         inbox = Inbox(window, commit_id, stored_ids(ahead))
         codes = {seq_id: number(code, "a code") for code, x in refused for seq_id in stored_ids(x)}
-        return Producer(producer_id, inbox, used_ms, seen, codes, instance)
+        stamps = _stored_runs(more[0]) if more else []
+        return Producer(producer_id, inbox, used_ms, seen, codes, instance, stamps)
 
 
 def used_ms_of(key: bytes, value: bytes) -> int | None:

@@ -70,7 +70,7 @@ class Streams:
         stream = session.add_stream(found)
         inbox = found.inbox
         answers = found.answers(1, inbox.commit_id + inbox.window)
-        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers]
+        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps]
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def knows(self, producer_id: bytes) -> bool:
@@ -129,10 +129,11 @@ class Streams:
         batch = put.records
         if len(fresh) < count:
             answers.refused += sender.answers(put.first_id, last_id)
+            answers.stamped += sender.stamps_of(put.first_id, last_id)
             batch = [put.records[seq_id - put.first_id] for seq_id in fresh]
         if not batch:
             return
-        for index, error in self._store(put.queue, batch, answers, fresh):
+        for index, error in self._store(put.queue, batch, sender, answers, fresh):
             sender.refused[fresh[index]] = error.code
             answers.refused.append([fresh[index], int(error.code), error.text])
         sender.inbox.receive_all(fresh)
@@ -168,7 +169,12 @@ class Streams:
         sender.inbox.receive_all([seq_id])
 
     def _store(
-        self, name: str, batch: list[bytes], answers: Answers, ids: Sequence[int]
+        self,
+        name: str,
+        batch: list[bytes],
+        sender: Producer,
+        answers: Answers,
+        ids: Sequence[int],
     ) -> list[tuple[int, RequestError]]:
         """Put *batch* on the queue of that name; return which records were refused, and why."""
         try:
@@ -180,11 +186,13 @@ class Streams:
         if queue.is_publications:
             self._tell_matches(answers, ids, target, done.refused)
         for index, timestamp, count in done.stamped:
-            if ids[index + count - 1] == ids[index] + count - 1:
-                committed.add_stamps(answers.stamped, ids[index], timestamp, count)
-                continue
-            for offset in range(count):  # The ids have holes, the stamps have none.
-                committed.add_stamps(answers.stamped, ids[index + offset], timestamp + offset, 1)
+            step = count
+            if ids[index + count - 1] != ids[index] + count - 1:
+                step = 1  # The ids have holes, the stamps have none.
+            for offset in range(0, count, step):
+                first_id = ids[index + offset]
+                committed.add_stamps(answers.stamped, first_id, timestamp + offset, step)
+                sender.note_stamps(first_id, timestamp + offset, step)
         return done.refused
 
     def _tell_matches(
