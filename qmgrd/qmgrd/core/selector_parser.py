@@ -258,8 +258,9 @@ class _Parser:
             raise self.unexpected("a number" if sign else "a text, a number or a name")
         if token.kind == NAME:
             return self._fact(token)
-        if sign and sign.kind == "-" and not isinstance(token.value, str):
-            token = token._replace(value=-token.value)
+        if sign and not isinstance(token.value, str):
+            value = -token.value if sign.kind == "-" else token.value
+            token = Token(NUMBER, sign.text + token.text, sign.column, value)
         return Part(token.kind, token, values.literal(token.value))
 
     def _like(self, part: Part) -> Condition:

@@ -87,7 +87,7 @@ def complaint(text: str) -> str:
         ("5 IN (5, 'x')", "column 10: 'IN' compares '5' with the text 'x', which are unlike"),
         ("a % 3 IN (-1, 'x')", "column 15: 'IN' compares a number with the text 'x', which are "
             "unlike"),
-        ("'x' IN (a, -5)", "column 12: 'IN' compares the text 'x' with '5', which are unlike"),
+        ("'x' IN (a, -5)", "column 12: 'IN' compares the text 'x' with '-5', which are unlike"),
         ('TRUE IN (1)', "column 1: IN looks for a number or a text, found 'TRUE'"),
         ('(a = 1) IN (1)', 'column 1: IN looks for a number or a text, found a condition'),
         ('a LIKE b', "column 8: expected a text after 'LIKE', found 'b'"),
