@@ -62,7 +62,7 @@ def gather(source: Path) -> None:
         if path not in LEFT_OUT:
             write(source / name, linked((REPO / path).read_text(), path, name, pages, source))
     shutil.copy(REPO / "docs/conf.py", source)
-    shutil.copytree(REPO / "docs/_static", source / "_static")
+    shutil.copytree(REPO / "docs/_static", source / "_static", dirs_exist_ok=True)
     for picture in (REPO / "docs").rglob("*.[sp][vn]g"):  # SVG and PNG
         copy = source / picture.relative_to(REPO / "docs")
         copy.parent.mkdir(exist_ok=True)

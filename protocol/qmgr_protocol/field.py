@@ -1,12 +1,34 @@
-"""Checks of the fields of a message. Types are exact: a bool is no integer here."""
+"""Checks of the fields of a message. Types are exact: a bool is no integer here.
+
+Each check has a description in data, from which protocol/spec.json is made.
+"""
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 Check = Callable[[Any], str]  # What is wrong with a value, or "" where nothing is.
 
+Description = dict[str, Any]  # of a type and its bounds, as in protocol/spec.json
+
 _BINARY = frozenset({bytes})
 _SHOWN_MAX = 60
+_DESCRIPTIONS: WeakKeyDictionary[Check, Description] = WeakKeyDictionary()
+
+
+def description_of(check: Check) -> Description:
+    """Return what *check*, which is one of this module's, lets pass."""
+    return _DESCRIPTIONS[check]
+
+
+def _described(check: Check, kind: str, **bounds: Any) -> Check:
+    """Return *check*, described by the name of a type and its bounds."""
+    _DESCRIPTIONS[check] = {"type": kind, **bounds}
+    return check
+
+
+def _all(checks: tuple[Check, ...]) -> list[Description]:
+    return [_DESCRIPTIONS[check] for check in checks]
 
 
 def integer(low: int, high: int) -> Check:
@@ -17,7 +39,7 @@ def integer(low: int, high: int) -> Check:
             return ""
         return f"{_show(value)} is not an integer from {low} to {high}"
 
-    return check
+    return _described(check, "integer", min=low, max=high)
 
 
 def among(*values: int) -> Check:
@@ -28,7 +50,7 @@ def among(*values: int) -> Check:
             return ""
         return f"{_show(value)} is none of {', '.join(map(str, values))}"
 
-    return check
+    return _described(check, "integer", values=list(values))
 
 
 def text(length_max: int) -> Check:
@@ -39,7 +61,7 @@ def text(length_max: int) -> Check:
             return ""
         return f"{_show(value)} is not text of at most {length_max} characters"
 
-    return check
+    return _described(check, "text", characters_max=length_max)
 
 
 def binary(length_max: int, multiple: int = 1) -> Check:
@@ -51,7 +73,7 @@ def binary(length_max: int, multiple: int = 1) -> Check:
         pieces = f", a multiple of {multiple}" if multiple > 1 else ""
         return f"{_show(value)} is not binary of at most {length_max} bytes{pieces}"
 
-    return check
+    return _described(check, "binary", bytes_max=length_max, multiple_of=multiple)
 
 
 def exactly(length: int) -> Check:
@@ -62,7 +84,7 @@ def exactly(length: int) -> Check:
             return ""
         return f"{_show(value)} is not binary of {length} bytes"
 
-    return check
+    return _described(check, "binary", bytes=length)
 
 
 def array(length_max: int, element: Check) -> Check:
@@ -76,7 +98,7 @@ def array(length_max: int, element: Check) -> Check:
                 return why
         return ""
 
-    return check
+    return _described(check, "array", length_max=length_max, of=_DESCRIPTIONS[element])
 
 
 def row(*columns: Check) -> Check:
@@ -90,7 +112,7 @@ def row(*columns: Check) -> Check:
                 return why
         return ""
 
-    return check
+    return _described(check, "row", columns=_all(columns))
 
 
 def mapping(length_max: int, key: Check, element: Check) -> Check:
@@ -106,7 +128,9 @@ def mapping(length_max: int, key: Check, element: Check) -> Check:
                 return f"under {_show(name)}: {why}"
         return ""
 
-    return check
+    return _described(
+        check, "map", length_max=length_max, keys=_DESCRIPTIONS[key], values=_DESCRIPTIONS[element]
+    )
 
 
 def either(*checks: Check) -> Check:
@@ -116,7 +140,7 @@ def either(*checks: Check) -> Check:
         whys = [check(value) for check in checks]
         return "" if "" in whys else whys[-1]
 
-    return check
+    return _described(check, "either", of=_all(checks))
 
 
 def optional(check_present: Check) -> Check:
@@ -125,7 +149,7 @@ def optional(check_present: Check) -> Check:
     def check(value: Any) -> str:
         return "" if value is None else check_present(value)
 
-    return check
+    return _described(check, "either", of=[{"type": "nil"}, _DESCRIPTIONS[check_present]])
 
 
 def flag(value: Any) -> str:
@@ -161,7 +185,7 @@ def shallow(depth_max: int) -> Check:
             level = [item for container in (*arrays, *maps) for item in container]
         return f"{_show(value)} is nested over {depth_max} deep"
 
-    return check
+    return _described(check, "any", depth_max=depth_max)
 
 
 def _show(value: Any) -> str:
@@ -174,6 +198,9 @@ def _show(value: Any) -> str:
     return shown if len(shown) <= _SHOWN_MAX else f"{shown[: _SHOWN_MAX - 3]}..."
 
 
+_described(flag, "flag")
+_described(fraction, "float")
+_described(blobs, "array", of={"type": "binary"})
 U8 = integer(0, 2**8 - 1)
 U16 = integer(0, 2**16 - 1)
 U32 = integer(0, 2**32 - 1)

@@ -240,11 +240,18 @@ _LEFT_OUT: dict[type[Any], tuple[Any, ...]] = {
         (m.Browse, m.Browse._fields[10:]),
     )
 }
+
+
+def written_always(kind: type[Any]) -> int:
+    """Return how many fields of *kind* are written even if all behind them have their defaults."""
+    return len(kind._fields) - len(_LEFT_OUT.get(kind, ()))
+
+
 _PARSERS: dict[
     int, tuple[type[Any], tuple[Check, ...], int, Callable[..., bool], tuple[Any, ...]]
 ] = {
     number: (
-        kind, checks, len(checks) - len(_LEFT_OUT.get(kind, ())), QUICK.get(kind, _not_known),
+        kind, checks, written_always(kind), QUICK.get(kind, _not_known),
         _LEFT_OUT.get(kind, ()),
     )
     for number, kind, checks in _TABLE
@@ -298,6 +305,11 @@ def check_reply(kind: type[Any], value: Any) -> None:
     """
     if why := _REPLIES[kind](value):
         raise FieldInvalid("Ok", f"value of {kind.__name__}", why)
+
+
+def reply_check_of(kind: type[Any]) -> Check | None:
+    """Return the check of the value of the Ok that answers *kind*, or None where it has none."""
+    return _REPLIES.get(kind)
 
 
 def to_array(message: m.Message) -> tuple[Any, ...]:

@@ -13,10 +13,11 @@ _SOUND = (
     "priority > 5 AND carrier = 'UA'",
     'NOT (delay + 5 * -2 < .5e1 / stops OR late) AND "content-type" IS NOT NULL',
     "carrier NOT IN ('AA', 'DL', -1) OR tail LIKE 'N%5!_' ESCAPE '!' AND size BETWEEN 1 AND 1e3",
+    "5 % delay IN (stops, -2.5) AND carrier BETWEEN 'A' AND tail OR tail != carrier AND tail > 'N'",
 )
 _WORDS: tuple[str, ...] = (
-    *sorted(KEYWORDS), *BUILT_IN, *"()=<>,+-*/.%_'\"!", "<>", "<=", ">=", "carrier", "delay",
-    "late", "'UA'", "'%'", '"late"', "5", "1.5",
+    *sorted(KEYWORDS), *BUILT_IN, *"()=<>,+-*/.%_'\"!\f", "<>", "!=", "<=", ">=", "carrier",
+    "delay", "late", "'UA'", "'%'", '"late"', "5", "1.5",
     "9223372036854775807", "1e308", "\0", "\ud800", "ü",
 )  # fmt: skip
 _RECORD = encode(

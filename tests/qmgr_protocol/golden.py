@@ -246,6 +246,27 @@ NEWER: dict[str, tuple[list[Any], m.Message]] = {
     ),
 }  # fmt: skip
 
+# Another way to write what we write shorter: integers, lengths and floats of other widths.
+WIDER: dict[str, tuple[bytes, m.Message]] = {
+    "a ping of wide integers": (
+        b"\xdc\x00\x02\xcd\x00\x04\xcf" + (7).to_bytes(8, "big"),
+        m.Ping(7),
+    ),
+    "a ping of a signed integer": (b"\x92\x04\xd0\x07", m.Ping(7)),
+    "a goaway whose text has a long length": (
+        b"\x94\x03\x00\xdb\x00\x00\x00\x01x\xd3" + bytes(8),
+        m.Goaway(0, "x"),
+    ),
+    "a put of a binary and an array with long lengths": (
+        b"\x96\x15\x01\x01\x00\xd9\x01Q\xdd\x00\x00\x00\x01\xc6\x00\x00\x00\x02hi",
+        m.Put(1, 1, 0, "Q", [b"hi"]),
+    ),
+    "a map with a long length, a float of 32 bits": (
+        b"\x94\x2d\x05\xa1Q\xdf\x00\x00\x00\x01\xacretry_factor\xca\x3f\xc0\x00\x00",
+        m.QueueAlter(5, "Q", {"retry_factor": 1.5}),
+    ),
+}
+
 # Operations that this version does not know: the answer stands beside them, if there is one.
 UNKNOWN: dict[str, tuple[list[Any], bool]] = {
     "a request of an unknown operation": ([99, 41, "ORDERS", {"color": "red"}], True),
@@ -410,6 +431,10 @@ def files() -> dict[str, list[dict[str, Any]]]:
             for name, (array, message) in NEWER.items()
         ]
         + [
+            {"name": name, "hex": _raw(body).hex(), "reads_as": described(message)}
+            for name, (body, message) in WIDER.items()
+        ]
+        + [
             {"name": name, "hex": encode(array).hex(),
              "answered": "OPERATION_UNKNOWN" if answered else None}
             for name, (array, answered) in UNKNOWN.items()
@@ -425,6 +450,6 @@ def files() -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
-def text_of(vectors: list[dict[str, Any]]) -> str:
-    """Return what a file of *vectors* holds."""
-    return json.dumps(vectors, indent=1, ensure_ascii=False) + "\n"
+def text_of(data: list[dict[str, Any]] | dict[str, Any]) -> str:
+    """Return what a file of *data* holds."""
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

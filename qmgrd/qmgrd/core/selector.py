@@ -7,7 +7,10 @@ what the language is. Whatever the text, compiling ends, with a condition or an 
 message, matching does, in bounded time.
 """
 
+from typing import NamedTuple
+
 from qmgr_protocol.messages import REASON_TEXT_MAX
+from qmgrd.core.selector_lexer import QUOTE
 from qmgrd.core.selector_parser import Parsed, parse
 from qmgrd.core.selector_pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector_value import Value as Value
@@ -15,23 +18,33 @@ from qmgrd.core.selector_value import ValueOf
 
 TERM_STEPS = 250  # for a name or a value, with what is made of it
 ENVELOPE_STEPS = 20  # for a byte of the envelope, where all it has are short headers
+REST_STEPS = 1_600  # for a rest, where one number is huge and the other one is tiny
+
+
+class Names(NamedTuple):
+    """The names in a selector, each once, in the order in which they first occur."""
+
+    plain: tuple[str, ...]  # of facts, or of headers
+    quoted: tuple[str, ...]  # of headers only; without the double quotes around them
 
 
 class Selector:
     """A condition that messages are held to."""
 
-    __slots__ = ("_condition", "_like_steps", "_term_steps")
+    __slots__ = ("_condition", "_like_steps", "_orders", "_term_steps")
 
     def __init__(self, parsed: Parsed) -> None:
         self._condition = parsed.condition
-        self._term_steps = parsed.terms * TERM_STEPS
+        self._term_steps = parsed.terms * TERM_STEPS + parsed.rests * REST_STEPS
+        self._orders = parsed.orders
         self._like_steps = parsed.like_steps
 
     def steps(self, record_bytes: int, envelope_bytes: int) -> int:
         """Return how long a message of that size takes at worst: about as many nanoseconds."""
-        text = min(envelope_bytes + REASON_TEXT_MAX, LIKE_TEXT_MAX)
+        texts = envelope_bytes + REASON_TEXT_MAX
+        like = min(texts, LIKE_TEXT_MAX) * self._like_steps
         looked_up = record_bytes + envelope_bytes * ENVELOPE_STEPS
-        return looked_up + self._term_steps + text * self._like_steps
+        return looked_up + self._term_steps + texts * self._orders + like
 
     def matches(self, value_of: ValueOf) -> bool:
         """Return whether the condition is TRUE where names stand for what *value_of* returns.
@@ -48,3 +61,18 @@ def compile_selector(text: str) -> Selector:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
     """
     return Selector(parse(text))
+
+
+def names_of(text: str) -> Names:
+    """Return the names that the selector *text* asks for.
+
+    A name in double quotes is often meant as a text: ``to = "ann"`` compares two headers.
+
+    Raises:
+        RequestError: SELECTOR_INVALID, as :func:`compile_selector`.
+    """
+    names = parse(text).names
+    return Names(
+        tuple(name for name in names if not name.startswith(QUOTE)),
+        tuple(name[1:-1] for name in names if name.startswith(QUOTE)),
+    )

@@ -3,7 +3,8 @@
 1. Whatever is compared with NULL is UNKNOWN.
 2. Values of unlike types are compared to FALSE, by each of the six comparisons, as JMS has it. Any
    two numbers are of like type.
-3. Texts and booleans have no order: ``<`` and its like between two of them is UNKNOWN.
+3. Texts are ordered by the code points of their characters. Booleans have no order: ``<`` and its
+   like between two of them is UNKNOWN.
 4. NOT of UNKNOWN is UNKNOWN. AND is FALSE if one part is, OR is TRUE if one part is; else UNKNOWN
    if one part is.
 
@@ -106,7 +107,7 @@ def _order(sign: str, left: Expression, right: Expression) -> Condition:
             return None
         if kind is not other_kind:
             return False
-        return before(one, other) if kind is float else None
+        return None if kind is bool else before(one, other)
 
     return ordered
 
@@ -121,17 +122,31 @@ def not_between(value: Expression, low: Expression, high: Expression) -> Conditi
     return some((_order("<", value, low), _order(">", value, high)))
 
 
-def within(value: Expression, texts: frozenset[str], numbers: frozenset[Number]) -> Condition:
-    """Return whether *value* is one of *texts* and *numbers*."""
+def within(
+    value: Expression, texts: frozenset[str], numbers: frozenset[Number],
+    facts: Sequence[Expression] = (),
+) -> Condition:  # fmt: skip
+    """Return whether *value* equals one of *texts*, *numbers* and *facts*.
+
+    If it equals none of them and one of *facts* is NULL, that is UNKNOWN.
+    """
 
     def is_one(value_of: ValueOf) -> Truth:
-        found = value(value_of)
+        found = value(value_of)  # Once: it may be a long sum.
         kind = _LIKE_TYPES.get(type(found))
         if kind is None:
             return None
-        if kind is bool:
-            return False  # True is 1 to Python.
-        return found in (texts if kind is str else numbers)
+        if kind is not bool and found in (texts if kind is str else numbers):
+            return True  # True is 1 to Python, hence not asked.
+        truth: Truth = False
+        for fact in facts:
+            other = fact(value_of)
+            other_kind = _LIKE_TYPES.get(type(other))
+            if other_kind is None:
+                truth = None
+            elif other_kind is kind and other == found:
+                return True
+        return truth
 
     return is_one
 

@@ -24,7 +24,7 @@ _NEXT = re.compile(
     | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
     | (?P<text>'(?:[^']|'')*+')
     | (?P<quoted>"(?:[^"]|"")*+")
-    | (?P<sign><>|<=|>=|[=<>+\-*/(),])
+    | (?P<sign><>|!=|<=|>=|[=<>+\-*/%(),])
     """,
     re.VERBOSE,
 )
@@ -82,8 +82,7 @@ def _no_word(text: str, offset: int) -> RequestError:
         return invalid(offset + 1, "a text that begins here has no end; inside, ' is written ''")
     if text[offset] == QUOTE:
         return invalid(offset + 1, 'a name that begins here has no end; inside, " is written ""')
-    hint = "; unlike is written <>" if text.startswith("!=", offset) else ""
-    return invalid(offset + 1, f"{text[offset]!r} can be no part of a selector{hint}")
+    return invalid(offset + 1, f"{text[offset]!r} can be no part of a selector")
 
 
 def _token(match: re.Match[str]) -> Token:
@@ -94,6 +93,8 @@ def _token(match: re.Match[str]) -> Token:
         return Token(TEXT, text, column, text[1:-1].replace("''", "'"))
     if group == "quoted":
         return Token(NAME, text, column, _quoted(text, column))
+    if text == "!=":
+        return Token("<>", text, column)  # Another way to write it.
     keyword = text.upper() if text.isascii() else text  # A dotless i is an I in capitals.
     if group == "sign" or keyword in KEYWORDS:
         return Token(keyword, text, column)

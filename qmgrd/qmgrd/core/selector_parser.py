@@ -3,13 +3,14 @@
     condition := conjunct {OR conjunct}
     conjunct  := negation {AND negation}
     negation  := NOT negation | predicate
-    predicate := sum [ (= | <> | < | <= | > | >=) sum
+    predicate := sum [ (= | <> | != | < | <= | > | >=) sum
                      | [NOT] BETWEEN sum AND sum
-                     | [NOT] IN ( value {, value} )
+                     | [NOT] IN ( element {, element} )
                      | [NOT] LIKE text [ESCAPE text]
                      | IS [NOT] NULL ]
+    element   := text | [+ | -] number | name
     sum       := product {(+ | -) product}
-    product   := factor {(* | /) factor}
+    product   := factor {(* | / | %) factor}
     factor    := (+ | -) factor | literal | name | ( condition )
 
 Each rule returns a part and what kind of thing it is, so that what can never be true, such as a
@@ -29,7 +30,7 @@ from qmgrd.core.selector_pattern import PatternInvalid, like, steps
 from qmgrd.core.selector_value import Expression
 
 DEPTH_MAX = 32  # parentheses, NOT and signs, one inside the other
-TERMS_MAX = 256  # names and values, but for those behind IN
+TERMS_MAX = 256  # names and values, but for values behind IN
 IN_MAX = 256
 
 # Kinds of a part, besides NAME, NUMBER and TEXT.
@@ -54,8 +55,11 @@ class Parsed(NamedTuple):
     """A condition, and what asking it takes."""
 
     condition: Condition
-    terms: int  # names and values, but for those behind IN
+    terms: int  # names and values, but for values behind IN
     like_steps: int  # of all LIKE, for each character of the texts
+    orders: int  # how often two facts are asked which comes first, and both may be long texts
+    rests: int  # divisions whose rest is wanted
+    names: tuple[str, ...]  # each that is asked for once, in the order of the text
 
 
 def parse(text: str) -> Parsed:
@@ -70,7 +74,10 @@ def parse(text: str) -> Parsed:
         raise invalid(parser.next.column, "')' closes no '('")
     if parser.next.kind != END:
         raise parser.unexpected("AND, OR or the end")
-    return Parsed(condition, parser.terms, parser.like_steps)
+    return Parsed(
+        condition, parser.terms, parser.like_steps, parser.orders, parser.rests,
+        tuple(parser.names),
+    )  # fmt: skip
 
 
 def _condition(part: Part) -> Condition:
@@ -80,11 +87,17 @@ def _condition(part: Part) -> Condition:
     return cast(Condition, part.run) if part.kind == CONDITION else conditions.true(part.run)
 
 
-def _need(part: Part, kind: str, why: str) -> Expression:
-    """Return *part*, which has to be of *kind*, or a name, of which nobody knows."""
-    if part.kind not in (kind, NAME):
+def _need(part: Part, why: str, *kinds: str) -> Expression:
+    """Return *part*, which has to be of one of *kinds*, or a name, of which nobody knows."""
+    if part.kind not in (*kinds, NAME):
         raise invalid(part.token.column, f"{why}, found {part}")
     return part.run
+
+
+def _need_like(left: Part, right: Part, sign: str, column: int) -> None:
+    """Raise where the two are of types that are known, and unlike."""
+    if left.kind != right.kind and NAME not in (left.kind, right.kind):
+        raise invalid(column, f"'{sign}' compares {left} with {right}, which are unlike")
 
 
 class _Parser:
@@ -96,6 +109,9 @@ class _Parser:
         self._depth = 0
         self.terms = 0
         self.like_steps = 0
+        self.orders = 0
+        self.rests = 0
+        self.names: dict[str, None] = {}
 
     @property
     def next(self) -> Token:
@@ -176,15 +192,17 @@ class _Parser:
     def _comparison(self, left: Part, sign: Token) -> Condition:
         right = self._sum()
         for part in (left, right):
-            if sign.kind not in ("=", "<>"):
-                _need(part, NUMBER, f"'{sign.kind}' compares numbers")
-            elif part.kind == CONDITION:
-                raise invalid(part.token.column, f"'{sign.kind}' compares values, found {part}")
-        if left.kind != right.kind and NAME not in (left.kind, right.kind):
-            raise invalid(
-                sign.column, f"'{sign.kind}' compares {left} with {right}, which are unlike"
-            )
+            if sign.kind in ("=", "<>"):
+                _need(part, f"'{sign.text}' compares values", NUMBER, TEXT, BOOLEAN)
+            else:
+                _need(part, f"'{sign.text}' compares numbers or texts", NUMBER, TEXT)
+        _need_like(left, right, sign.text, sign.column)
+        if sign.kind not in ("=", "<>"):
+            self._count_order(left, right)
         return conditions.comparison(sign.kind, left.run, right.run)
+
+    def _count_order(self, left: Part, right: Part) -> None:
+        self.orders += left.kind == right.kind == NAME
 
     def _is(self, part: Part) -> Condition:
         is_not = self._take("NOT")
@@ -200,37 +218,50 @@ class _Parser:
     def _between(self, part: Part, is_not: bool) -> Condition:
         low = self._sum()
         self._expect("AND", "AND and a second bound")
+        high = self._sum()
         value, from_, to = (
-            _need(found, NUMBER, "BETWEEN compares numbers") for found in (part, low, self._sum())
+            _need(found, "BETWEEN compares numbers or texts", NUMBER, TEXT)
+            for found in (part, low, high)
         )
+        for one, other in ((part, low), (part, high), (low, high)):
+            _need_like(one, other, "BETWEEN", other.token.column)
+            self._count_order(one, other)
         return (conditions.not_between if is_not else conditions.between)(value, from_, to)
 
     def _in(self, part: Part) -> Condition:
-        value = self._name(part, "IN")
+        value = _need(part, "IN looks for a number or a text", NUMBER, TEXT)
         texts: set[str] = set()
         numbers: set[int | float] = set()
+        facts: list[Expression] = []
         self._expect("(", "'('")
         for count in range(1, IN_MAX + 2):
             if count > IN_MAX:
                 raise invalid(self.next.column, f"IN has over {IN_MAX} values")
-            found = self._constant()
-            if isinstance(found, str):
-                texts.add(found)
+            column, found = self.next.column, self._element()
+            _need_like(part, found, "IN", column)
+            if found.kind == NAME:
+                facts.append(found.run)
+            elif found.kind == TEXT:
+                texts.add(str(found.token.value))
             else:
-                numbers.add(found)
+                numbers.add(cast(int | float, found.token.value))
             if not self._take(","):
                 break
         self._expect(")", "',' or ')'")
-        return conditions.within(value, frozenset(texts), frozenset(numbers))
+        return conditions.within(value, frozenset(texts), frozenset(numbers), facts)
 
-    def _constant(self) -> str | int | float:
-        """Read a text, or a number with or without a sign."""
+    def _element(self) -> Part:
+        """Read a name, a text, or a number with or without a sign, which its token has then."""
         sign = self._take("+", "-")
-        token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT)
+        token = self._take(NUMBER) if sign else self._take(NUMBER, TEXT, NAME)
         if token is None:
-            raise self.unexpected("a number" if sign else "a text or a number")
-        value = token.value
-        return -value if sign and sign.kind == "-" and not isinstance(value, str) else value
+            raise self.unexpected("a number" if sign else "a text, a number or a name")
+        if token.kind == NAME:
+            return self._fact(token)
+        if sign and not isinstance(token.value, str):
+            value = -token.value if sign.kind == "-" else token.value
+            token = Token(NUMBER, sign.text + token.text, sign.column, value)
+        return Part(token.kind, token, values.literal(token.value))
 
     def _like(self, part: Part) -> Condition:
         value = self._name(part, "LIKE")
@@ -251,21 +282,22 @@ class _Parser:
         return self._calculated(("+", "-"), self._product)
 
     def _product(self) -> Part:
-        return self._calculated(("*", "/"), self._factor)
+        return self._calculated(("*", "/", "%"), self._factor)
 
-    def _calculated(self, signs: tuple[str, str], rule: Callable[[], Part]) -> Part:
+    def _calculated(self, signs: tuple[str, ...], rule: Callable[[], Part]) -> Part:
         part = rule()
         while sign := self._take(*signs):
             one, other = (
-                _need(found, NUMBER, f"'{sign.kind}' takes numbers") for found in (part, rule())
+                _need(found, f"'{sign.kind}' takes numbers", NUMBER) for found in (part, rule())
             )
+            self.rests += sign.kind == "%"
             part = Part(NUMBER, part.token, values.calculation(sign.kind, one, other))
         return part
 
     def _factor(self) -> Part:
         if sign := self._take("+", "-"):
             part = self._inside(sign, self._factor)
-            operand = _need(part, NUMBER, f"'{sign.kind}' takes numbers")
+            operand = _need(part, f"'{sign.kind}' takes numbers", NUMBER)
             signed = values.negative if sign.kind == "-" else values.positive
             return Part(NUMBER, sign, signed(operand))
         if opening := self._take("("):
@@ -280,12 +312,19 @@ class _Parser:
             raise invalid(self.next.column, "NULL stands behind IS or IS NOT only")
         if token is None:
             raise self.unexpected("a value" if self._at else "a condition")
-        self._count(token)
         if token.kind == NAME:
-            return Part(NAME, token, values.fact(str(token.value)))
+            return self._fact(token)
+        self._count(token)
         if token.kind in ("TRUE", "FALSE"):
             return Part(BOOLEAN, token, values.literal(token.kind == "TRUE"))
         return Part(token.kind, token, values.literal(token.value))
+
+    def _fact(self, token: Token) -> Part:
+        """Return the name that *token* is."""
+        self._count(token)
+        name = str(token.value)
+        self.names[name] = None
+        return Part(NAME, token, values.fact(name))
 
     def _count(self, token: Token) -> None:
         self.terms += 1

@@ -1,11 +1,11 @@
 """The values in a message selector, and arithmetic on them. None is NULL, and NULL leads to NULL.
 
 What is calculated neither raises nor grows: an integer beyond 64 bits, a decimal that is infinite
-or none, a division by zero and whatever is no number all are NULL.
+or none, a division by zero (also for its rest) and whatever is no number all are NULL.
 """
 
 from collections.abc import Callable
-from math import isfinite
+from math import fmod, isfinite
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str
@@ -47,7 +47,7 @@ def positive(operand: Expression) -> Expression:
 
 
 def calculation(sign: str, left: Expression, right: Expression) -> Expression:
-    """Return ``left sign right``, for one of ``+ - * /``."""
+    """Return ``left sign right``, for one of ``+ - * / %``."""
     calculate = _CALCULATIONS[sign]
 
     def calculated(value_of: ValueOf) -> Number | None:
@@ -58,7 +58,8 @@ def calculation(sign: str, left: Expression, right: Expression) -> Expression:
             return None
         try:
             return _bounded(calculate(one, other))
-        except (OverflowError, ZeroDivisionError):  # An integer that no float holds, times a float.
+        # An integer that no float holds, times a float; the rest of a division by 0.0.
+        except (OverflowError, ValueError, ZeroDivisionError):
             return None
 
     return calculated
@@ -78,9 +79,18 @@ def _quotient(one: Number, other: Number) -> Number:
     return one / other
 
 
+def _rest(one: Number, other: Number) -> Number:
+    """Return what *one* by *other*, towards zero, leaves; it has the sign of *one*, as in SQL."""
+    if type(one) is int and type(other) is int:
+        rest = abs(one) % abs(other)
+        return rest if one >= 0 else -rest
+    return fmod(one, other)
+
+
 _CALCULATIONS: dict[str, Callable[[Number, Number], Number]] = {
     "+": lambda one, other: one + other,
     "-": lambda one, other: one - other,
     "*": lambda one, other: one * other,
     "/": _quotient,
+    "%": _rest,
 }

@@ -171,6 +171,17 @@ def test_consumers_of_a_connection_are_limited() -> None:
     app.consume("Q")
     app.consume("Q")
     assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
+    assert app.goaway is None
+
+
+def test_gets_that_wait_are_among_the_consumers_of_a_connection() -> None:
+    app = Manager(limits={"consumers_per_connection_max": 2}).connect()
+    app.ask(m.QueueCreate, "Q")
+    for _ in range(2):
+        app.say(m.Get(app.next_id(), "Q", 1, 1_000))
+    assert app.code_of(m.Consume, "Q", 1, 1) is ErrorCode.CONSUMERS_EXHAUSTED
+    app.say(m.Get(app.next_id(), "Q", 1, 1_000))
+    assert app.received == []  # A get may wait as long as the window of requests lets it.
 
 
 @pytest.mark.parametrize(

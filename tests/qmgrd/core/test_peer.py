@@ -16,6 +16,7 @@ from qmgr_protocol.errors import (
     StateViolation,
 )
 from qmgr_protocol.frame import LENGTH, encode
+from qmgr_protocol.layout import to_array
 from qmgr_protocol.states import Side
 from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake
@@ -215,6 +216,14 @@ def test_flood_of_heartbeats_breaks_the_protocol(flood: m.Message) -> None:
     pair.say(*[flood] * HEARTBEATS_MAX)
     with pytest.raises(CreditExceeded, match=f"{HEARTBEATS_MAX + 1} heartbeats outstanding"):
         pair.say(*[flood] * (HEARTBEATS_MAX + 1))
+
+
+def test_put_counts_with_the_length_of_its_frame() -> None:
+    pair = Pair()
+    pair.say(HELLO)
+    put = m.Put(1, 1, 0, "Q", [b"x"])
+    pair.say(put)
+    assert pair.peer.waiting["waiting_bytes"] == len(encode(to_array(put)))
 
 
 def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:

@@ -132,6 +132,16 @@ def test_selector_that_makes_no_sense_keeps_the_connection(app: Client, kind: An
     assert len(app.get("Q")) == 1
 
 
+@pytest.mark.parametrize("fields", [{"correlation_id": b"c"}, {"group_id": GROUP}, {"uid": UID}])
+def test_what_is_delayed_is_selected_by_a_selector_only(
+    app: Client, fields: dict[str, Any]
+) -> None:
+    app.put("Q", b"1", correlation_id=b"c", delay_ms=1_000)
+    request = m.Browse(0, "Q", delayed=True, **fields)
+    assert app.code_of(m.Browse, *request[1:]) == ErrorCode.VALUE_INVALID
+    assert browsed(app, delayed=True, where="correlation_id = 'c'") == [b"1"]
+
+
 def test_what_is_no_uid_is_refused(app: Client) -> None:
     assert app.code_of(m.Get, *m.Get(0, "Q", uid=b"short")[1:]) == ErrorCode.VALUE_INVALID
 

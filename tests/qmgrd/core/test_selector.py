@@ -16,7 +16,15 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.messages import REASON_TEXT_MAX
 from qmgrd.core import selector_parser
 from qmgrd.core.facts import BUILT_IN
-from qmgrd.core.selector import ENVELOPE_STEPS, TERM_STEPS, Value, compile_selector
+from qmgrd.core.selector import (
+    ENVELOPE_STEPS,
+    REST_STEPS,
+    TERM_STEPS,
+    Names,
+    Value,
+    compile_selector,
+    names_of,
+)
 from qmgrd.core.selector_lexer import TEXT_MAX
 from qmgrd.core.selector_parser import DEPTH_MAX, IN_MAX, TERMS_MAX
 from qmgrd.core.selector_pattern import LIKE_TEXT_MAX, steps
@@ -38,7 +46,14 @@ TABLE = [
     ("priority < 8", "priority < 7", "gate < 7"),
     ("priority <= 7", "priority <= 6", "gate <= 7"),
     ("priority > 6", "priority > 7", "gate > 7"),
-    ("priority >= 7", "priority >= 8", "carrier >= origin"),
+    ("priority >= 7", "priority >= 8", "late >= late"),
+    ("priority != 8", "priority != 7", "gate != 7"),
+    ("carrier < 'UB'", "carrier < 'UA'", "gate < 'UA'"),
+    ("carrier >= origin", "carrier <= origin", "carrier >= gate"),
+    ("carrier BETWEEN 'U' AND 'V'", "carrier BETWEEN 'A' AND 'U'", "gate BETWEEN 'U' AND 'V'"),
+    ("delay % 5 = 2.5", "priority % 4 = 2", "delay % 0 = 1"),
+    ("7 IN (priority, gate)", "7 IN (8)", "8 IN (priority, gate)"),
+    ("priority % 4 IN (3)", "priority % 4 NOT IN (3)", "gate % 4 IN (3)"),
     ("carrier = 'UA'", "carrier = 'ua'", "gate = 'UA'"),
     ("carrier <> 'AA'", "carrier <> 'UA'", "gate <> 'AA'"),
     ("late = TRUE", "late = FALSE", "gate = TRUE"),
@@ -86,6 +101,34 @@ def test_steps_grow_with_the_terms_the_like_and_the_message() -> None:
     assert found == [4 * TERM_STEPS + 2 * text * steps("%_bc%") for text in texts]
 
 
+def test_steps_grow_with_rests_and_with_facts_that_are_ordered() -> None:
+    rests = compile_selector("a % 2 = 1 OR a % 3 = 1")
+    assert rests.steps(0, 0) == 6 * TERM_STEPS + 2 * REST_STEPS
+    orders = compile_selector("a < b OR a >= 5 OR a > 'x'")
+    assert orders.steps(0, 60_000) == (
+        6 * TERM_STEPS + 60_000 * ENVELOPE_STEPS + 60_000 + REASON_TEXT_MAX
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "quoted"),
+    [
+        ("to = 'ann'", ("to",), ()), ('to = "ann"', ("to",), ("ann",)),
+        ('"content-type" = \'x\' AND b IN ("b", a, b)', ("b", "a"), ("content-type", "b")),
+        ('"a""b" IS NULL', (), ('a"b',)), ("TRUE", (), ()),
+    ],
+)  # fmt: skip
+def test_names_are_told_the_quoted_ones_apart(
+    text: str, plain: tuple[str, ...], quoted: tuple[str, ...]
+) -> None:
+    assert names_of(text) == Names(plain, quoted)
+
+
+def test_names_of_no_selector_are_refused() -> None:
+    with pytest.raises(RequestError, match="column 5"):
+        names_of("to =")
+
+
 def test_name_is_asked_only_where_it_matters() -> None:
     asked: list[str] = []
 
@@ -118,23 +161,31 @@ names = st.tuples(st.just("name"), NAMES)
 numbers: st.SearchStrategy[Tree] = st.recursive(
     names | st.tuples(st.just("literal"), NUMBERS),
     lambda inner: (
-        st.tuples(st.sampled_from("+-*/"), inner, inner) | st.tuples(st.just("negative"), inner)
+        st.tuples(st.sampled_from("+-*/%"), inner, inner) | st.tuples(st.just("negative"), inner)
     ),
     max_leaves=5,
 )
 texts = names | st.tuples(st.just("literal"), TEXTS)
+INS = st.sampled_from(("IN", "NOT IN"))
+
+
+def literals(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Tree]:
+    return st.tuples(st.just("literal"), values)
+
+
+elements = names | literals(NUMBERS | st.integers(-9, -1))
 booleans = names | st.tuples(st.just("literal"), st.booleans())
-EQUAL, ORDER = st.sampled_from(("=", "<>")), st.sampled_from(("<", "<=", ">", ">="))
+EQUAL, ORDER = st.sampled_from(("=", "<>", "!=")), st.sampled_from(("<", "<=", ">", ">="))
 predicates = (
     booleans
     | st.tuples(EQUAL | ORDER, numbers, numbers)
-    | st.tuples(EQUAL, texts, texts)
+    | st.tuples(EQUAL | ORDER, texts, texts)
     | st.tuples(EQUAL, booleans, booleans)
     | st.tuples(st.sampled_from(("BETWEEN", "NOT BETWEEN")), numbers, numbers, numbers)
-    | st.tuples(
-        st.sampled_from(("IN", "NOT IN")), names,
-        st.lists(NUMBERS | TEXTS | st.integers(-9, -1), min_size=1, max_size=3),
-    )
+    | st.tuples(st.sampled_from(("BETWEEN", "NOT BETWEEN")), texts, texts, texts)
+    | st.tuples(INS, names, st.lists(elements | literals(TEXTS), min_size=1, max_size=3))
+    | st.tuples(INS, numbers, st.lists(elements, min_size=1, max_size=3))
+    | st.tuples(INS, texts, st.lists(names | literals(TEXTS), min_size=1, max_size=3))
     | st.tuples(st.sampled_from(("LIKE", "NOT LIKE")), names, TEXTS)
     | st.tuples(st.sampled_from(("IS NULL", "IS NOT NULL")), names)
 )  # fmt: skip
@@ -145,8 +196,8 @@ trees: st.SearchStrategy[Tree] = st.recursive(
     ),
     max_leaves=8,
 )
-LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "+": 5, "-": 5, "*": 6, "/": 6, "negative": 7, "name": 8,
-          "literal": 8}  # fmt: skip
+LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6, "negative": 7,
+          "name": 8, "literal": 8}  # fmt: skip
 PREDICATE = 4
 
 
@@ -172,7 +223,7 @@ def printed(tree: Tree, least: int = 0) -> str:
         value, low, high = (printed(part, 5) for part in parts)
         text = f"{value} {kind} {low} AND {high}"
     elif kind in ("IN", "NOT IN"):
-        text = f"{printed(parts[0], 5)} {kind} ({', '.join(map(constant, parts[1]))})"
+        text = f"{printed(parts[0], 5)} {kind} ({', '.join(map(printed, parts[1]))})"
     elif "LIKE" in kind:
         text = f"{printed(parts[0], 5)} {kind} {constant(parts[1])}"
     else:
@@ -192,15 +243,19 @@ def number(tree: Tree) -> Value | None:
         found = [0 if type(found[0]) is int else -0.0, found[0]]
     try:
         result = calculated("-" if kind == "negative" else kind, *found)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, OverflowError):
         return None
     is_held = -(2**63) <= result < 2**63 if type(result) is int else isfinite(result)
     return result if is_held else None
 
 
 def calculated(sign: str, one: Any, other: Any) -> Any:
-    if sign == "/" and type(one) is type(other) is int:
-        return trunc(Fraction(one, other))
+    if sign in "/%" and type(one) is type(other) is int:
+        quotient = trunc(Fraction(one, other))
+        return quotient if sign == "/" else one - quotient * other
+    if sign == "%":  # In fractions nothing is rounded.
+        one, other = Fraction(float(one)), Fraction(float(other))
+        return float(one - trunc(one / other) * other)
     by_sign = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
     return by_sign[sign](one, other)
 
@@ -226,7 +281,7 @@ def predicate(kind: str, value: Value | None, *rest: Any) -> int:
         case "IS NULL" | "IS NOT NULL":
             return 2 * ((value is None) is (word == "IS NULL"))
         case "IN":
-            found = 1 if value is None else max(compared("=", value, each) for each in rest[0])
+            found = max(compared("=", value, number(each)) for each in rest[0])
         case "LIKE":
             found = 1 if value is None else 2 * (isinstance(value, str) and like(value, rest[0]))
         case "BETWEEN":
@@ -242,14 +297,14 @@ def predicate(kind: str, value: Value | None, *rest: Any) -> int:
 def compared(sign: str, one: Any, other: Any) -> int:
     if one is None or other is None:
         return 1
-    is_order = sign not in ("=", "<>")
+    is_order = sign not in ("=", "<>", "!=")
     kinds = {str if isinstance(each, str) else type(each) is bool for each in (one, other)}
     if len(kinds) > 1:
         return 0
-    if is_order and kinds != {False}:
+    if is_order and kinds == {True}:
         return 1
     holds = {
-        "=": one == other, "<>": one != other, "<": is_order and one < other,
+        "=": one == other, "<>": one != other, "!=": one != other, "<": is_order and one < other,
         "<=": is_order and one <= other, ">": is_order and one > other,
         ">=": is_order and one >= other,
     }  # fmt: skip

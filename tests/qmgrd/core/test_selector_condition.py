@@ -77,8 +77,11 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
         (1, 2, (F, T, T, T, F, F)), (2, 2, (T, F, F, T, F, T)), (3, 2, (F, T, F, F, T, T)),
         (2, 2.0, (T, F, F, T, F, T)), (2.5, 2, (F, T, F, F, T, T)),
         (2**53 + 1, 2.0**53, (F, T, F, F, T, T)), (10**400, 1.0, (F, T, F, F, T, T)),
-        ("a", "a", (T, F, U, U, U, U)), ("a", "b", (F, T, U, U, U, U)),
-        ("a", "A", (F, T, U, U, U, U)), ("a", "a ", (F, T, U, U, U, U)),
+        ("a", "a", (T, F, F, T, F, T)), ("a", "b", (F, T, T, T, F, F)),
+        ("a", "A", (F, T, F, F, T, T)), ("a", "a ", (F, T, T, T, F, F)),
+        ("", "a", (F, T, T, T, F, F)), ("z", "é", (F, T, T, T, F, F)),
+        ("10", "9", (F, T, T, T, F, F)),
+        ("\uffff", "\U00010000", (F, T, T, T, F, F)),  # Not so by the units of UTF-16.
         (True, True, (T, F, U, U, U, U)), (True, False, (F, T, U, U, U, U)),
         (1, "1", (F, F, F, F, F, F)), ("1", 1.0, (F, F, F, F, F, F)),
         (True, 1, (F, F, F, F, F, F)), (0, False, (F, F, F, F, F, F)),
@@ -103,7 +106,9 @@ def test_comparison(one: Any, other: Any, truths: tuple[Truth, ...]) -> None:
         (14, 15, 19, F, T), (20, 15, 19, F, T), (17, 19, 15, F, T),
         (None, 15, 19, U, U), (17, None, 19, U, U), (17, 15, None, U, U),
         (14, 15, None, F, T), (20, None, 19, F, T),  # The other bound changes nothing.
-        ("17", 15, 19, F, F), (True, 0, 2, F, F), ("b", "a", "c", U, U),
+        ("17", 15, 19, F, F), (True, 0, 2, F, F), ("b", "a", "c", T, F),
+        ("c", "a", "c", T, F), ("d", "a", "c", F, T), (True, False, True, U, U),
+        ("b", "a", 7, F, F), ("b", None, "c", U, U), ("d", None, "c", F, T),
     ],
 )  # fmt: skip
 def test_between(value: Any, low: Any, high: Any, truth: Truth, not_between: Truth) -> None:
@@ -123,6 +128,33 @@ def test_between(value: Any, low: Any, high: Any, truth: Truth, not_between: Tru
 def test_within(value: Any, truth: Truth) -> None:
     condition = conditions.within(fact("a"), frozenset(("UA", "AA")), frozenset((1, 0)))
     assert ask(condition, a=value) is truth
+
+
+@pytest.mark.parametrize(
+    ("value", "b", "c", "truth"),
+    [
+        ("UA", None, None, T), ("DL", "DL", None, T), ("DL", None, "DL", T), ("DL", 1, "AA", F),
+        ("DL", None, "AA", U), ("DL", b"DL", "AA", U), (None, "UA", None, U), (5, 5.0, "x", T),
+        (True, True, 1, T), (True, 1, "TRUE", F), (True, None, 1, U), (1, True, False, F),
+    ],
+)  # fmt: skip
+def test_within_facts(value: Any, b: Any, c: Any, truth: Truth) -> None:
+    condition = conditions.within(
+        fact("a"), frozenset(("UA",)), frozenset(), (fact("b"), fact("c"))
+    )
+    assert ask(condition, a=value, b=b, c=c) is truth
+
+
+def test_within_asks_for_its_value_once() -> None:
+    asked: list[str] = []
+    condition = conditions.within(fact("a"), frozenset(), frozenset(), [fact("b")] * 3)
+
+    def value_of(name: str) -> Value:
+        asked.append(name)
+        return name
+
+    assert condition(value_of) is F
+    assert asked == ["a", "b", "b", "b"]
 
 
 @pytest.mark.parametrize(

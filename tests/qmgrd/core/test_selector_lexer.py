@@ -20,6 +20,7 @@ def words(text: str) -> list[tuple[str, object]]:
         ("7.", NUMBER, 7.0), (".5", NUMBER, 0.5), ("6.2", NUMBER, 6.2), ("1e9", NUMBER, 1e9),
         ("1.E-3", NUMBER, 0.001), (".5e+1", NUMBER, 5.0), ("1e-999", NUMBER, 0.0),
         ("and", "AND", ""), ("Between", "BETWEEN", ""), ("tRuE", "TRUE", ""), ("<>", "<>", ""),
+        ("!=", "<>", ""), ("%", "%", ""),
     ],
 )  # fmt: skip
 def test_word_has_a_kind_and_a_value(text: str, kind: str, value: object) -> None:
@@ -28,10 +29,16 @@ def test_word_has_a_kind_and_a_value(text: str, kind: str, value: object) -> Non
 
 
 def test_words_need_no_space_between_them() -> None:
-    assert [kind for kind, _ in words("a<=-1.5*(b)<>'x','y'=c/d>=e+f<g>h")] == [
+    assert [kind for kind, _ in words("a<=-1.5*(b)<>'x','y'=c/d>=e+f<g>h%i!=j")] == [
         NAME, "<=", "-", NUMBER, "*", "(", NAME, ")", "<>", TEXT, ",", TEXT, "=", NAME, "/",
-        NAME, ">=", NAME, "+", NAME, "<", NAME, ">", NAME,
+        NAME, ">=", NAME, "+", NAME, "<", NAME, ">", NAME, "%", NAME, "<>", NAME,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\f", "\n", "\r", "\r\n"])
+def test_white_space_stands_between_words(space: str) -> None:
+    """The white space of JMS: blank, tab, form feed, ends of lines."""
+    assert words(f"{space}a{space}={space}1{space}") == words("a = 1")
 
 
 def test_column_is_counted_in_characters_from_one() -> None:
@@ -53,7 +60,7 @@ def test_text_of_a_selector_has_a_limit() -> None:
     ("text", "shown"),
     [
         ("", "the end"), ("a", "'a'"), ("'x'", "the text 'x'"), ('"x"', 'the name "x"'),
-        ("and", "'and'"), ("1.50", "'1.50'"), ("a" * 41, f"'{'a' * 40}...'"),
+        ("and", "'and'"), ("1.50", "'1.50'"), ("!=", "'!='"), ("a" * 41, f"'{'a' * 40}...'"),
     ],
 )  # fmt: skip
 def test_error_shows_a_word_as_it_was_written(text: str, shown: str) -> None:

@@ -34,7 +34,10 @@ def complaint(text: str) -> str:
         ('a = 5 AND', "column 10: expected a value after 'AND', found the end"),
         ('a = 5 OR OR b = 6', "column 10: expected a value after 'OR', found 'OR'"),
         ('a == 5', "column 4: expected a value after '=', found '='"),
-        ('a != 5', "column 3: '!' can be no part of a selector; unlike is written <>"),
+        ('a ! 5', "column 3: '!' can be no part of a selector"),
+        ('a !== 5', "column 5: expected a value after '!=', found '='"),
+        ('a != NULL', 'column 6: NULL stands behind IS or IS NOT only'),
+        ("5 != 'a'", "column 3: '!=' compares '5' with the text 'a', which are unlike"),
         ('a # 5', "column 3: '#' can be no part of a selector"),
         ("a = 'x", "column 5: a text that begins here has no end; inside, ' is written ''"),
         ("a = 'x''", "column 5: a text that begins here has no end; inside, ' is written ''"),
@@ -54,20 +57,39 @@ def complaint(text: str) -> str:
         ('a BETWEEN 1', "column 12: expected AND and a second bound after '1', found the end"),
         ('a BETWEEN 1 OR 2', "column 13: expected AND and a second bound after '1', found 'OR'"),
         ('a BETWEEN 1 AND', "column 16: expected a value after 'AND', found the end"),
-        ("a BETWEEN 'a' AND 'b'", "column 11: BETWEEN compares numbers, found the text 'a'"),
-        ("'a' BETWEEN 1 AND 2", "column 1: BETWEEN compares numbers, found the text 'a'"),
+        (
+            "a BETWEEN TRUE AND b",
+            "column 11: BETWEEN compares numbers or texts, found 'TRUE'",
+        ),
+        (
+            "a BETWEEN 'a' AND 5",
+            "column 19: 'BETWEEN' compares the text 'a' with '5', which are unlike",
+        ),
+        (
+            "'a' BETWEEN b AND 2",
+            "column 19: 'BETWEEN' compares the text 'a' with '2', which are unlike",
+        ),
+        (
+            "a + 1 BETWEEN 'a' AND b",
+            "column 15: 'BETWEEN' compares a number with the text 'a', which are unlike",
+        ),
         ('a NOT 5', "column 7: expected BETWEEN, IN or LIKE after 'NOT', found '5'"),
         ('a NOT = 5', "column 7: expected BETWEEN, IN or LIKE after 'NOT', found '='"),
         ("a IN 'x'", "column 6: expected '(' after 'IN', found the text 'x'"),
-        ('a IN ()', "column 7: expected a text or a number after '(', found ')'"),
-        ("a IN ('x',)", "column 11: expected a text or a number after ',', found ')'"),
+        ('a IN ()', "column 7: expected a text, a number or a name after '(', found ')'"),
+        ("a IN ('x',)", "column 11: expected a text, a number or a name after ',', found ')'"),
         ("a IN ('x' 'y')", "column 11: expected ',' or ')' after the text 'x', found the text 'y'"),
         ("a IN ('x'", "column 10: expected ',' or ')' after the text 'x', found the end"),
-        ('a IN (TRUE)', "column 7: expected a text or a number after '(', found 'TRUE'"),
-        ('a IN (b)', "column 7: expected a text or a number after '(', found 'b'"),
+        ('a IN (TRUE)', "column 7: expected a text, a number or a name after '(', found 'TRUE'"),
+        ('a IN (b + 1)', "column 9: expected ',' or ')' after 'b', found '+'"),
         ("a IN (-'x')", "column 8: expected a number after '-', found the text 'x'"),
         ('a IN (- -1)', "column 9: expected a number after '-', found '-'"),
-        ('5 IN (5)', "column 1: IN asks about a name, found '5'"),
+        ("5 IN (5, 'x')", "column 10: 'IN' compares '5' with the text 'x', which are unlike"),
+        ("a % 3 IN (-1, 'x')", "column 15: 'IN' compares a number with the text 'x', which are "
+            "unlike"),
+        ("'x' IN (a, -5)", "column 12: 'IN' compares the text 'x' with '-5', which are unlike"),
+        ('TRUE IN (1)', "column 1: IN looks for a number or a text, found 'TRUE'"),
+        ('(a = 1) IN (1)', 'column 1: IN looks for a number or a text, found a condition'),
         ('a LIKE b', "column 8: expected a text after 'LIKE', found 'b'"),
         ('a LIKE 5', "column 8: expected a text after 'LIKE', found '5'"),
         ('a LIKE', "column 7: expected a text after 'LIKE', found the end"),
@@ -100,15 +122,20 @@ def complaint(text: str) -> str:
         ('1 OR a', "column 1: expected a condition, found '1'"),
         ("a + 'x' > 1", "column 5: '+' takes numbers, found the text 'x'"),
         ("'x' * a > 1", "column 1: '*' takes numbers, found the text 'x'"),
+        ("a % 'x' > 1", "column 5: '%' takes numbers, found the text 'x'"),
+        ('a % TRUE = 1', "column 5: '%' takes numbers, found 'TRUE'"),
+        ('% 2 = 1', "column 1: expected a condition, found '%'"),
+        ('a % % 2 = 1', "column 5: expected a value after '%', found '%'"),
         ('TRUE + 1 = 2', "column 1: '+' takes numbers, found 'TRUE'"),
         ("-'x' = 1", "column 2: '-' takes numbers, found the text 'x'"),
         ('+TRUE = 1', "column 2: '+' takes numbers, found 'TRUE'"),
         ('(a = 1) + 1 = 2', "column 1: '+' takes numbers, found a condition"),
         ('a + 1', 'column 1: expected a condition, found a number'),
-        ("a < 'x'", "column 5: '<' compares numbers, found the text 'x'"),
-        ("'x' >= a", "column 1: '>=' compares numbers, found the text 'x'"),
-        ('TRUE < a', "column 1: '<' compares numbers, found 'TRUE'"),
-        ('(a = 1) > 2', "column 1: '>' compares numbers, found a condition"),
+        ("5 < 'x'", "column 3: '<' compares '5' with the text 'x', which are unlike"),
+        ("'x' >= a + 1", "column 5: '>=' compares the text 'x' with a number, which are unlike"),
+        ('TRUE < a', "column 1: '<' compares numbers or texts, found 'TRUE'"),
+        ('a <= FALSE', "column 6: '<=' compares numbers or texts, found 'FALSE'"),
+        ('(a = 1) > 2', "column 1: '>' compares numbers or texts, found a condition"),
         ('(a = 1) = 2', "column 1: '=' compares values, found a condition"),
         ('a = (b = c)', "column 5: '=' compares values, found a condition"),
         ('a = b = c', "column 7: expected AND, OR or the end after 'b', found '='"),
@@ -136,6 +163,9 @@ def test_error_names_the_column_and_what_was_expected(text: str, said: str) -> N
         ("NOT a = 8", "NOT (a = 8)"), ("NOT NOT t", "NOT (NOT t)"),
         ("a - b - 1 = 4", "(a - b) - 1 = 4"), ("a + b * 2 = 11", "a + (b * 2) = 11"),
         ("20 / b / 5 = 2", "(20 / b) / 5 = 2"), ("20 / b * 5 = 50", "(20 / b) * 5 = 50"),
+        ("a % 4 * 2 = 6", "(a % 4) * 2 = 6"), ("b * 5 % 4 = 2", "(b * 5) % 4 = 2"),
+        ("a + 9 % 4 = 8", "a + (9 % 4) = 8"), ("-a % 4 = -3", "(-a) % 4 = -3"),
+        ("a % 4 IN (3) AND t", "((a % 4) IN (3)) AND t"),
         ("a - -b = 9", "a - (-b) = 9"), ("-a + b = -5", "(-a) + b = -5"),
         ("-a * -b = 14", "(-a) * (-b) = 14"), ("+-+a = -7", "+(-(+a)) = -7"),
         ("a = b + 5", "a = (b + 5)"), ("a > 5 AND b < 3", "(a > 5) AND (b < 3)"),
@@ -168,7 +198,22 @@ def test_precedence(text: str, as_if: str) -> None:
         ("a NOT BETWEEN 1 AND 6", True), ("a NOT BETWEEN 1 AND 7", False),
         ("A = 7", None), ("a=7 and(b=2)", True), ("A\n=\t7", None), ("not f And t oR f", True),
         ("a / 0 = 1", None), ("c + 1 = 1", None), ("-c = 1", None), ("1 = 1", True),
-        ("c > 1", False), ("c < c", None), ("NOT c > 1", True), ("c NOT BETWEEN 1 AND 2", False),
+        ("c > 1", False), ("c < c", False), ("NOT c > 1", True), ("c NOT BETWEEN 1 AND 2", False),
+        ("t < t", None), ("NOT t < f", None), ("c <= c", True), ("c > 'w'", True),
+        ("c < 'w'", False),
+        ("'y' > c", True), ("c BETWEEN 'w' AND 'x'", True), ("c NOT BETWEEN 'w' AND 'x'", False),
+        ("c BETWEEN a AND 'y'", False), ("none > 'x'", None), ("none BETWEEN 'a' AND 'b'", None),
+        ("c BETWEEN none AND 'w'", False), ("c BETWEEN none AND 'y'", None),
+        ("a != 8", True), ("a!=7", False), ("none != 7", None), ("c != 7", False),
+        ("a % 4 = 3", True), ("a % 0 = 1", None), ("a % 0.0 = 1", None), ("none % 2 = 0", None),
+        ("c % 2 = 0", None), ("a%b=1", True), ("a % 2.5 = 2", True),
+        ("5 IN (5)", True), ("5 IN (6, 5.0)", True), ("5 NOT IN (6)", True), ("'x' IN ('x')", True),
+        ("7 IN (b, a)", True), ("3 IN (b, a)", False), ("'x' IN (a, c)", True), ("a IN (c)", False),
+        ("a IN (none, 7)", True), ("a IN (none, 8)", None), ("a NOT IN (none, 8)", None),
+        ("a NOT IN (none, a)", False), ("none IN (none, a)", None), ("t IN (t)", True),
+        ("t IN (a)", False), ("a * b IN (14)", True), ("a * none IN (14)", None),
+        ('"b" IN (3)', True), ("3 IN (\"b\")", True), ("t IN (1)", False), ("a / 2 IN (3)", True),
+        ("\fa\f=\f7\f", True),
     ],
 )  # fmt: skip
 def test_condition(text: str, expected: bool | None) -> None:
@@ -178,8 +223,28 @@ def test_condition(text: str, expected: bool | None) -> None:
 def test_names_are_asked_as_they_stand_quoted_ones_with_their_quotes() -> None:
     text = """a.b > 5 AND "a b" = 'c' OR NOT d AND d BETWEEN e AND -f AND "g""h" IS NULL"""
     asked: set[str] = set()
-    assert parse(text).condition(asked.add) is None
+    parsed = parse(text)
+    assert parsed.condition(asked.add) is None
     assert asked == {"a.b", '"a b"', "d", "e", "f", '"g"h"'}
+    assert parsed.names == ("a.b", '"a b"', "d", "e", "f", '"g"h"')
+
+
+def test_names_are_those_of_each_operator_and_not_what_stands_in_texts() -> None:
+    text = "a LIKE 'b%' ESCAPE '!' OR c = 'd' AND TRUE OR e IN (f, 'g', \"h\") AND a IS NULL"
+    assert parse(text).names == ("a", "c", "e", "f", '"h"')
+
+
+@pytest.mark.parametrize(
+    ("text", "orders", "rests"),
+    [
+        ("a = b", 0, 0), ("a < 'b' OR 'b' < a OR a < 5", 0, 0), ("a + 1 < b", 0, 0),
+        ("a < b OR NOT b >= a", 2, 0), ("a BETWEEN b AND c", 3, 0), ("a BETWEEN b AND 'c'", 1, 0),
+        ("a % 2 = 1 AND b % c % 3 = 0", 0, 3), ("a / b = 2", 0, 0),
+    ],
+)  # fmt: skip
+def test_what_takes_long_is_counted(text: str, orders: int, rests: int) -> None:
+    parsed = parse(text)
+    assert (parsed.orders, parsed.rests) == (orders, rests)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +297,26 @@ def test_values_behind_in_have_a_limit() -> None:
     assert complaint(text) == f"column {text.rindex('7') + 1}: IN has over 256 values"
 
 
-WORDS = [*sorted(KEYWORDS), *"()=,+-*/'\"", "<>", "<=", "a", "t", "'x'", '"b"', "5", "1e3", "."]
+def test_names_behind_in_count_as_names() -> None:
+    assert truth(f"a IN ({','.join(['b'] * (TERMS_MAX - 1))})") is False
+    text = f"a IN ({','.join(['b'] * TERMS_MAX)})"
+    assert complaint(text) == f"column {text.rindex('b') + 1}: over 256 names and values"
+
+
+WORDS = [
+    *sorted(KEYWORDS),
+    *"()=,+-*/%'\"\f",
+    "<>",
+    "!=",
+    "<=",
+    "a",
+    "t",
+    "'x'",
+    '"b"',
+    "5",
+    "1e3",
+    ".",
+]
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))

@@ -38,6 +38,12 @@ def nothing(name: str) -> None:
         (1e308, "*", 10, None), (-1e308, "-", 1e308, None), (inf, "-", inf, None),
         (nan, "+", 1, None), (inf, "+", 1, None), (1e-308, "/", 1e308, 0.0),
         (HUGE, "*", 1.5, None), (1.5, "-", HUGE, None), (HUGE, "/", 0.5, None),
+        (7, "%", 2, 1), (-7, "%", 2, -1), (7, "%", -2, 1), (-7, "%", -2, -1), (6, "%", 3, 0),
+        (-(2**63), "%", -1, 0), (2**63 - 1, "%", 2**62, 2**62 - 1), (3, "%", 2**63 - 1, 3),
+        (7, "%", 2.5, 2.0), (-7.5, "%", 2, -1.5), (7.5, "%", -2, 1.5), (0.5, "%", 1, 0.5),
+        (1, "%", 0, None), (1, "%", 0.0, None), (1.0, "%", 0, None), (inf, "%", 2, None),
+        (1.0, "%", inf, 1.0), (nan, "%", 1, None), (HUGE, "%", 1.5, None), (HUGE, "%", HUGE, 0),
+        ("7", "%", 2, None), (7, "%", True, None), (None, "%", 2, None),
         (HUGE, "/", HUGE, 1), (None, "+", 1, None), (1, "+", None, None),
         ("1", "+", 1, None), (1, "*", "2", None), (True, "+", 1, None), (1, "/", True, None),
     ],
@@ -65,7 +71,19 @@ def test_literal_asks_nothing() -> None:
     assert literal("x")(nothing) == "x"
 
 
-@given(VALUES, st.sampled_from("+-*/"), VALUES, st.sampled_from("+-*/"), VALUES)
+@given(
+    st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-(2**63) + 1, 2**63 - 1).filter(bool)
+)  # fmt: skip
+def test_quotient_and_rest_make_the_whole(one: int, other: int) -> None:
+    facts = {"a": one, "b": other}
+    quotient, rest = (calculation(sign, fact("a"), fact("b"))(facts.get) for sign in "/%")
+    assert type(quotient) is type(rest) is int
+    assert quotient * other + rest == one
+    assert abs(rest) < abs(other)
+    assert rest == 0 or (rest < 0) is (one < 0)
+
+
+@given(VALUES, st.sampled_from("+-*/%"), VALUES, st.sampled_from("+-*/%"), VALUES)
 def test_nothing_raises_and_nothing_grows(
     a: Value | None, sign: str, b: Value | None, other_sign: str, c: Value | None
 ) -> None:

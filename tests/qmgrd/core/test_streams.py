@@ -179,6 +179,48 @@ def test_put_of_nothing_tells_the_commit_id(app: Client) -> None:
     assert app.say(m.Put(producer.stream, 2, 1, "Q", [])) == [m.Committed(producer.stream, 1)]
 
 
+def test_put_of_nothing_uses_no_id_and_looks_at_no_queue(app: Client) -> None:
+    producer = app.producer(ID)
+    producer.put("Q", record(b"1"), b"bad")
+    committed = m.Committed(producer.stream, 2)
+    assert app.say(m.Put(producer.stream, 3, 2, "NONE", [])) == [committed]
+    assert producer.put("Q", record(b"3")) == []
+    assert producer.commit_id == 3
+    assert app.producer(ID).refused == []  # That was seen.
+
+
+def test_put_of_nothing_beyond_the_next_id_of_the_window_breaks_the_protocol(app: Client) -> None:
+    producer = app.producer(ID)
+    window = app.manager.config.limits.put_window_messages
+    app.say(m.Put(producer.stream, window + 1, 0, "Q", []))
+    assert app.goaway is None
+    app.say(m.Put(producer.stream, window + 2, 0, "Q", []))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.WINDOW_EXCEEDED
+
+
+def test_what_comes_behind_a_gap_is_answered_above_the_commit_id(app: Client) -> None:
+    producer = app.producer(ID)
+    put = m.Put(producer.stream, 2, 0, "Q", [record(b"2"), b"bad", record(b"4")])
+    (committed,) = app.say(put)
+    stamps = [x.uid.timestamp for x in app.browse("Q")]
+    assert committed.commit_id == 0
+    assert committed.stamped == [[2, stamps[0], 1], [4, stamps[1], 1]]
+    assert [row[:2] for row in committed.refused] == [[3, ErrorCode.RECORD_MALFORMED]]
+    app.say(m.Put(producer.stream, 1, 0, "Q", [record(b"1")]))
+    assert app.producer(ID).commit_id == 4
+    assert app.bodies("Q") == [b"2", b"4", b"1"]
+
+
+def test_record_that_is_delivered_is_longer_than_the_largest_by_its_uid() -> None:
+    app = Manager(limits={"message_max_bytes": 1_024}).connect()
+    app.ask(m.QueueCreate, "Q")
+    largest = record(bytes(1_000))
+    assert len(largest) == 1_024
+    assert app.producer(ID).put("Q", largest) == []
+    assert len(app.get("Q")[0].record) == 1_024 + len("QM1") + 8
+
+
 def test_answers_of_a_turn_are_one(app: Client) -> None:
     producer = app.producer(ID)
     puts = [m.Put(producer.stream, i, 0, "Q", [record(b"x")]) for i in (1, 2, 3)]
@@ -266,6 +308,45 @@ def test_opening_again_on_the_same_connection_goes_on(app: Client) -> None:
     assert (producer.stream, producer.commit_id) == (2, 1)
     assert producer.put("Q", record(b"2")) == []
     assert app.goaway is None
+
+
+def test_number_of_a_stream_that_was_opened_again_is_closed(app: Client) -> None:
+    """What was put under it before is settled by the answer to the opening, and not told again."""
+    older = app.producer(ID)
+    heard = app.say(
+        m.Put(older.stream, 1, 0, "Q", [record(b"1")]), m.ProducerOpen(50, ID),
+        m.Put(older.stream + 1, 2, 0, "Q", [record(b"2")]),
+    )  # fmt: skip
+    opened, committed = heard
+    assert opened == m.Ok(50, [older.stream + 1, 1, [], []])
+    assert (committed.stream, committed.commit_id) == (older.stream + 1, 2)
+    app.say(m.Put(older.stream, 3, 0, "Q", [record(b"3")]))
+    assert app.goaway is not None
+    assert app.goaway.code == ErrorCode.STREAM_UNKNOWN
+
+
+def test_known_producer_goes_on_without_resume_and_a_new_one_begins(app: Client) -> None:
+    producer = app.producer(ID)
+    assert producer.commit_id == 0
+    producer.put("Q", record(b"1"))
+    app.say(m.Put(producer.stream, 3, 1, "Q", [record(b"3"), b"bad"]))
+    manager = app.manager
+    manager.crash()
+    other = manager.connect("restarted").producer(ID)
+    assert (other.commit_id, other.ahead) == (1, [3, 4])
+    assert [row[:2] for row in other.refused] == [[4, ErrorCode.RECORD_MALFORMED]]
+
+
+def test_restarted_program_resumes_with_the_instance_that_it_stored(
+    store: AnyStore, app: Client
+) -> None:
+    manager = app.manager
+    stream = manager.connect("program").ask(m.ProducerOpen, ID, False, 7)[0]
+    manager.clients[max(manager.clients)].say(m.Put(stream, 1, 0, "Q", [record(b"1")]))
+    manager.crash()
+    restarted = manager.connect("program")
+    assert restarted.code_of(m.ProducerOpen, ID, True, 8) is ErrorCode.PRODUCER_UNKNOWN
+    assert restarted.ask(m.ProducerOpen, ID, True, 7)[1] == 1
 
 
 def test_put_on_a_stream_that_is_not_open_breaks_the_protocol(app: Client) -> None:
