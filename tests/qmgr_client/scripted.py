@@ -63,10 +63,13 @@ class Scripted:
         self.answer_open(*held)
         return self
 
-    def answer_open(self, commit_id: int = 0, ahead: Any = (), refused: Any = ()) -> m.ProducerOpen:
+    def answer_open(
+        self, commit_id: int = 0, ahead: Any = (), refused: Any = (), stamps: Any = ()
+    ) -> m.ProducerOpen:
         """Answer the request that opens the producer."""
         request = self.hear(m.ProducerOpen)
         value = [7, commit_id, list(ahead), [list(refusal) for refusal in refused]]
+        value.append([list(run) for run in stamps])
         self.say(m.Ok(request.request_id, value))
         return request
 

@@ -172,6 +172,15 @@ def test_cut_after_the_put_is_stored_and_its_answer_lost() -> None:
     assert pair.hear_all(m.Put) == []
 
 
+def test_uid_is_learnt_though_the_answer_was_lost() -> None:
+    pair = started()
+    tickets = [pair.put() for _ in range(4)]
+    pair.pump()
+    pair.cut().opened(3, [5], [], [[2, 100, 1], [3, 500, 1], [5, 900, 1]])
+    found = [pair.done[tickets[i]].uid for i in (0, 1, 3)]
+    assert found == [Uid("QM1", 100), Uid("QM1", 500), Uid("QM1", 900)]
+
+
 def test_cut_after_a_refusal_whose_answer_is_lost() -> None:
     pair = started()
     stored, refused, never_came = (pair.put() for _ in range(3))

@@ -116,6 +116,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "job": SEQS,
     "order": st.integers(m.PHYSICAL, m.LOGICAL),
     "all_available": st.booleans(),
+    "start_later": st.booleans(),
     "reader": U32,
     "incomplete": st.booleans(),
     "topic": NAMES,

@@ -138,7 +138,7 @@ def test_unknown_operation_names_its_request(array: list[Any], request_id: int) 
 
 
 REPLIES: dict[type[Any], list[Any]] = {
-    m.ProducerOpen: [1, 7, [9, 10], [[5, 303, "full"]]],
+    m.ProducerOpen: [1, 7, [9, 10], [[5, 303, "full"]], [[9, 1_700_000, 2]]],
     m.LinkOpen: [1, 7, [9, 10], b"QM1" + bytes(8), 4_096, 7, 0, b"L" * 16],
     m.Consume: [12, 30_000],
     m.UnitPut: [[[1, 303, "full"]], [[0, 1_700_000_000_000_000, 1]]],

@@ -280,7 +280,6 @@ class Consumer(Client):
         elif sent.way.action == m.RENEW:
             handed = self.lab.watch.views[self.where].handed[key[1:]]
             self.lab.watch.happened["renewed"] += 1
-            ledger.unread.discard((*key, handle.lease))
             later = any(other.way.action == m.RENEW for other in self.unsettled.values())
             if handed.lease == handle.lease and not later:
                 deadline_ms = sent.sent_ms + self._renewed_ms(sent.way)

@@ -2,8 +2,8 @@
 
 A producer has a stable id and numbers its puts. The queue manager keeps its window: the commit id,
 what is held above it, which ids were refused and why, and which UIDs were given, until the producer
-has seen that. A refused id enters the window like a stored one, so that a put sent again is answered
-as the first time. The row is written in the same turn as the messages it speaks of.
+has seen that. A refused id enters the window like a stored one, so that a put sent again is
+answered as the first time. The row is written in the same turn as the messages it speaks of.
 """
 
 from collections.abc import Container
@@ -53,8 +53,10 @@ class Producer:
         refused = [
             [code, runs_of(i for i, x in self.refused.items() if x == code)] for code in codes
         ]
-        fields = [self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance]
-        row: bytes = pack([*fields, self.stamps] if self.stamps else fields)
+        row: bytes = pack([
+            self.inbox.commit_id, self.used_ms, self.seen, ahead, refused, self.instance,
+            self.stamps,
+        ])  # fmt: skip
         return row
 
     def note_seen(self, seen: int) -> None:
@@ -100,10 +102,8 @@ class Producer:
         return found
 
 
-def _stored_runs(runs: object) -> list[list[int]]:
+def _stored_runs(runs: list[list[int]]) -> list[list[int]]:
     """Return the stamps of a stored row."""
-    if type(runs) is not list:
-        raise TypeError("the stamps are no list")
     return [[number(x, "a stamp") for x in (run[0], run[1], run[2])] for run in runs]
 
 

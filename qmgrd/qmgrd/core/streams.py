@@ -69,8 +69,9 @@ class Streams:
         self._jobs.producers_in_use[message.producer_id] = session.connection
         stream = session.add_stream(found)
         inbox = found.inbox
-        answers = found.answers(1, inbox.commit_id + inbox.window)
-        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps]
+        end = inbox.commit_id + inbox.window
+        answers = found.answers(1, end)
+        value = [stream, inbox.commit_id, sorted(inbox.ahead), answers, found.stamps_of(1, end)]
         self._context.send(session.connection, m.Ok(message.request_id, value))
 
     def knows(self, producer_id: bytes) -> bool:

@@ -7,6 +7,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.frame import encode
 from qmgr_protocol.layout import to_array
 from qmgrd.core import keys
+from qmgrd.core.producer import STAMP_RUNS_MAX
 from qmgrd.core.session import STREAMS_MAX
 from tests.qmgrd.core.harness import AnyStore, Client, Manager, Producer, Refused, record
 
@@ -239,6 +240,33 @@ def test_stamps_skip_what_brought_its_own_uid_or_was_refused(app: Client) -> Non
     assert told == {1: stamps[b"1"], 3: stamps[b"3"], 5: stamps[b"5"]}
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_put_sent_again_is_told_its_uid_as_the_first_time(app: Client, crash: bool) -> None:
+    batch = [record(b"1"), record(b"2", uid=("A", 1)), record(b"3"), b"bad", record(b"5")]
+    (first,) = app.say(m.Put(app.producer(ID).stream, 1, 0, "Q", batch))
+    assert first.stamped
+    if crash:
+        app.manager.crash()
+    other = app.manager.connect()
+    stream, _, _, _, stamps = other.ask(m.ProducerOpen, ID, True)
+    assert stamps == first.stamped
+    (again,) = other.say(m.Put(stream, 1, 0, "Q", batch))
+    assert again.stamped == first.stamped
+    (part,) = other.say(m.Put(stream, 3, 0, "Q", batch[2:3]))
+    assert [run for run in first.stamped if run[0] == 3] == part.stamped
+    other.say(m.Put(stream, 6, 5, "Q", []))
+    assert other.ask(m.ProducerOpen, ID, True)[4] == [], "it has seen them"
+
+
+def test_stamps_that_nobody_says_to_have_seen_are_bounded(app: Client) -> None:
+    stream = app.producer(ID).stream
+    for first_id in range(1, STAMP_RUNS_MAX + 11):
+        app.manager.turn(1)  # Each has a time of its own, and a run.
+        app.say(m.Put(stream, first_id, 0, "Q", [record(b"x")]))
+    stamps = app.manager.connect().ask(m.ProducerOpen, ID, True)[4]
+    assert [run[0] for run in stamps] == list(range(11, STAMP_RUNS_MAX + 11))
+
+
 # -- who may
 
 
@@ -318,7 +346,8 @@ def test_number_of_a_stream_that_was_opened_again_is_closed(app: Client) -> None
         m.Put(older.stream + 1, 2, 0, "Q", [record(b"2")]),
     )  # fmt: skip
     opened, committed = heard
-    assert opened == m.Ok(50, [older.stream + 1, 1, [], []])
+    (stamp,) = app.browse("Q")[0].uid[1:]
+    assert opened == m.Ok(50, [older.stream + 1, 1, [], [], [[1, stamp, 1]]])
     assert (committed.stream, committed.commit_id) == (older.stream + 1, 2)
     app.say(m.Put(older.stream, 3, 0, "Q", [record(b"3")]))
     assert app.goaway is not None
