@@ -29,13 +29,16 @@ from qmgr_client.aio_group_put import GroupPut
 from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.aio_groups import Groups
 from qmgr_client.aio_reader import GroupReader
+from qmgr_client.aio_replies import Replies
 from qmgr_client.aio_session import Session, Unopened
 from qmgr_client.aio_subscription import Subscription
 from qmgr_client.aio_topics import Topics
 from qmgr_client.aio_unit import UnitOfWork
-from qmgr_client.client_name import client_name
+from qmgr_client.aio_work import Work, worker
+from qmgr_client.client_name import checked, client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.errors import RequestTimeout as RequestTimeout
 from qmgr_client.message import DeadLetter, Group, Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, delay_until, encode
 from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
@@ -44,7 +47,6 @@ from qmgr_client.selection import order_of as order_of
 from qmgr_client.settles import Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.record import Uid
 
 __all__ = [
@@ -63,11 +65,13 @@ __all__ = [
     "PutResult",
     "QueueManager",
     "RequestError",
+    "RequestTimeout",
     "Subscription",
     "Uid",
     "UnitOfWork",
     "UnknownOutcome",
     "connect",
+    "worker",
 ]
 
 CLOSE_MAX_MS = 5_000
@@ -102,7 +106,7 @@ def connect(
     return QueueManager(
         addresses.parse(address),
         ClientCore(
-            _checked(name) or client_name(),
+            checked(name) or client_name(),
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
@@ -111,17 +115,7 @@ def connect(
     )
 
 
-def _checked(name: str) -> str:
-    try:
-        str.encode(name)
-    except (TypeError, UnicodeEncodeError):
-        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
-    if len(name) > CLIENT_NAME_MAX:
-        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
-    return name
-
-
-class QueueManager(Admin, Groups, Topics):
+class QueueManager(Admin, Groups, Topics, Work, Replies):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())
@@ -132,6 +126,8 @@ class QueueManager(Admin, Groups, Topics):
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
         Groups.__init__(self)
+        Work.__init__(self)
+        Replies.__init__(self)
         self._names: set[str] = set()  # known to be well-formed
 
     async def __aenter__(self) -> "QueueManager":
@@ -181,6 +177,7 @@ class QueueManager(Admin, Groups, Topics):
 
     async def _stop(self) -> None:
         self._session.end(ErrorCode.CANCELLED, "closed by the caller")
+        await self._close_replies()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -222,8 +219,8 @@ class QueueManager(Admin, Groups, Topics):
         return [await _outcome(future) for future in futures]
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        if outgoing.deliver_at is not None:
-            outgoing = outgoing.dated(datetime.now(UTC))
+        if outgoing.deliver_at is not None or outgoing.key is not None:
+            outgoing = outgoing.resolved(datetime.now(UTC))
         record = encode(outgoing)
         if type(queue) is not str or queue not in self._names:
             self._check(queue)

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from qmgr_client.aio_job import ended
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_subscription import Subscription, Terms
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
@@ -165,7 +166,7 @@ class Topics:
 
     async def republish(
         self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
-        rate: int = 0, messages_max: int = 0, drop: bool = False,
+        rate: int = 0, messages_max: int = 0, drop: bool = False, wait: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Have what is parked be delivered once more, to those alone for whom it is parked.
 
@@ -176,12 +177,17 @@ class Topics:
             subscriptions: the subscribers that are meant.
             rate, messages_max: how many in a second, and in all; 0 is any number.
             drop: whether it is to be forgotten instead.
+            wait: whether to return only when the job is over. Its row says what became of what is
+                parked: "done" went to its subscriber; "skipped" goes as soon as its subscriber
+                consumes again; "stayed" is still parked, and "text" says why. "state" is "done",
+                or "failed", "cancelled", "aside".
         """
         if isinstance(subscriptions, str):  # A list of letters, it would seem.
             text = f"subscriptions are a list: write [{subscriptions!r}], not {subscriptions!r}"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         fields = _encoded(uid), where, list(subscriptions), rate, messages_max
-        return await self._row(m.Republish, drop, *fields)
+        row = await self._row(m.Republish, drop, *fields)
+        return await ended(self._ask, row) if wait else row
 
     async def _listed(
         self, key: str, limit: int, kind: type[Any], *fields: Any

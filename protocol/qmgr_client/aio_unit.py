@@ -116,6 +116,7 @@ class UnitOfWork:
         size = 0
         for item in items:
             outgoing = item if isinstance(item, Outgoing) else Outgoing(item)
+            outgoing = outgoing.resolved(datetime.now(UTC))
             record = self._record(outgoing)
             if batch and (
                 len(batch) == BATCH_MESSAGES_MAX or size + len(record) > self._batch_bytes_max
@@ -133,7 +134,7 @@ class UnitOfWork:
         return min(BATCH_BYTES_MAX, self._session.core.welcome.frame_max_bytes - FRAME_BYTES)
 
     def _record(self, outgoing: Outgoing) -> bytes:
-        record = encode(outgoing.dated(datetime.now(UTC)))
+        record = encode(outgoing)
         welcome = self._session.core.welcome
         limit = min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_BYTES)
         size = own_bytes(record)

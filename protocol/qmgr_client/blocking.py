@@ -26,10 +26,18 @@ from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.blocking_admin import Admin
 from qmgr_client.blocking_bridge import pages
 from qmgr_client.blocking_groups import GroupPut, GroupReader, Groups
+from qmgr_client.blocking_replies import Replies
 from qmgr_client.blocking_topics import Subscription, Topics
 from qmgr_client.blocking_unit import UnitOfWork
+from qmgr_client.blocking_work import Work, worker
 from qmgr_client.core import BYTES_MAX
-from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.errors import (
+    ConnectFailed,
+    ConnectionEnded,
+    MessageDamaged,
+    RequestTimeout,
+    UnknownOutcome,
+)
 from qmgr_client.message import DeadLetter, Group, Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
@@ -52,11 +60,13 @@ __all__ = [
     "Outgoing",
     "PutResult",
     "RequestError",
+    "RequestTimeout",
     "Subscription",
     "Uid",
     "UnitOfWork",
     "UnknownOutcome",
     "connect",
+    "worker",
 ]
 
 Value = TypeVar("Value")
@@ -78,7 +88,7 @@ def connect(
     )  # fmt: skip
 
 
-class Client(Admin, Groups, Topics):
+class Client(Admin, Groups, Topics, Work, Replies):
     """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
 
     Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.
@@ -89,6 +99,7 @@ class Client(Admin, Groups, Topics):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0  # A fork has no copy of the thread.
+        self._is_closed = False  # by the application
         self._closing = threading.Lock()  # so that one thread closes, and the others wait for it
         self._gate = threading.Lock()  # between calls that begin and the end of the loop
 
@@ -126,12 +137,17 @@ class Client(Admin, Groups, Topics):
             raise
 
     def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
-        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times.
+
+        The loops of other threads over consumers and subscriptions end, as if these were cancelled.
+        Any other call of theirs raises ConnectionEnded, such as an ack of what they still work on.
+        """
         if self._process != os.getpid():
             return  # It was never opened, or the connection is the parent's of this fork.
         with self._closing:
             if self._thread is None:
                 return
+            self._is_closed = True
             try:
                 self._call(self._manager.close(timeout_ms))
             finally:
@@ -169,6 +185,7 @@ class Client(Admin, Groups, Topics):
             if self._loop is None:
                 call.close()
                 text = "the client is not open: use it in a with, or call open()"
+                text = "the client is not open: it was closed" if self._is_closed else text
                 raise ConnectionEnded(ErrorCode.CANCELLED, text)
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
@@ -177,6 +194,15 @@ class Client(Admin, Groups, Topics):
             raise ConnectionEnded(ErrorCode.CANCELLED, "the client was closed meanwhile") from None
         except BaseException:
             future.cancel()  # Ctrl-C, say: nobody waits for it any more.
+            raise
+
+    def _unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
+        """Have *call* done and return what it returns, or None where the client is closed."""
+        try:
+            return self._call(call)
+        except ConnectionEnded:
+            if self._is_closed:
+                return None
             raise
 
     # Putting
@@ -291,7 +317,7 @@ class Consumer:
 
     def __next__(self) -> Message:
         """Return the next message; raises as aio.Consumer does."""
-        found = self._client._call(_next(self._consumer))
+        found = self._client._unless_closed(_next(self._consumer))
         if found is None:
             raise StopIteration
         return found
@@ -307,7 +333,7 @@ class Consumer:
 
     def cancel(self) -> None:
         """End it: what was not handed out goes back. What was may still be settled."""
-        self._client._call(self._consumer.cancel())
+        self._client._unless_closed(self._consumer.cancel())
 
 
 async def _next(consumer: aio.Consumer) -> Message | None:

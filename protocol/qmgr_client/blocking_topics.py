@@ -45,7 +45,7 @@ class Topics:
                 prefetch=prefetch, lease_ms=lease_ms, groups=groups, all_available=all_available,
             )  # fmt: skip
 
-        return Subscription(self._call, self._call(made()))
+        return Subscription(self._call, self._unless_closed, self._call(made()))
 
     def subscription_create(
         self, topic: str, subscription: str, *, where: str = "",
@@ -98,24 +98,28 @@ class Topics:
 
     def republish(
         self, *, where: str = "", uid: Uid | str | None = None, subscriptions: Sequence[str] = (),
-        rate: int = 0, messages_max: int = 0, drop: bool = False,
+        rate: int = 0, messages_max: int = 0, drop: bool = False, wait: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Have what is parked be delivered once more, or dropped; return the job's row; see aio."""
         asking = self._manager.republish(
             where=where, uid=uid, subscriptions=subscriptions, rate=rate,
-            messages_max=messages_max, drop=drop,
+            messages_max=messages_max, drop=drop, wait=wait,
         )  # fmt: skip
         return self._call(asking)
 
     def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
         raise NotImplementedError  # The client has it.
 
+    def _unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
+        raise NotImplementedError
+
 
 class Subscription:
     """Publications as they come, for ``with`` and ``for``."""
 
-    def __init__(self, call: Any, subscription: aio.Subscription) -> None:
+    def __init__(self, call: Any, unless_closed: Any, subscription: aio.Subscription) -> None:
         self._call = call
+        self._unless_closed = unless_closed
         self._subscription = subscription
 
     @property
@@ -132,7 +136,7 @@ class Subscription:
 
     def __next__(self) -> Message:
         """Return the next publication; raises as that of aio."""
-        found: Message | None = self._call(self._next())
+        found: Message | None = self._unless_closed(self._next())
         if found is None:
             raise StopIteration
         return found
@@ -152,4 +156,4 @@ class Subscription:
 
     def cancel(self) -> None:
         """Consume no more; one that is not durable ends, too."""
-        self._call(self._subscription.cancel())
+        self._unless_closed(self._subscription.cancel())

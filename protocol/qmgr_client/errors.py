@@ -5,6 +5,7 @@
     │   └── AddressInvalid      none was tried: also a ValueError
     └── RequestError            of the protocol: its code, its text, what may be done next
         ├── UnknownOutcome      it may have been done: the queue manager cannot tell any more
+        │   └── RequestTimeout  a request had no reply in time: also a TimeoutError
         ├── ConnectionEnded     this client is done, for good
         └── MessageDamaged      a message came whose record cannot be read
 
@@ -45,6 +46,14 @@ class UnknownOutcome(RequestError):
     def error_class(self) -> ErrorClass:
         """What the caller may do next: look, before asking again."""
         return ErrorClass.UNKNOWN_OUTCOME
+
+
+class RequestTimeout(UnknownOutcome, TimeoutError):
+    """A request to other applications had no reply in time; it may have been worked on."""
+
+    def __init__(self, queue: str, timeout_ms: int) -> None:
+        text = f"no reply to a request on {queue} within {timeout_ms:,} ms: does anybody reply?"
+        super().__init__(ErrorCode.MESSAGE_EXPIRED, text)
 
 
 class ConnectionEnded(RequestError):

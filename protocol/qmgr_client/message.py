@@ -91,6 +91,11 @@ class Message(NamedTuple):
     topic: str = ""  # that it was published to
 
     @property
+    def lease_key(self) -> tuple[int, bytes]:
+        """What tells its lease from any other of this client: the queue's id and the handle."""
+        return self.queue_id, self.handle
+
+    @property
     def headers(self) -> dict[str, Any]:
         """The producer's own headers."""
         found = self.envelope.get(HEADERS)

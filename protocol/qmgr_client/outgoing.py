@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
+from qmgr_client import key as keys
 from qmgr_client.group_id import SHOWN_MAX, GroupId, encoded
+from qmgr_client.key import Key
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import (
@@ -76,13 +78,22 @@ class Outgoing(NamedTuple):
     report: bool = False  # to reply_to, if it expires
     group: tuple[GroupId, int, bool] | None = None  # id, number, last
     retained: bool = False  # of a publication: its topic keeps it for those who subscribe later
+    key: Key | None = (
+        None  # any text or UUID: while the queue remembers it, a second put is refused
+    )
 
-    def dated(self, now: datetime) -> "Outgoing":
-        """Return this message with ``deliver_at`` as a delay from *now* on.
+    def resolved(self, now: datetime) -> "Outgoing":
+        """Return this message with ``deliver_at`` as a delay from *now* on, and ``key`` as a UID.
 
         Raises:
-            RequestError: VALUE_INVALID, a time without a zone, or one beside a delay.
+            RequestError: VALUE_INVALID, a time without a zone, or one next to a delay; a key that
+                is not one, or one next to a UID.
         """
+        if self.key is not None:
+            if self.uid is not None:
+                text = "uid and key are both given: either identifies the message"
+                raise RequestError(ErrorCode.VALUE_INVALID, text)
+            return self._replace(uid=keys.uid_of(self.key), key=None).resolved(now)
         if self.deliver_at is None:
             return self
         if self.delay_ms:
@@ -107,6 +118,7 @@ class PutOptions(TypedDict, total=False):
     persistent: bool
     report: bool
     group: tuple[GroupId, int, bool] | None
+    key: Key | None
 
 
 def delay_until(when: datetime, now: datetime, name: str) -> int:
@@ -124,16 +136,17 @@ def delay_until(when: datetime, now: datetime, name: str) -> int:
 
 
 def encode(outgoing: Outgoing) -> bytes:
-    """Return *outgoing*, which is :meth:`Outgoing.dated`, as a record.
+    """Return *outgoing*, which is :meth:`Outgoing.resolved`, as a record.
 
     Raises:
         RequestError: VALUE_INVALID, a field beyond its limit, or headers that no peer could read.
     """
     (
         body, uid, priority, correlation_id, headers, reply_to, content_type, expiry_ms, delay_ms,
-        deliver_at, persistent, report, group, retained,
+        deliver_at, persistent, report, group, retained, key,
     ) = outgoing  # fmt: skip
-    assert deliver_at is None, "a time of day, and no clock to hold it against"
+    assert deliver_at is None, "a time of day, and no clock to check it against"
+    assert key is None, "a key without its UID"
     if type(body) is not bytes:
         raise _mistyped("body", body, bytes)
     envelope: dict[str, Any] = {}

@@ -225,6 +225,20 @@ async def test_what_is_parked_is_chosen_from(manager: QueueManager) -> None:
     assert (returned.topic, returned.republished) == ("a/1", True)
 
 
+async def test_republish_waits_for_the_end_of_its_job(manager: QueueManager) -> None:
+    for name in ("A:s", "AWAY:s"):
+        await manager.subscription_create("a/#", name, attributes={"redelivery_limit": 0})
+    for _ in range(3):
+        await manager.publish("a", b"x")
+    for name in ("A:s", "AWAY:s"):
+        await fail(manager, name, 3)
+    async with manager.consume("A:s") as consumer:
+        # Ten a second, so that it is not over when it is answered.
+        job = await manager.republish(rate=10, wait=True)
+        assert (job["state"], job["done"], job["skipped"]) == ("done", 3, 3)
+        assert [(await anext(consumer)).republished for _ in range(3)] == [True] * 3
+
+
 async def test_list_of_what_is_parked_has_pages(
     manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:

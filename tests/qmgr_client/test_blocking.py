@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from qmgr_client.blocking import (
     Client,
     ConnectFailed,
     ConnectionEnded,
+    Message,
     Outgoing,
     PutResult,
     RequestError,
@@ -221,3 +225,113 @@ def test_many_may_close(tmp_path: Path) -> None:
         for thread in closing:
             thread.join(60)
             assert not thread.is_alive()
+
+
+ITERATIONS: dict[str, Callable[[Client], AbstractContextManager[Iterator[Message]]]] = {
+    "consumer": lambda client: client.consume("Q"),
+    "subscription": lambda client: client.subscribe("a/#"),
+}
+
+
+@pytest.mark.parametrize("iteration", ITERATIONS)
+def test_close_ends_the_loops_of_other_threads(tmp_path: Path, iteration: str) -> None:
+    """Those that wait for a message, in the middle of a with; nothing is raised anywhere."""
+    raised: list[BaseException] = []
+    waiting = threading.Barrier(4, timeout=30)
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        client.open()
+        client.queue_create("Q")
+
+        def consume() -> None:
+            try:
+                with ITERATIONS[iteration](client) as messages:
+                    waiting.wait()
+                    assert list(messages) == []
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=consume) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        waiting.wait()
+        client.close()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert raised == []
+
+
+def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
+    """The loop ends; what it still works on cannot be acknowledged, and comes again."""
+    raised: list[str] = []
+    begun, closed = threading.Event(), threading.Event()
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        client.open()
+        client.queue_create("Q")
+        client.put_many("Q", [b"1", b"2"])
+
+        def consume() -> None:
+            for message in client.consume("Q"):
+                begun.set()
+                closed.wait(30)
+                try:
+                    client.ack(message)
+                except ConnectionEnded as error:
+                    raised.append(str(error))
+
+        thread = threading.Thread(target=consume)
+        thread.start()
+        assert begun.wait(30)
+        client.close()
+        closed.set()
+        thread.join(30)
+        assert not thread.is_alive()
+        with connect(server.address) as client:
+            assert [message.body for message in client.get_many("Q", 2)] == [b"1", b"2"]
+    assert raised == ["CANCELLED: the client is not open: it was closed"]
+
+
+def test_loop_over_a_client_that_an_operator_closed_raises(client: Client, tmp_path: Path) -> None:
+    """Only the application's own close is an end like any other."""
+    consumer = client.consume("Q")
+    with connect(f"unix:{tmp_path}/qmgrd.sock", name="operator") as operator:
+        (number,) = [
+            row["connection"] for row in operator.connection_list() if row["name"] != "operator"
+        ]
+        operator.connection_close(number)
+    with pytest.raises(ConnectionEnded, match="goodbye"):
+        next(consumer)
+
+
+PROGRAM = """
+import sys, threading
+from qmgr_client.blocking import connect
+
+def consume(client):
+    with client.consume("Q") as messages:
+        for message in messages:
+            client.ack(message)
+            seen.release()
+
+seen = threading.Semaphore(0)
+with connect(sys.argv[1]) as client:
+    threads = [threading.Thread(target=consume, args=[client]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    client.put_many("Q", [b"x"] * 30)
+    for _ in range(30):
+        seen.acquire()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_program_that_closes_under_its_threads_prints_nothing(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        with connect(server.address) as client:
+            client.queue_create("Q")
+        command = [sys.executable, "-c", PROGRAM, server.address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

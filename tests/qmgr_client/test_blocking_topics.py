@@ -92,8 +92,8 @@ def test_what_operators_ask(client: Client) -> None:
     assert row["code"] == "MESSAGE_REJECTED"
     assert client.topic_lacks(result.uid)["subscriptions"][0]["state"] == "parked"
     with client.subscribe("a/#", "B:s") as subscription:
-        done = finished(client, client.republish(uid=result.uid))
-        assert done["done"] == 1
+        done = client.republish(uid=result.uid, wait=True)
+        assert (done["state"], done["done"]) == ("done", 1)
         message = next(subscription)
         assert (message.uid, message.republished) == (result.uid, True)
         client.ack(message)

@@ -5,6 +5,7 @@ from qmgr_client.errors import (
     ConnectFailed,
     ConnectionEnded,
     MessageDamaged,
+    RequestTimeout,
     UnknownOutcome,
 )
 from qmgr_client.message import decode
@@ -34,6 +35,13 @@ def test_unknown_outcome_keeps_its_code() -> None:
     error = UnknownOutcome(ErrorCode.PRODUCER_UNKNOWN, "gone")
     assert error.error_class is ErrorClass.UNKNOWN_OUTCOME
     assert str(error) == "PRODUCER_UNKNOWN: gone"
+
+
+def test_request_without_a_reply_may_have_been_worked_on() -> None:
+    error = RequestTimeout("ORDERS", 5_000)
+    assert isinstance(error, TimeoutError)
+    assert error.error_class is ErrorClass.UNKNOWN_OUTCOME
+    assert "no reply to a request on ORDERS within 5,000 ms" in str(error)
 
 
 def test_what_was_sent_before_the_end_has_an_unknown_outcome() -> None:
