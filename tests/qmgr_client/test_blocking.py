@@ -262,6 +262,13 @@ def test_close_ends_the_loops_of_other_threads(tmp_path: Path, iteration: str) -
     assert raised == []
 
 
+@pytest.mark.parametrize("iteration", ITERATIONS)
+def test_loop_that_goes_on_after_a_close_ends(client: Client, iteration: str) -> None:
+    with ITERATIONS[iteration](client) as messages:
+        client.close()
+        assert list(messages) == []
+
+
 def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
     """The loop ends; what it still works on cannot be acknowledged, and comes again."""
     raised: list[str] = []
