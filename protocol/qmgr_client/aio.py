@@ -33,7 +33,7 @@ from qmgr_client.aio_session import Session, Unopened
 from qmgr_client.aio_subscription import Subscription
 from qmgr_client.aio_topics import Topics
 from qmgr_client.aio_unit import UnitOfWork
-from qmgr_client.client_name import client_name
+from qmgr_client.client_name import checked, client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
 from qmgr_client.message import DeadLetter, Group, Message
@@ -44,7 +44,6 @@ from qmgr_client.selection import order_of as order_of
 from qmgr_client.settles import Terms
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.record import Uid
 
 __all__ = [
@@ -102,7 +101,7 @@ def connect(
     return QueueManager(
         addresses.parse(address),
         ClientCore(
-            _checked(name) or client_name(),
+            checked(name) or client_name(),
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
@@ -111,17 +110,7 @@ def connect(
     )
 
 
-def _checked(name: str) -> str:
-    try:
-        str.encode(name)
-    except (TypeError, UnicodeEncodeError):
-        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
-    if len(name) > CLIENT_NAME_MAX:
-        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
-    return name
-
-
-class QueueManager(Admin, Groups, Topics):
+class QueueManager(Groups, Topics):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())
@@ -148,6 +137,11 @@ class QueueManager(Admin, Groups, Topics):
     def name(self) -> str:
         """The queue manager's name."""
         return self._core.welcome.name
+
+    @property
+    def admin(self) -> Admin:
+        """What operators ask of it: queues, links, topics, jobs, history."""
+        return Admin(self._ask)
 
     async def open(self) -> None:
         """Connect, and stay so until :meth:`close`.

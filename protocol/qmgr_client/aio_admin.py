@@ -1,9 +1,15 @@
-"""The verbs of administration. The values are maps as in PROTOCOL.md, section 11."""
+"""What operators ask of a queue manager, for asyncio: ``queue_manager.admin``.
+
+    await queue_manager.admin.queue_create("ORDERS", {"depth_max": 10_000})
+
+The values are maps as in PROTOCOL.md, section 11.
+"""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from qmgr_client.aio_history import History
+from qmgr_client.aio_topics import TopicsAdmin
 from qmgr_client.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -11,7 +17,7 @@ from qmgr_protocol.errors import ErrorCode, RequestError
 GROUPS_PAGE = 1_000
 
 
-class Admin(History):
+class Admin(History, TopicsAdmin):
     """What an operator asks of a queue manager."""
 
     async def queue_create(
@@ -379,16 +385,6 @@ class Admin(History):
             rate_bytes: the most to write in a second; 0: as configured.
         """
         return await self._row(m.Snapshot, directory, rate_bytes)
-
-    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
-        value = await self._ask(kind, *fields)
-        if type(value) is not dict:
-            raise RequestError(ErrorCode.FIELD_INVALID, f"{kind.__name__}: the value is no map")
-        return value
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        """Send a request; return what its Ok carries."""
-        raise NotImplementedError
 
 
 def _listed(addresses: Sequence[str]) -> list[str]:

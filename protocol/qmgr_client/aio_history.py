@@ -1,6 +1,6 @@
 """History for asyncio: what happened to messages, and cursors that keep it until it is exported.
 
-    async for row in queue_manager.history():
+    async for row in queue_manager.admin.history():
         for section in row.sections:
             ...
 
@@ -10,6 +10,7 @@ The values of administration are maps as in PROTOCOL.md, section 11.
 from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 
+from qmgr_client.aio_asker import Asker
 from qmgr_protocol import history
 from qmgr_protocol import messages as m
 
@@ -23,7 +24,7 @@ class HistoryRow(NamedTuple):
     data: bytes
 
 
-class History:
+class History(Asker):
     """What a queue manager does with history."""
 
     async def history(self, after: int = 0, until: int = 0) -> AsyncGenerator[HistoryRow, None]:
@@ -75,9 +76,3 @@ class History:
             RequestError: CURSOR_UNKNOWN.
         """
         await self._ask(m.CursorDelete, cursor)
-
-    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        raise NotImplementedError

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from qmgr_client.aio_asker import Asker
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_subscription import Subscription, Terms
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
@@ -81,6 +82,31 @@ class Topics:
         terms = Terms(topic, subscription, where, given, retained, prefetch, lease_ms, order)
         return Subscription(self._session, self._ask, terms)
 
+    async def unsubscribe(self, subscription: str) -> dict[str, Any]:
+        """End a subscription with all that it holds; "messages" says how many, if that is known.
+
+        Raises:
+            RequestError: SUBSCRIPTION_UNKNOWN.
+        """
+        row: dict[str, Any] = await self._ask(m.Unsubscribe, subscription)
+        return row
+
+    async def put_many(
+        self, queue: str, items: Iterable[bytes | Outgoing]
+    ) -> list[PutResult | RequestError]:
+        """Put bodies or whole messages; the client says how."""
+        raise NotImplementedError
+
+    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
+        raise NotImplementedError
+
+    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
+        raise NotImplementedError
+
+
+class TopicsAdmin(Asker):
+    """What an operator asks about topics and subscriptions."""
+
     async def subscription_create(
         self, topic: str, subscription: str, *, where: str = "",
         attributes: Mapping[str, Any] | None = None, retained: bool = True,
@@ -95,14 +121,6 @@ class Topics:
         """
         given = dict(attributes or {})
         return await self._row(m.Subscribe, topic, subscription, where, given, retained)
-
-    async def unsubscribe(self, subscription: str) -> dict[str, Any]:
-        """End a subscription with all that it holds; "messages" says how many, if that is known.
-
-        Raises:
-            RequestError: SUBSCRIPTION_UNKNOWN.
-        """
-        return await self._row(m.Unsubscribe, subscription)
 
     async def subscription_list(self, topic: str = "", limit: int = 0) -> list[dict[str, Any]]:
         """Return the rows of all subscriptions, or of those that *topic* fits; 0 is no limit."""
@@ -195,22 +213,6 @@ class Topics:
             found += value[key]
             after = value["next"]
         return found
-
-    async def put_many(
-        self, queue: str, items: Iterable[bytes | Outgoing]
-    ) -> list[PutResult | RequestError]:
-        """Put bodies or whole messages; the client says how."""
-        raise NotImplementedError
-
-    async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        raise NotImplementedError
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        raise NotImplementedError
-
-    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
-        row: dict[str, Any] = await self._ask(kind, *fields)
-        return row
 
 
 def _encoded(uid: Uid | str | None) -> bytes:

@@ -78,7 +78,7 @@ def connect(
     )  # fmt: skip
 
 
-class Client(Admin, Groups, Topics):
+class Client(Groups, Topics):
     """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
 
     Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.
@@ -106,6 +106,11 @@ class Client(Admin, Groups, Topics):
     def name(self) -> str:
         """The queue manager's name."""
         return self._manager.name
+
+    @property
+    def admin(self) -> Admin:
+        """What operators ask of it: queues, links, topics, jobs, history."""
+        return Admin(self._call, self._manager.admin)
 
     def open(self) -> None:
         """Connect, and stay so until :meth:`close`.

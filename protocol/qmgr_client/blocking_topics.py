@@ -4,8 +4,8 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from qmgr_client import aio
-from qmgr_client.blocking_bridge import pages
+from qmgr_client import aio, aio_admin
+from qmgr_client.blocking_bridge import Caller, pages
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
 from qmgr_client.selection import GroupOrder
@@ -47,53 +47,63 @@ class Topics:
 
         return Subscription(self._call, self._call(made()))
 
+    def unsubscribe(self, subscription: str) -> dict[str, Any]:
+        """End a subscription with all that it holds; tells how many messages that were."""
+        return self._call(self._manager.unsubscribe(subscription))
+
+    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
+        raise NotImplementedError  # The client has it.
+
+
+class TopicsAdmin:
+    """What an operator asks about topics and subscriptions."""
+
+    _call: Caller
+    _admin: aio_admin.Admin
+
     def subscription_create(
         self, topic: str, subscription: str, *, where: str = "",
         attributes: Mapping[str, Any] | None = None, retained: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
         """Define a durable subscription, or a proxy; return its row."""
-        creating = self._manager.subscription_create(
+        creating = self._admin.subscription_create(
             topic, subscription, where=where, attributes=attributes, retained=retained
         )
         return self._call(creating)
 
-    def unsubscribe(self, subscription: str) -> dict[str, Any]:
-        """End a subscription with all that it holds; tells how many messages that were."""
-        return self._call(self._manager.unsubscribe(subscription))
-
     def subscription_list(self, topic: str = "", limit: int = 0) -> list[dict[str, Any]]:
         """Return the rows of all subscriptions, or of those that *topic* fits; 0 is no limit."""
-        return self._call(self._manager.subscription_list(topic, limit))
+        return self._call(self._admin.subscription_list(topic, limit))
 
     def subscription_healthy(self, subscription: str) -> dict[str, Any]:
         """Say that a subscriber can take messages again; see aio."""
-        return self._call(self._manager.subscription_healthy(subscription))
+        return self._call(self._admin.subscription_healthy(subscription))
 
     def topic_set(self, topic: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Define what holds for a topic and all below it; return its row."""
-        return self._call(self._manager.topic_set(topic, attributes))
+        return self._call(self._admin.topic_set(topic, attributes))
 
     def topic_delete(self, topic: str, *, retained: bool = False) -> None:
         """Delete what is defined for a topic; or, with *retained*, the publication it kept."""
-        self._call(self._manager.topic_delete(topic, retained=retained))
+        self._call(self._admin.topic_delete(topic, retained=retained))
 
     def topic_list(self, limit: int = 0) -> list[dict[str, Any]]:
         """Return the rows of the topics that something is defined for, or that kept something."""
-        return self._call(self._manager.topic_list(limit))
+        return self._call(self._admin.topic_list(limit))
 
     def topic_show(self, topic: str) -> dict[str, Any]:
         """Return what holds for a topic, and how many subscriptions it fits."""
-        return self._call(self._manager.topic_show(topic))
+        return self._call(self._admin.topic_show(topic))
 
     def topic_lacks(self, uid: Uid | str) -> dict[str, Any]:
         """Return which subscriptions have not consumed a publication."""
-        return self._call(self._manager.topic_lacks(uid))
+        return self._call(self._admin.topic_lacks(uid))
 
     def republish_list(
         self, *, where: str = "", uid: Uid | str | None = None, subscription: str = ""
     ) -> Iterator[dict[str, Any]]:
         """Yield what is parked, each publication for each subscriber; see aio."""
-        found = self._manager.republish_list(where=where, uid=uid, subscription=subscription)
+        found = self._admin.republish_list(where=where, uid=uid, subscription=subscription)
         return pages(self._call, found)
 
     def republish(
@@ -101,14 +111,11 @@ class Topics:
         rate: int = 0, messages_max: int = 0, drop: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Have what is parked be delivered once more, or dropped; return the job's row; see aio."""
-        asking = self._manager.republish(
+        asking = self._admin.republish(
             where=where, uid=uid, subscriptions=subscriptions, rate=rate,
             messages_max=messages_max, drop=drop,
         )  # fmt: skip
         return self._call(asking)
-
-    def _call(self, call: Coroutine[Any, Any, Value]) -> Value:
-        raise NotImplementedError  # The client has it.
 
 
 class Subscription:

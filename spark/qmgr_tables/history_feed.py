@@ -58,7 +58,7 @@ class HistoryFeed(Line):
         Raises:
             ManagerAway: nobody answers.
         """
-        row = self.ask(lambda client: client.history_show(), wait_ms)
+        row = self.ask(lambda client: client.admin.history_show(), wait_ms)
         cursors = {cursor["cursor"]: cursor["position"] for cursor in row["cursors"]}
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
@@ -69,7 +69,7 @@ class HistoryFeed(Line):
             ManagerAway: nobody answers.
             RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED of one that is new, HISTORY_AHEAD.
         """
-        row = self.ask(lambda client: client.cursor_commit(cursor, position), wait_ms)
+        row = self.ask(lambda client: client.admin.cursor_commit(cursor, position), wait_ms)
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
@@ -95,7 +95,7 @@ class HistoryFeed(Line):
                 after = until
 
     def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
-        page = self.ask(lambda client: client.history_read(after, until, PAGE_BYTES))
+        page = self.ask(lambda client: client.admin.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
             raise DataLost(
                 f"{self.address}: store {page['store_id']} of {page['manager']} is there, not "

@@ -29,17 +29,17 @@ class HistoryLoad:
     async def run(self) -> None:
         """Export until told to stop, then what is left."""
         async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
-            after = (await manager.cursor_commit(CURSOR, 0))["position"]
+            after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
             while True:
                 is_last = self.stopping.is_set()
                 try:
-                    found = (await manager.history_read(after))["rows"]
+                    found = (await manager.admin.history_read(after))["rows"]
                     after = self._write(after, found)
                     if self._random.random() < FORGETS:
                         self.forgot += 1
-                        after = (await manager.cursor_commit(CURSOR, 0))["position"]
+                        after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
                     elif found:
-                        await manager.cursor_commit(CURSOR, after)
+                        await manager.admin.cursor_commit(CURSOR, after)
                 except RequestError as error:
                     self.wrong.append(error.text)
                     return

@@ -49,7 +49,7 @@ class UnitLoad:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for queue in QUEUES:
-                await manager.queue_create(queue, RETRY)
+                await manager.admin.queue_create(queue, RETRY)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._bury())
             for source, target in 2 * (("IN", "OUT"), ("IN", "OUT"), ("IN.B", ""), ("OUT", "")):

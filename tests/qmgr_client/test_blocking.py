@@ -26,7 +26,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
@@ -38,7 +38,7 @@ def test_message_goes_there_and_back(client: Client) -> None:
     assert (message.body, message.uid) == (b"apples", result.uid)
     client.ack(message)
     assert client.get("Q") is None
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_refusal_has_its_code(client: Client) -> None:
@@ -55,7 +55,7 @@ def test_futures_are_for_threads(client: Client) -> None:
     messages = client.get_many("Q", 100)
     acks = [client.ack_soon(message) for message in messages]
     assert [ack.result(5) for ack in acks] == [None] * 50
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_batches(client: Client) -> None:
@@ -111,7 +111,7 @@ def test_threads_share_a_client(client: Client) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert client.queue_show("Q")["depth"] == 40
+    assert client.admin.queue_show("Q")["depth"] == 40
 
 
 def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
         Server(tmp_path, heartbeat_ms=20, liveness_ms=80) as server,
         connect(server.address, reconnect=False) as client,
     ):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         # Sleeping is the subject: four times as long as a silent peer is kept.
         threading.Event().wait(0.32)
         client.put("Q", b"x")
@@ -139,7 +139,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         client = connect(server.address)
         with client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         client.close()
         with pytest.raises(ConnectionEnded, match="not open"):
             client.put("Q", b"x")
@@ -148,7 +148,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
 def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
             futures = [client.submit("Q", b"x") for _ in range(20)]
         assert all(future.result(0).uid for future in futures)
 
@@ -157,7 +157,7 @@ def test_call_that_races_with_close_ends(tmp_path: Path) -> None:
     """Threads share a client: one of them may close it while others are in a call."""
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         for _ in range(20):
             client = connect(server.address)
             client.open()

@@ -24,7 +24,7 @@ def served(directory: Path) -> Iterator[tuple[Client, HistoryFeed]]:
 
 
 def happen(client: Client, count: int) -> None:
-    client.queue_create("Q", {"accounting": "on"})
+    client.admin.queue_create("Q", {"accounting": "on"})
     for _ in range(count):
         client.put("Q", b"x")
 
@@ -69,7 +69,7 @@ def test_rows_that_were_dropped_are_lost_or_passed_over(
 ) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         happen(client, 8)
-        client.cursor_commit("other", 5)
+        client.admin.cursor_commit("other", 5)
         client.put("Q", b"x")  # The turn in which they go.
         with HistoryFeed(server.address, 0) as feed:
             assert feed.state().first == 6

@@ -60,7 +60,8 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call, "list what is set aside",
-        lambda client: listing.rows([_shown(row) for row in client.aside_list()]), listing.show,
+        lambda client: listing.rows([_shown(row) for row in client.admin.aside_list()]),
+        listing.show,
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def retry(call: Call, number: Number) -> None:
       qmctl aside retry 3
     """
     with call.client(f"retry item {number}") as client:
-        row = client.aside_retry(number)
+        row = client.admin.aside_retry(number)
     if call.is_json:
         output.document(_shown(row))
     else:
@@ -102,7 +103,7 @@ def drop(call: Call, number: Number, yes: Yes = False) -> None:
         found = _find(client, number)
         doing = f"delete item {number}, {found['what']}"
         confirm(str(number), doing, "what it holds is gone for good", yes=yes)
-        row = client.aside_drop(number)
+        row = client.admin.aside_drop(number)
     if call.is_json:
         output.document(_shown(row))
     else:
@@ -116,7 +117,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find(client: "Client", number: int) -> dict[str, Any]:
-    for row in client.aside_list():
+    for row in client.admin.aside_list():
         if row["number"] == number:
             return row
     raise Failure(

@@ -245,7 +245,7 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
 def of_manager(client: "Client") -> Definitions:
     """Return what is defined at the queue manager of *client*."""
     found = Definitions()
-    listed = client.link_list()
+    listed = client.admin.link_list()
     for link in listed["links"]:
         found.links[link["link"]] = {
             key: link.get(key, default)
@@ -253,9 +253,9 @@ def of_manager(client: "Client") -> Definitions:
         }
     for peer in listed.get("allowed", ()):
         found.inbound[peer["peer"]] = peer["store_id"]
-    for template in client.template_list():
+    for template in client.admin.template_list():
         found.templates[template["pattern"]] = dict(template["attributes"])
-    for row in client.queue_list():
+    for row in client.admin.queue_list():
         given = {key: row[key] for key in row["given"]}
         if row["kind"] == "alias":
             found.aliases[row["queue"]] = row["alias_of"]

@@ -15,7 +15,7 @@ def source(client: "Client", name: str) -> str:
     Raises:
         RequestError: QUEUE_UNKNOWN; QUEUE_IS_TRANSMISSION, as the job would be refused.
     """
-    row = _behind(client, client.queue_show(name))[-1]
+    row = _behind(client, client.admin.queue_show(name))[-1]
     if row["kind"] == "transmission":
         from qmgrd.core.job_admin import numbered  # takes 100 ms
 
@@ -32,13 +32,13 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     """
     from qmgrd.core.job_admin import is_itself, is_transmission  # takes 100 ms
 
-    way = _behind(client, client.queue_show(target))
+    way = _behind(client, client.admin.queue_show(target))
     if way[-1]["kind"] == "transmission":
         raise is_transmission(target)
     if way[-1]["queue"] == source_name:
         raise is_itself(target, source_name)
     if way[-1]["kind"] == "remote":
-        way.append(client.queue_show(f"@{way[-1]['manager']}"))
+        way.append(client.admin.queue_show(f"@{way[-1]['manager']}"))
     for row in way:
         if row.get("put_inhibit"):
             return f"puts are inhibited on {row['queue']}: the job would wait"
@@ -50,7 +50,7 @@ def _behind(client: "Client", row: dict[str, Any]) -> list[dict[str, Any]]:
     if row["kind"] != "alias":
         return [row]
     try:
-        return [row, client.queue_show(row["alias_of"])]
+        return [row, client.admin.queue_show(row["alias_of"])]
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise

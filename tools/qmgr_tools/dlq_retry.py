@@ -60,9 +60,9 @@ class _Homes:
         self._source = source
         self._to = to
         self._retries_max = retries_max
-        self._manager = client.status()["name"]
-        self._rows = {str(row["queue"]): row for row in client.queue_list()}
-        self._subscriptions = {str(row["subscription"]) for row in client.subscription_list()}
+        self._manager = client.admin.status()["name"]
+        self._rows = {str(row["queue"]): row for row in client.admin.queue_list()}
+        self._subscriptions = {str(row["subscription"]) for row in client.admin.subscription_list()}
         self.bound: dict[str, int] = {}  # how many would go to each
 
     def why_stays(self, message: "Message") -> str:

@@ -98,7 +98,9 @@ def delete_link(call: Call, client: "Client", link: str, row: dict[str, Any]) ->
     Raises:
         Failure: REFUSED, remote queues use it.
     """
-    users = [str(queue["queue"]) for queue in client.queue_list() if queue.get("manager") == link]
+    users = [
+        str(queue["queue"]) for queue in client.admin.queue_list() if queue.get("manager") == link
+    ]
     if users:
         why = f"link {link} is used by {', '.join(users[:5])}"
         raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these first")

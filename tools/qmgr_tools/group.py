@@ -89,7 +89,7 @@ def ls(
     )  # fmt: skip
 
     def ask(client: "Client") -> list[output.Row]:
-        rows = map(group_row.of, client.groups(queue, incomplete=incomplete))
+        rows = map(group_row.of, client.admin.groups(queue, incomplete=incomplete))
         return listing.rows(row for row in rows if not state or row["state"] in state)
 
     watch.follow(call, f"list the groups of {queue}", ask, listing.show, queue)
@@ -111,7 +111,7 @@ def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
 
     def ask(client: "Client") -> dict[str, Any]:
         with group_missing.looking(client, doing, queue, group):
-            return _shown(client.show_group(queue, group, from_))
+            return _shown(client.admin.show_group(queue, group, from_))
 
     watch.follow(call, doing, ask, _show, queue)
 

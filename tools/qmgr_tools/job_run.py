@@ -59,7 +59,7 @@ def run(
 def _delayed(client: "Client", row: dict[str, Any]) -> int:
     """Return how many delayed messages are on the queue that a job took from: it leaves them."""
     try:
-        return int(client.queue_show(row["queue"]).get("delayed", 0))
+        return int(client.admin.queue_show(row["queue"]).get("delayed", 0))
     except RequestError:
         return 0  # It was deleted meanwhile.
 
@@ -74,7 +74,7 @@ def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
             while row["ended_us"] is None:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, POLL_MAX_S)
-                row = client.job_show(job)
+                row = client.admin.job_show(job)
                 advance(row["done"] - shown)
                 shown = row["done"]
                 if row["state"] == "waiting" and row["text"] != told:

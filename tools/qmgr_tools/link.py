@@ -83,7 +83,7 @@ def create(
         why = "it has addresses, and --passive" if passive else "missing argument 'ADDRESS'"
         raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
-        row = client.link_create(
+        row = client.admin.link_create(
             link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch,
             routes=route or [], transit=transit,
         )  # fmt: skip
@@ -147,7 +147,9 @@ def alter(
         raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
         row = (
-            _altered(client.link_show(link), changes) if dry else client.link_alter(link, **changes)
+            _altered(client.admin.link_show(link), changes)
+            if dry
+            else client.admin.link_alter(link, **changes)
         )
     _tell_altered(call, link, row, dry=dry)
 
@@ -214,11 +216,11 @@ def start(
       qmctl link start NYC --accept
     """
     with call.client(f"start link {link}") as client:
-        before = client.link_show(link)
+        before = client.admin.link_show(link)
         if accept and _is_acceptable(before):  # Of another one the daemon says what is wrong.
             danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
-        row = client.link_start(link, accept=accept)
+        row = client.admin.link_start(link, accept=accept)
     _tell(call, row, _started(link, before, row, accept=accept))
 
 
@@ -247,7 +249,7 @@ def stop(call: Call, link: Name) -> None:
       qmctl link stop NYC
     """
     with call.client(f"stop link {link}") as client:
-        row = client.link_stop(link)
+        row = client.admin.link_stop(link)
     _tell(call, row, f"link {link} is stopped; {messages(row.get('waiting', 0))} on it")
 
 
@@ -276,7 +278,7 @@ def delete(
       qmctl link delete NYC --purge --dry-run
     """
     with call.client(f"delete link {link}") as client:
-        row = client.link_show(link)
+        row = client.admin.link_show(link)
         waiting = int(row.get("waiting", 0))
         if waiting and not purge:
             raise _holding(link, row, waiting)
@@ -287,7 +289,7 @@ def delete(
             loss = f"{messages(waiting)} on it will be lost"
             confirm(link, f"delete link {link}", loss, yes=yes)
         # What came meanwhile nobody has agreed to lose.
-        count = client.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
+        count = client.admin.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
     else:

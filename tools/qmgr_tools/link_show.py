@@ -95,7 +95,7 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
 
     def ask(client: "Client") -> dict[str, Any]:
-        found = client.link_list()
+        found = client.admin.link_list()
         leading_here = [] if where else found["inbound"]
         shown = {"links": listing.rows(found["links"]), "inbound": leading_here}
         return found | shown | ({"allowed": [], "refused": [], "allowed_count": 0} if where else {})
@@ -163,12 +163,12 @@ def _both_ways(link: str, client: "Client") -> dict[str, Any]:
     Raises:
         RequestError: LINK_UNKNOWN, there is neither.
     """
-    found = client.link_list()
+    found = client.admin.link_list()
     ways = {
         way: [row for row in found.get(way, ()) if row.get("peer") == link]
         for way in ("inbound", "allowed", "refused")
     }
-    row = row_of(client, link) if any(ways.values()) else client.link_show(link)
+    row = row_of(client, link) if any(ways.values()) else client.admin.link_show(link)
     return row | ways
 
 
@@ -183,7 +183,7 @@ def _show(row: dict[str, Any]) -> None:
 def row_of(client: "Client", link: str) -> dict[str, Any]:
     """Return the row of *link*; an empty one where it only leads here."""
     try:
-        return client.link_show(link)
+        return client.admin.link_show(link)
     except RequestError as error:
         if error.code != ErrorCode.LINK_UNKNOWN:
             raise

@@ -30,7 +30,7 @@ class Step:
     kind: str  # link, inbound, template, queue, alias
     name: str
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
-    method: str  # of the client
+    method: str  # of client.admin
     arguments: tuple[Any, ...]
     named: dict[str, Any] = field(default_factory=dict)  # arguments, too
 
@@ -40,7 +40,7 @@ class Step:
         Raises:
             RequestError: the queue manager refuses it.
         """
-        getattr(client, self.method)(*self.arguments, **self.named)
+        getattr(client.admin, self.method)(*self.arguments, **self.named)
 
     def words(self) -> str:
         """Return what it does, in words."""

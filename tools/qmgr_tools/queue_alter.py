@@ -63,9 +63,9 @@ def alter(
         )  # fmt: skip
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
-            row = _altered(queue, client.queue_show(queue), changes)
+            row = _altered(queue, client.admin.queue_show(queue), changes)
         else:
-            row = client.queue_alter(queue, changes)
+            row = client.admin.queue_alter(queue, changes)
         if not call.is_json:
             backout.note_missing(client, changes.get("backout_queue"))
     _tell(call, queue, row, changes, is_dry=dry)

@@ -93,7 +93,7 @@ def ls(
         call.client("list what is parked") as client,
         progress.spinner("looking at what is parked"),
     ):
-        parked = client.republish_list(where=where, subscription=subscription)
+        parked = client.admin.republish_list(where=where, subscription=subscription)
         found = list(islice(publications(parked), limit + 1))
     rows, is_cut = found[:limit], len(found) > limit
     if call.is_json:
@@ -165,7 +165,7 @@ def show(call: Call, uid: Uid) -> None:
     """
     wanted = option.uid(uid)
     with call.client(f"show what is parked of {uid}") as client:
-        rows = list(client.republish_list(uid=wanted))
+        rows = list(client.admin.republish_list(uid=wanted))
         if not rows:
             raise not_parked(f"show what is parked of {uid}", uid)
         body = _body(client, wanted)

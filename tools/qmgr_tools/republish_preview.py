@@ -65,7 +65,7 @@ def _meant(
 ) -> Iterator[dict[str, Any]]:
     wanted = None if uid is None else option.uid(uid)
     return chain.from_iterable(
-        client.republish_list(where=where, uid=wanted, subscription=name)
+        client.admin.republish_list(where=where, uid=wanted, subscription=name)
         for name in dict.fromkeys(names or [""])
     )
 
@@ -89,7 +89,7 @@ class _Subscribers:
 
     def _ask(self, name: str) -> int | None:
         try:
-            row = self._client.queue_show(name)
+            row = self._client.admin.queue_show(name)
         except RequestError as error:
             if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                 raise

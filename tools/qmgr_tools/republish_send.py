@@ -79,7 +79,7 @@ def send(
             found = republish_preview.preview(client, uid, where, names, max_)
             republish_preview.tell(call, found)
             return
-        row = client.republish(
+        row = client.admin.republish(
             where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
             rate=rate, messages_max=max_,
         )  # fmt: skip
@@ -121,7 +121,7 @@ def drop(
             loss = f"{messages(found.now)} will be lost"
             if found.now:
                 confirm(word, "drop what is parked", loss, yes=yes)
-        row = client.republish(
+        row = client.admin.republish(
             where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
             rate=rate, messages_max=max_, drop=True,
         )  # fmt: skip
@@ -143,7 +143,7 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
         return
     wanted = option.uid(uid)
     for name in names or [""]:
-        if next(iter(client.republish_list(uid=wanted, subscription=name)), None) is not None:
+        if next(iter(client.admin.republish_list(uid=wanted, subscription=name)), None) is not None:
             return
     raise republish.not_parked(f"{verb} {uid}", uid)
 

@@ -108,7 +108,9 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call, "list the subscriptions",
-        lambda client: listing.rows(map(of, client.subscription_list(topic_name.bare(topic)))),
+        lambda client: listing.rows(
+            map(of, client.admin.subscription_list(topic_name.bare(topic)))
+        ),
         listing.show,
     )  # fmt: skip
 
@@ -173,7 +175,9 @@ def lag(
     listing = filters.Listing(COLUMNS, LAG, columns, where or [], sort, limit)
 
     def ask(client: "Client") -> list[Any]:
-        return listing.rows(worst_first(map(of, client.subscription_list(topic_name.bare(topic)))))
+        return listing.rows(
+            worst_first(map(of, client.admin.subscription_list(topic_name.bare(topic))))
+        )
 
     watch.follow(call, "ask how far subscriptions are behind", ask, listing.show)
 
@@ -214,7 +218,7 @@ def found(client: "Client", name: str) -> dict[str, Any]:
     Raises:
         RequestError: SUBSCRIPTION_UNKNOWN.
     """
-    row = client.queue_show(topic_name.subscription(name))
+    row = client.admin.queue_show(topic_name.subscription(name))
     next_ = next(iter(client.browse(name, 1)), None) if row.get("depth") else None
     return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
 

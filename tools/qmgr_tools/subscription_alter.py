@@ -76,7 +76,7 @@ def create(
     topic = topic_name.bare(filter_)
     with call.client(f"create subscription {name}") as client:
         was_there = not call.is_json and _is_there(client, name)
-        row = client.subscription_create(
+        row = client.admin.subscription_create(
             topic, topic_name.subscription(name), where=where, attributes=given, retained=retained
         )
     if call.is_json:
@@ -90,7 +90,7 @@ def create(
 
 def _is_there(client: "Client", name: str) -> bool:
     try:
-        client.queue_show(name)
+        client.admin.queue_show(name)
     except RequestError as error:
         if error.code not in (ErrorCode.SUBSCRIPTION_UNKNOWN, ErrorCode.QUEUE_UNKNOWN):
             raise
@@ -130,7 +130,7 @@ def alter(
         if dry:
             changed = _would_change(name, row, changes)
         else:
-            changed = client.queue_alter(name, changes)["changed"]
+            changed = client.admin.queue_alter(name, changes)["changed"]
             row = subscription.found(client, name)
     _tell(call, name, row | {"changed": changed}, is_dry=dry)
 
@@ -218,10 +218,10 @@ def healthy(call: Call, name: Name) -> None:
     """
     with call.client(f"have subscription {name} go on") as client:
         was = subscription.found(client, name)
-        row = client.subscription_healthy(name)
+        row = client.admin.subscription_healthy(name)
         job = row["job"]
         is_told = job and not call.is_json
-        done = job_run.watched(client, client.job_show(job))["done"] if is_told else 0
+        done = job_run.watched(client, client.admin.job_show(job))["done"] if is_told else 0
     if call.is_json:
         output.document(subscription.of(row))
         return

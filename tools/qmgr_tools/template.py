@@ -53,7 +53,7 @@ def ls(
         (*COLUMNS, output.long_text("gives")), LISTED, columns, where or [], sort, limit
     )
     with call.client("list the templates") as client:
-        rows = listing.rows(map(_gives, client.template_list()))
+        rows = listing.rows(map(_gives, client.admin.template_list()))
     if call.is_json:
         output.document(
             [{key: row[key] for key in ("pattern", "queues", "attributes")} for row in rows]
@@ -87,7 +87,7 @@ def show(call: Call, pattern: Pattern) -> None:
 
 
 def _found(client: "Client", pattern: str) -> dict[str, Any]:
-    for row in client.template_list():
+    for row in client.admin.template_list():
         if row["pattern"] == pattern:
             return row
     raise Failure(
@@ -115,7 +115,7 @@ def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
     """
     with call.client(f"set template {pattern}") as client:
         given = queue_attribute.given(attributes)
-        row = client.template_set(pattern, given)
+        row = client.admin.template_set(pattern, given)
         if not call.is_json:
             backout.note_missing(client, given.get("backout_queue"))
     if call.is_json:
@@ -140,7 +140,7 @@ def delete(call: Call, pattern: Pattern) -> None:
       qmctl template delete 'APP.*'
     """
     with call.client(f"delete template {pattern}") as client:
-        row = client.template_delete(pattern)
+        row = client.admin.template_delete(pattern)
     if call.is_json:
         output.document({"pattern": pattern, "queues": row["queues"]})
     else:

@@ -55,7 +55,10 @@ class Feed:
             self._manager = manager
         manager = self._manager
         status, queues, links, connections = await asyncio.gather(
-            manager.status(), manager.queue_list(), manager.link_list(), _connections(manager)
+            manager.admin.status(),
+            manager.admin.queue_list(),
+            manager.admin.link_list(),
+            _connections(manager),
         )
         return sample_of(status, queues, links, connections)
 
@@ -68,7 +71,7 @@ class Feed:
 
 async def _connections(manager: QueueManager) -> list[dict[str, Any]]:
     try:
-        return await manager.connection_list()
+        return await manager.admin.connection_list()
     except RequestError as error:
         if error.code != ErrorCode.OPERATION_UNKNOWN:
             raise
