@@ -4,13 +4,14 @@
         for section in row.sections:
             ...
 
-The values of administration are maps as in PROTOCOL.md, section 11.
+manager_rows.py has what is returned.
 """
 
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from qmgr_client.aio_asker import Asker
+from qmgr_client.manager_rows import CursorRow, HistoryPage, HistoryShown
 from qmgr_protocol import history
 from qmgr_protocol import messages as m
 
@@ -49,25 +50,25 @@ class History(Asker):
 
     async def history_read(
         self, after: int = 0, until: int = 0, bytes_max: int = 2**20
-    ) -> dict[str, Any]:
+    ) -> HistoryPage:
         """Return stored rows behind *after* up to *until* (0: all): one, or within *bytes_max*.
 
         Raises:
             RequestError: HISTORY_DROPPED, HISTORY_AHEAD.
         """
-        return await self._row(m.HistoryRead, after, until, bytes_max)
+        return await self._row(HistoryPage, m.HistoryRead, after, until, bytes_max)
 
-    async def history_show(self) -> dict[str, Any]:
+    async def history_show(self) -> HistoryShown:
         """Return where the journal stands, and its cursors."""
-        return await self._row(m.HistoryShow)
+        return await self._row(HistoryShown, m.HistoryShow)
 
-    async def cursor_commit(self, cursor: str, position: int) -> dict[str, Any]:
+    async def cursor_commit(self, cursor: str, position: int) -> CursorRow:
         """Say that an export has all rows up to *position*; makes the cursor if there is none.
 
         Raises:
             RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
         """
-        return await self._row(m.CursorCommit, cursor, position)
+        return await self._row(CursorRow, m.CursorCommit, cursor, position)
 
     async def cursor_delete(self, cursor: str) -> None:
         """Forget a cursor: nothing is kept for it any more.

@@ -29,9 +29,10 @@ from qmgr_client.blocking_groups import GroupPut, GroupReader, Groups
 from qmgr_client.blocking_topics import Subscription, Topics
 from qmgr_client.blocking_unit import UnitOfWork
 from qmgr_client.core import BYTES_MAX
+from qmgr_client.duration import Duration
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
-from qmgr_client.message import DeadLetter, Group, Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.message import DeadLetter, Group, Message, checked_messages
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing
 from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
@@ -64,7 +65,7 @@ Value = TypeVar("Value")
 
 def connect(
     address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
+    wait_ms: Duration | None = 0, give_up_ms: Duration | None = None, coalesce: bool = True,
 ) -> "Client":  # fmt: skip
     """Return a client of the queue manager at *address*; ``with``, or ``open``, connects it.
 
@@ -119,7 +120,8 @@ class Client(Groups, Topics):
             ConnectFailed: what, where, and what to try.
             ConnectionEnded: the queue manager wants no such client.
         """
-        assert self._thread is None, "opened before"
+        if self._thread is not None:
+            raise RuntimeError("the client is open already: open a client once, or connect another")
         self._loop, self._process = asyncio.new_event_loop(), os.getpid()
         # A daemon thread: an application that forgets close can still end.
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
@@ -130,7 +132,7 @@ class Client(Groups, Topics):
             self._stop()
             raise
 
-    def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
+    def close(self, timeout_ms: Duration = aio.CLOSE_MAX_MS) -> None:
         """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
         if self._process != os.getpid():
             return  # It was never opened, or the connection is the parent's of this fork.
@@ -202,12 +204,12 @@ class Client(Groups, Topics):
         self, queue: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
         """Put bodies or whole messages; return what became of each, in their order."""
-        return self._call(self._manager.put_many(queue, list(items)))
+        return self._call(self._manager.put_many(queue, list(each_outgoing("put_many", items))))
 
     # Getting
 
     def get(
-        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1,
+        self, queue: str, wait_ms: Duration = 0, lease_ms: Duration = 0, messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*."""
@@ -215,7 +217,7 @@ class Client(Groups, Topics):
         return self._call(getting)
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
+        self, queue: str, messages_max: int, wait_ms: Duration = 0, lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, as soon as there is one."""
@@ -223,8 +225,8 @@ class Client(Groups, Topics):
         return self._call(getting)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
-        groups: GroupOrder = "physical", all_available: bool = False,
+        self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
+        *, groups: GroupOrder = "physical", all_available: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put; see aio."""
@@ -247,10 +249,10 @@ class Client(Groups, Topics):
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
         """Remove messages for good; return why not for each that was not."""
-        return self._call(self._manager.ack_many(list(messages)))
+        return self._call(self._manager.ack_many(checked_messages("ack_many", messages)))
 
     def release(
-        self, message: Message, delay_ms: int | None = None, *, failed: bool = True,
+        self, message: Message, delay_ms: Duration | None = None, *, failed: bool = True,
         retry_at: datetime | None = None, reason: str = "", text: str = "",
     ) -> None:  # fmt: skip
         """Give a message back: it can be had again; see aio."""
@@ -263,7 +265,7 @@ class Client(Groups, Topics):
         """Have a message be a dead letter at once: it would fail again."""
         self._call(self._manager.reject(message, reason, text))
 
-    def renew(self, message: Message, lease_ms: int = 0) -> None:
+    def renew(self, message: Message, lease_ms: Duration = 0) -> None:
         """Keep a message for *lease_ms* from now on; 0 is as long as it was leased for."""
         self._call(self._manager.renew(message, lease_ms))
 

@@ -11,8 +11,9 @@ What was under way when a queue manager went away is asked again: a cursor goes 
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.line import DataLost, Line
 
@@ -94,7 +95,7 @@ class HistoryFeed(Line):
                 self._lost(f"row {after + 1} of history is missing", after + 1, until)
                 after = until
 
-    def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
+    def _page(self, store_id: str, after: int, until: int) -> HistoryPage:
         page = self.ask(lambda client: client.admin.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
             raise DataLost(

@@ -102,10 +102,10 @@ async def _live(
 
 async def _define(hub: Node, edge: Node) -> None:
     async with connect(hub.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.admin.queue_create("AWAY", {"accounting": "on"})
+        await manager.admin.queue_create("AWAY", accounting="on")
         await manager.admin.link_allow(edge.name)
     async with connect(edge.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.admin.queue_create("LOCAL", {"accounting": "on"})
+        await manager.admin.queue_create("LOCAL", accounting="on")
         await manager.admin.link_create("HUB", [hub.tcp])
         await manager.admin.queue_create("AWAY@HUB")
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from typing import Any
 
 from qmgr_client.aio import connect
 from qmgr_protocol.errors import RequestError
@@ -48,7 +49,7 @@ class HistoryLoad:
                         return
                     await asyncio.sleep(0.1)
 
-    def _write(self, after: int, found: list[tuple[int, bytes]]) -> int:
+    def _write(self, after: int, found: list[list[Any]]) -> int:
         for seq, data in found:
             if seq != after + 1 or self.rows.setdefault(seq, data) != data:
                 self.wrong.append(f"row {seq} behind {after} is missing, or another one now")

@@ -160,7 +160,7 @@ class LinkLoad:
                 row = await manager.admin.link_show(peer.name)
             stalls = sum(path["stalls"] for path in row["paths"])
             self._counted[node.name, node.starts] = (row["resent"], stalls)
-            rows.append(row)
+            rows.append(dict(row))
         return rows
 
     async def _is_empty(self, source: Node, target: Node, queue: str) -> bool:

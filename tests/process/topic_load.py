@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 from qmgr_client.aio import QueueManager, connect
+from qmgr_client.attributes import SubscriptionAttributes
 from qmgr_client.message import Message, PutResult
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.topic import filter_of, fits, levels_of
@@ -83,8 +84,8 @@ class TopicLoad:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for name, filter_ in SUBSCRIBERS.items():
-                limit = {"redelivery_limit": 1} if name == FAILS else {}
-                await manager.admin.subscription_create(filter_, name, attributes=limit)
+                limit: SubscriptionAttributes = {"redelivery_limit": 1} if name == FAILS else {}
+                await manager.admin.subscription_create(filter_, name, **limit)
             async with asyncio.TaskGroup() as tasks:
                 others = [tasks.create_task(self._consume(name)) for name in SUBSCRIBERS]
                 others.append(tasks.create_task(self._operate()))

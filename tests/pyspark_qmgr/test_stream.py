@@ -36,7 +36,7 @@ ALL = ReadAllAvailable()
 @contextmanager
 def served(directory: Path) -> Iterator[Client]:
     with Server(directory), connect(address_of(directory)) as client:
-        client.admin.queue_create("Q", {"accounting": "on"})
+        client.admin.queue_create("Q", accounting="on")
         yield client
 
 
@@ -204,7 +204,7 @@ def test_every_batch_has_the_very_schema_that_spark_wants(
 def test_queues_are_chosen_and_offsets_go_on_all_the_same(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 2)
-        client.admin.queue_create("OTHER", {"accounting": "on"})
+        client.admin.queue_create("OTHER", accounting="on")
         client.put("OTHER", b"x")
         store = happen(client, 1)
         reader = reader_of(tmp_path, queues="OTHER")

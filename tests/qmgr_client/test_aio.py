@@ -123,7 +123,7 @@ async def test_client_that_cannot_be_is_a_value_error(wrong: dict[str, Any]) -> 
 
 async def test_put_many_tells_of_each(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.admin.queue_create("Q", {"depth_max": 3})
+        await manager.admin.queue_create("Q", depth_max=3)
         uid = Uid("ELSEWHERE", 5)
         results = await manager.put_many(
             "Q", [b"a", Outgoing(b"b", uid=uid), Outgoing(b"?", priority=11), b"c", b"d"]

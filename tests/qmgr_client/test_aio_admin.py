@@ -1,6 +1,7 @@
 """The verbs of administration, against a real daemon."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from qmgr_client import blocking
 from qmgr_client.aio import connect
+from qmgr_client.aio_admin import Admin
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.listener import listening
@@ -16,13 +18,10 @@ from tests.qmgr_client.served import serve
 
 async def test_administration(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.admin.queue_create("A", {"lease_ms": 5_000})
+        await manager.admin.queue_create("A", lease_ms=5_000)
         await manager.admin.link_create("HUB", ["127.0.0.1:1"], stopped=True)
         await manager.admin.queue_create("B@HUB")
-        names = {
-            row["name"] if "name" in row else row["queue"]
-            for row in await manager.admin.queue_list()
-        }
+        names = {row["queue"] for row in await manager.admin.queue_list()}
         assert {"A", "B@HUB"} <= names
         assert len((await manager.admin.link_list())["links"]) == 1
         altered = await manager.admin.link_alter("HUB", ["127.0.0.1:2"])
@@ -55,10 +54,8 @@ async def test_queue_is_browsed_in_the_order_of_arrival(tmp_path: Path) -> None:
 
 async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.admin.queue_create("A", {"lease_ms": 5_000})
-        row = await manager.admin.queue_alter(
-            "A", {"lease_ms": None, "depth_max": 7, "put_inhibit": True}
-        )
+        await manager.admin.queue_create("A", lease_ms=5_000)
+        row = await manager.admin.queue_alter("A", lease_ms=None, depth_max=7, put_inhibit=True)
         assert row["changed"] == {
             "depth_max": [100_000_000, 7], "lease_ms": [5_000, 30_000],
             "put_inhibit": [False, True],
@@ -67,14 +64,57 @@ async def test_alteration_tells_what_changed(tmp_path: Path) -> None:
         with pytest.raises(RequestError) as caught:
             await manager.put("A", b"x")
         assert caught.value.code == ErrorCode.PUT_INHIBITED
-        assert (await manager.admin.queue_alter("A", {"put_inhibit": True}))["changed"] == {}
-        await manager.admin.queue_alter("A", {"put_inhibit": False})
+        assert (await manager.admin.queue_alter("A", put_inhibit=True))["changed"] == {}
+        await manager.admin.queue_alter("A", put_inhibit=False)
         await manager.put("A", b"x")
+
+
+async def test_queue_is_created_or_altered_to_what_is_asked(tmp_path: Path) -> None:
+    async with serve(tmp_path) as address, connect(address) as manager:
+        admin = manager.admin
+        made = await admin.queue_ensure("A", lease_ms=timedelta(seconds=5), retry_max_ms=None)
+        assert (made["created"], made["changed"], made["given"]) == (True, {}, ["lease_ms"])
+        again = await admin.queue_ensure("A", lease_ms=5_000)
+        assert (again["created"], again["changed"]) == (False, {})
+        other = await admin.queue_ensure("A", depth_max=7)
+        assert (other["created"], other["lease_ms"]) == (False, 5_000), "what is not named stays"
+        assert other["changed"] == {"depth_max": [100_000_000, 7]}
+        back = await admin.queue_ensure("A", lease_ms=None)
+        assert back["changed"] == {"lease_ms": [5_000, 30_000]}
+        with pytest.raises(RequestError) as caught:
+            await admin.queue_ensure("B", depth_max=-1)
+        assert caught.value.code is ErrorCode.VALUE_INVALID
+
+
+async def test_queue_that_another_client_creates_meanwhile_is_altered() -> None:
+    asked: list[str] = []
+
+    async def ask(kind: type[Any], *fields: Any) -> Any:
+        asked.append(kind.__name__)
+        if len(asked) == 1:
+            raise RequestError(ErrorCode.QUEUE_UNKNOWN, "not yet")
+        if len(asked) == 2:
+            raise RequestError(ErrorCode.QUEUE_EXISTS, "by now")
+        return {"queue": fields[0], "changed": {"depth_max": [5, 7]}}
+
+    found = await Admin(ask).queue_ensure("A", depth_max=7)
+    assert asked == ["QueueAlter", "QueueCreate", "QueueAlter"]
+    assert (found["created"], found["changed"]) == (False, {"depth_max": [5, 7]})
+
+
+async def test_other_refusals_of_a_queue_that_is_ensured_are_raised() -> None:
+    async def ask(kind: type[Any], *fields: Any) -> Any:
+        code = ErrorCode.QUEUE_UNKNOWN if kind is m.QueueAlter else ErrorCode.LINK_UNKNOWN
+        raise RequestError(code, "why")
+
+    with pytest.raises(RequestError) as caught:
+        await Admin(ask).queue_ensure("A@HUB")
+    assert caught.value.code is ErrorCode.LINK_UNKNOWN
 
 
 async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.admin.queue_create("A", {"get_inhibit": True})
+        await manager.admin.queue_create("A", get_inhibit=True)
         await manager.put("A", b"x")
         with pytest.raises(RequestError) as caught:
             await manager.get("A")
@@ -83,7 +123,7 @@ async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path:
             first = asyncio.ensure_future(anext(aiter(other.consume("A"))))
             while not (await manager.admin.queue_show("A"))["consumers"]:
                 assert not first.done()
-            await manager.admin.queue_alter("A", {"get_inhibit": False})
+            await manager.admin.queue_alter("A", get_inhibit=False)
             message = await first
             assert message.body == b"x"
             await other.ack(message)
@@ -92,7 +132,7 @@ async def test_consumer_of_an_inhibited_queue_waits_until_it_is_lifted(tmp_path:
 async def test_templates_are_set_listed_and_deleted(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("APP.A")
-        row = await manager.admin.template_set("APP.*", {"retry_factor": 1.5, "lease_ms": 100})
+        row = await manager.admin.template_set("APP.*", retry_factor=1.5, lease_ms=100)
         assert (row["created"], row["queues"]) == (True, 1)
         shown = await manager.admin.queue_show("APP.A")
         assert (shown["retry_factor"], shown["template"]) == (1.5, "APP.*")

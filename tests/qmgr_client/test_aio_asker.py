@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from qmgr_client.aio_asker import Asker
-from qmgr_client.errors import ErrorCode, RequestError
+from qmgr_client.manager_rows import Status
 from qmgr_protocol import messages as m
+from qmgr_protocol.errors import ErrorCode, RequestError
 
 
 @pytest.mark.parametrize("value", [None, [], "row"])
@@ -15,7 +16,7 @@ async def test_answer_that_is_no_row_is_refused(value: object) -> None:
         return value
 
     with pytest.raises(RequestError, match="Status: the value is no map") as caught:
-        await Asker(ask)._row(m.Status)
+        await Asker(ask)._row(Status, m.Status)
     assert caught.value.code == ErrorCode.FIELD_INVALID
 
 
@@ -23,4 +24,5 @@ async def test_row_is_returned_as_it_is() -> None:
     async def ask(kind: type[Any], *fields: Any) -> Any:
         return {"kind": kind, "fields": fields}
 
-    assert await Asker(ask)._row(m.JobShow, 7) == {"kind": m.JobShow, "fields": (7,)}
+    found = await Asker(ask)._row(dict[str, Any], m.JobShow, 7)
+    assert found == {"kind": m.JobShow, "fields": (7,)}

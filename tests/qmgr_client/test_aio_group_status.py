@@ -195,13 +195,13 @@ async def test_first_unit_that_does_not_end_is_told(
 async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
     """At once, not when the name is used again."""
     async with two(tmp_path) as (one, _):
-        await one.admin.queue_alter("STATUS", {"dedup_retention_ms": 60_000})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         why = r"STATUS is no queue for .*: qmctl queue alter STATUS --dedup-retention 0"
         with pytest.raises(RequestError, match=why) as caught:
             await one.put_group("Q", items(5), **RUN)
         assert caught.value.code == ErrorCode.VALUE_INVALID
         assert await depth(one, "Q") == 0
-        await one.admin.queue_alter("STATUS", {"dedup_retention_ms": 0})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
         assert (await one.put_group("Q", items(5), **RUN)).put == 5
 
 
@@ -210,12 +210,12 @@ async def test_name_that_is_remembered_still_is_told(
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
     async with two(tmp_path) as (one, _):
-        await one.admin.queue_alter("STATUS", {"dedup_retention_ms": 60_000})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         await one.put("STATUS", b"", uid=LOAD.claim)
         message = await one.get("STATUS")
         assert message is not None
         await one.ack(message)
-        await one.admin.queue_alter("STATUS", {"dedup_retention_ms": 0})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
         with pytest.raises(RequestError, match=r"VALUE_INVALID.*, and nobody sees it: UIDs that"):
             await one.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0

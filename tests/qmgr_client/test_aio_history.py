@@ -14,7 +14,7 @@ from tests.qmgr_client.served import serve
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
     async with serve(tmp_path) as address, connect(address, name="ops") as manager:
-        await manager.admin.queue_create("Q", {"accounting": "on"})
+        await manager.admin.queue_create("Q", accounting="on")
         yield manager
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from qmgr_client import blocking
 from qmgr_client.aio import Outgoing, QueueManager, RequestError, Uid, connect
+from qmgr_client.rows import JobRow
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import encode_uid
@@ -24,7 +25,7 @@ async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
         yield manager
 
 
-async def finished(manager: QueueManager, row: dict[str, Any]) -> dict[str, Any]:
+async def finished(manager: QueueManager, row: JobRow) -> JobRow:
     """Return the row of a job once it is over."""
     while row["ended_us"] is None:
         row = await manager.admin.job_show(row["job"])
@@ -100,10 +101,10 @@ async def test_empty_publication_has_its_topic_keep_nothing(manager: QueueManage
 
 
 async def test_definitions_of_topics(manager: QueueManager) -> None:
-    row = await manager.admin.topic_set("flights", {"redelivery_limit": 2, "put_inhibit": None})
+    row = await manager.admin.topic_set("flights", redelivery_limit=2, put_inhibit=None)
     assert (row["given"], row["redelivery_limit"]) == (["redelivery_limit"], 2)
     assert (await manager.admin.topic_show("flights/JFK"))["redelivery_limit"] == 2
-    await manager.admin.topic_set("flights/JFK", {"put_inhibit": True})
+    await manager.admin.topic_set("flights/JFK", put_inhibit=True)
     with pytest.raises(RequestError) as caught:
         await manager.publish("flights/JFK/UA", b"x")
     assert caught.value.code == ErrorCode.PUT_INHIBITED
@@ -117,7 +118,7 @@ async def test_definitions_of_topics(manager: QueueManager) -> None:
 
 
 async def test_definitions_of_subscriptions(manager: QueueManager) -> None:
-    row = await manager.admin.subscription_create("a/+", "B:s", attributes={"redelivery_limit": 0})
+    row = await manager.admin.subscription_create("a/+", "B:s", redelivery_limit=0)
     assert (row["subscription"], row["topic"], row["durable"]) == ("B:s", "a/+", True)
     assert (row["redelivery_limit"], row["kind"]) == (0, "subscription")
     again = await manager.admin.subscription_create("a/+", "B:s")
@@ -151,7 +152,7 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
     manager: QueueManager,
 ) -> None:
     """C6, C7, C8, C11, C12, C13, C24: with a limit of 2, three deliveries."""
-    await manager.admin.topic_set("a", {"redelivery_limit": 2})
+    await manager.admin.topic_set("a", redelivery_limit=2)
     for name in ("BAD:s", "GOOD:s", "IDLE:s"):
         await manager.admin.subscription_create("a/#", name)
     result = await manager.publish("a/b", b"x")
@@ -197,7 +198,7 @@ async def test_what_fails_is_parked_and_sent_once_more_to_its_subscriber_alone(
 async def test_what_is_parked_is_chosen_from(manager: QueueManager) -> None:
     """C9, C14: one publication, one subscriber, or what a selector says."""
     for name in ("A:s", "B:s"):
-        await manager.admin.subscription_create("a/#", name, attributes={"redelivery_limit": 0})
+        await manager.admin.subscription_create("a/#", name, redelivery_limit=0)
     first = (await manager.publish("a/1", b"x", headers={"n": 1})).uid
     await manager.publish("a/2", b"x", headers={"n": 2})
     for name in ("A:s", "B:s"):
@@ -230,9 +231,7 @@ async def test_list_of_what_is_parked_has_pages(
 ) -> None:
     monkeypatch.setattr("qmgr_client.aio_topics.PAGE", 2)
     for number in range(5):
-        await manager.admin.subscription_create(
-            "a/#", f"S:{number}", attributes={"redelivery_limit": 0}
-        )
+        await manager.admin.subscription_create("a/#", f"S:{number}", redelivery_limit=0)
     await manager.publish("a", b"x")
     for number in range(5):
         await fail(manager, f"S:{number}", 1)
@@ -240,16 +239,16 @@ async def test_list_of_what_is_parked_has_pages(
     assert [row["subscription"] for row in rows] == [f"S:{number}" for number in range(5)]
     assert len(await manager.admin.subscription_list()) == 5
     for number in range(5):
-        await manager.admin.topic_set(f"t/{number}", {})
+        await manager.admin.topic_set(
+            f"t/{number}",
+        )
     assert len(await manager.admin.topic_list()) == 5
 
 
 async def test_healthy_has_a_suspended_subscription_go_on(manager: QueueManager) -> None:
     """C14: and what is parked for it be sent, where its topic has it so."""
-    await manager.admin.topic_set("a", {"republish": "healthy", "redelivery_limit": 0})
-    await manager.admin.subscription_create(
-        "a", ":s", attributes={"depth_max": 1, "overflow": "suspend"}
-    )
+    await manager.admin.topic_set("a", republish="healthy", redelivery_limit=0)
+    await manager.admin.subscription_create("a", ":s", depth_max=1, overflow="suspend")
     await manager.publish("a", b"1")
     await fail(manager, ":s", 1)
     await manager.publish_many("a", [b"2", b"3"])
@@ -284,7 +283,7 @@ ROW = {"job": 7}
         (lambda x: x.admin.republish(), m.Republish(1), ROW, ROW),
         (
             lambda x: x.admin.subscription_create(
-                "a/+", "B:s", where="n = 1", attributes={"depth_max": 1}, retained=False
+                "a/+", "B:s", where="n = 1", depth_max=1, retained=False
             ),
             m.Subscribe(1, "a/+", "B:s", "n = 1", {"depth_max": 1}, False), {}, {},
         ),

@@ -23,7 +23,7 @@ def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
 
 def test_rows_come_to_a_loop_and_cursors_hold_them(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.admin.queue_create("Q", {"accounting": "on"})
+        client.admin.queue_create("Q", accounting="on")
         for _ in range(250):
             client.put("Q", b"x")
         rows = list(client.admin.history())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_client.blocking import Client, connect
+from qmgr_client.rows import JobRow
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
@@ -129,7 +130,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
 
 def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
     """G24: with what its consumers said; then home, and it is not lost on the way."""
-    client.admin.queue_create("Q", {"backout_threshold": 2, "retry_initial_ms": SOON_MS})
+    client.admin.queue_create("Q", backout_threshold=2, retry_initial_ms=SOON_MS)
     client.put("Q", b"x")
     for text in ("first", "second"):
         message = client.get("Q", wait_ms=LONG_MS)
@@ -151,7 +152,7 @@ def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
     assert client.admin.queue_purge(DEAD_LETTERS, "dead_queue = 'Q'") == {"messages": 1}
 
 
-def done(client: Client, job: int) -> dict[str, object]:
+def done(client: Client, job: int) -> JobRow:
     """Return the row of a job that is over, asking until it is."""
     while True:
         row = client.admin.job_show(job)
@@ -160,9 +161,7 @@ def done(client: Client, job: int) -> dict[str, object]:
 
 
 def test_breaker_pauses_and_probes(client: Client) -> None:
-    client.admin.queue_create(
-        "Q", {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 100}
-    )
+    client.admin.queue_create("Q", breaker_percent=50, breaker_messages_min=2, breaker_pause_ms=100)
     client.put_many("Q", [b"1", b"2", b"3"])
     for message in client.get_many("Q", 2):
         client.release(message)
@@ -188,7 +187,7 @@ def test_times(client: Client) -> None:
     assert message.body == b"late"
     shown = client.admin.queue_show("Q")
     assert (shown["expired"], shown["delayed"]) == (1, 1)
-    client.admin.queue_alter("Q", {"expiry_max_ms": 1, "expiry_action": "dead-letter"})
+    client.admin.queue_alter("Q", expiry_max_ms=1, expiry_action="dead-letter")
     client.put("Q", b"capped")
     dead = client.get(DEAD_LETTERS, wait_ms=LONG_MS)
     assert dead is not None
@@ -240,15 +239,13 @@ def test_browsing_marks_nothing_and_outlives_gets_and_puts(client: Client) -> No
 
 
 def test_attributes(client: Client, server: Server) -> None:
-    client.admin.queue_create(
-        "Q", {"depth_max": 1, "priority_default": 7, "dedup_retention_ms": LONG_MS}
-    )
-    client.admin.queue_create("SALES", {"alias_of": "Q"})
+    client.admin.queue_create("Q", depth_max=1, priority_default=7, dedup_retention_ms=LONG_MS)
+    client.admin.queue_create("SALES", alias_of="Q")
     client.put("SALES", b"old")
     with pytest.raises(RequestError) as caught:
         client.put("Q", b"too many")
     assert refused(caught) is ErrorCode.QUEUE_FULL
-    client.admin.queue_alter("Q", {"overflow": "dead-letter-oldest"})
+    client.admin.queue_alter("Q", overflow="dead-letter-oldest")
     client.put("Q", b"new")
     assert (browsed(client, "Q"), browsed(client, DEAD_LETTERS)) == ([b"new"], [b"old"])
     message = client.get("SALES")
@@ -258,7 +255,7 @@ def test_attributes(client: Client, server: Server) -> None:
     with pytest.raises(RequestError) as caught:  # Consumed, and remembered.
         client.put("Q", b"new", uid=message.uid)
     assert refused(caught) is ErrorCode.DUPLICATE_MESSAGE
-    client.admin.template_set("ONLY.*", {"exclusive": True})
+    client.admin.template_set("ONLY.*", exclusive=True)
     client.admin.queue_create("ONLY.ONE")
     with connect(server.address) as other, client.consume("ONLY.ONE"):
         client.admin.status()  # The consumer is open: requests are answered in their order.
@@ -274,7 +271,7 @@ def test_copies_and_events(client: Client) -> None:
     copying = client.admin.queue_move("Q", "COPY", copy=True)
     assert done(client, copying["job"])["done"] == 2
     assert browsed(client, "Q") == browsed(client, "COPY") == [b"1", b"2"]
-    client.admin.queue_alter("Q", {"put_inhibit": True, "depth_max": 2})
+    client.admin.queue_alter("Q", put_inhibit=True, depth_max=2)
     with pytest.raises(RequestError) as caught:
         client.put("Q", b"3")
     assert refused(caught) is ErrorCode.PUT_INHIBITED

@@ -3,13 +3,13 @@
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qmgr_client import aio_subscription, aio_topics
 from qmgr_client.blocking import Client, Outgoing, RequestError, Subscription, connect
 from qmgr_client.blocking_topics import Topics, TopicsAdmin
+from qmgr_client.rows import JobRow
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.served import Server
 
@@ -82,7 +82,7 @@ def test_subscribing_that_is_refused_raises(client: Client) -> None:
     assert caught.value.code == ErrorCode.TOPIC_INVALID
 
 
-def finished(client: Client, row: dict[str, Any]) -> dict[str, Any]:
+def finished(client: Client, row: JobRow) -> JobRow:
     while row["ended_us"] is None:
         row = client.admin.job_show(row["job"])
     return row
@@ -90,7 +90,7 @@ def finished(client: Client, row: dict[str, Any]) -> dict[str, Any]:
 
 def test_what_operators_ask(client: Client) -> None:
     """C14, C24."""
-    assert client.admin.topic_set("a", {"redelivery_limit": 0})["redelivery_limit"] == 0
+    assert client.admin.topic_set("a", redelivery_limit=0)["redelivery_limit"] == 0
     client.admin.subscription_create("a/#", "B:s")
     client.publish("a/kept", b"x", retained=True)
     result = client.publish("a/b", b"x")

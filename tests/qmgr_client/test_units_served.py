@@ -82,7 +82,7 @@ async def test_large_unit_is_committed(tmp_path: Path) -> None:
 async def test_order_stays_where_not_all_that_it_makes_has_room(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("IN")
-        await manager.admin.queue_create("OUT", {"depth_max": 3})
+        await manager.admin.queue_create("OUT", depth_max=3)
         await manager.put("IN", b"order")
 
         async def work() -> None:
@@ -149,7 +149,7 @@ async def test_renewed_lease_lasts(tmp_path: Path) -> None:
 async def test_rejected_message_is_a_dead_letter(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         await manager.admin.queue_create("DEAD")
-        await manager.admin.queue_create("Q", {"backout_queue": "DEAD"})
+        await manager.admin.queue_create("Q", backout_queue="DEAD")
         await manager.put("Q", b"x")
         message = await manager.get("Q")
         assert message is not None

@@ -30,9 +30,7 @@ class Bustle:
         )  # fmt: skip
         self._start()
         for queue in QUEUES:
-            self.client.admin.queue_create(
-                queue, {"backout_threshold": 2} if queue == "FAILS" else {}
-            )
+            self.client.admin.queue_create(queue, backout_threshold=2 if queue == "FAILS" else None)
 
     def _start(self) -> None:
         self._open = ExitStack()

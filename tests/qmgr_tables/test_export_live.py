@@ -31,7 +31,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def put(daemon: Daemon, count: int) -> None:
     with connect(daemon.unix) as client:
         if "A" not in [row["queue"] for row in client.admin.queue_list()]:
-            client.admin.queue_create("A", {"accounting": "on"})
+            client.admin.queue_create("A", accounting="on")
         for _ in range(count):
             client.put("A", b"x")
 

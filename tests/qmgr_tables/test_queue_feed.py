@@ -39,7 +39,7 @@ def arrivals(found: Iterator[Page]) -> list[list[int]]:
 def test_state_has_the_queues_that_applications_put_to_and_no_others(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
         client.admin.queue_create("Q")
-        client.admin.queue_create("OTHER", {"alias_of": "Q"})
+        client.admin.queue_create("OTHER", alias_of="Q")
         client.admin.link_create("NYC", ["127.0.0.1:1"], stopped=True)
         client.admin.queue_create("FAR@NYC")
         client.admin.subscription_create("flights/#", ":late")
@@ -122,7 +122,7 @@ def test_queue_that_is_gone_or_another_by_now_has_nothing(tmp_path: Path) -> Non
         client.admin.queue_delete("Q", purge=True)
         client.admin.queue_create("OTHER")
         client.put("OTHER", b"x")
-        client.admin.queue_create("Q", {"alias_of": "OTHER"})
+        client.admin.queue_create("Q", alias_of="OTHER")
         assert list(feed.pages(state.store_id, "Q", old, 0, 9)) == []
         client.admin.queue_delete("Q")
         client.admin.link_create("Q", ["127.0.0.1:1"], stopped=True)

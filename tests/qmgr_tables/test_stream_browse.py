@@ -201,7 +201,7 @@ def test_queue_that_is_not_wanted_any_more_keeps_its_place(tmp_path: Path) -> No
 
 def test_what_applications_do_not_put_to_is_not_streamed(tmp_path: Path) -> None:
     with served(tmp_path) as client:
-        client.admin.queue_create("ALIAS", {"alias_of": "Q"})
+        client.admin.queue_create("ALIAS", alias_of="Q")
         client.admin.link_create("NYC", ["127.0.0.1:1"], stopped=True)
         client.admin.queue_create("FAR@NYC")
         client.admin.subscription_create("flights/#", ":late")
@@ -217,8 +217,8 @@ def test_name_of_what_is_not_streamed_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
-        client.admin.queue_create("ALIAS", {"alias_of": "Q"})
-        client.admin.queue_create("SAME", {"alias_of": "Q"})
+        client.admin.queue_create("ALIAS", alias_of="Q")
+        client.admin.queue_create("SAME", alias_of="Q")
         source = browsing(tmp_path, queues="Q,ALIAS,LATER", queuesPattern=".*")
         source.ends(source.ends(source.begin(), wait=False), wait=False)
         told = [record.message for record in caplog.records]

@@ -26,7 +26,7 @@ def journals(*directories: Path, **options: str) -> Journals:
 @contextmanager
 def served(directory: Path) -> Iterator[Client]:
     with Server(directory), connect(address_of(directory)) as client:
-        client.admin.queue_create("Q", {"accounting": "on"})
+        client.admin.queue_create("Q", accounting="on")
         yield client
 
 

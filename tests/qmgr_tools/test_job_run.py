@@ -1,7 +1,5 @@
 """A job that a command began: how it is told at its end."""
 
-from typing import Any
-
 import pytest
 
 from qmgr_client.blocking import connect
@@ -21,7 +19,7 @@ def test_job_that_did_not_end_well_is_a_failure(
     qm("queue", "alter", f"{queue}.SHUT", "--put-inhibit")
     qm("put", queue, "x")
     with connect(daemon.unix) as client:
-        row: dict[str, Any] = client.admin.queue_move(queue, f"{queue}.SHUT")
+        row = client.admin.queue_move(queue, f"{queue}.SHUT")
         if state == "cancelled":
             client.admin.job_cancel(row["job"])
         else:

@@ -1,5 +1,6 @@
 """qmctl aside: ls, retry, drop."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -110,13 +111,13 @@ def drop(call: Call, number: Number, yes: Yes = False) -> None:
         output.say(f"deleted item {number}, {row['what']}")
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item with its time as people and scripts read it."""
     shown = {key: value for key, value in row.items() if key != "set_aside_us"}
     return shown | {"set_aside": rfc3339(int(row.get("set_aside_us", 0)))}
 
 
-def _find(client: "Client", number: int) -> dict[str, Any]:
+def _find(client: "Client", number: int) -> Mapping[str, Any]:
     for row in client.admin.aside_list():
         if row["number"] == number:
             return row

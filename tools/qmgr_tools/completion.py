@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
@@ -87,7 +87,7 @@ def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the first subscriptions."""
 
-    def ask(client: "Client") -> list[dict[str, Any]]:
+    def ask(client: "Client") -> Sequence[Mapping[str, Any]]:
         return client.admin.subscription_list(limit=SUBSCRIPTIONS_MAX)
 
     found = (row.get("subscription") for row in _asked(ctx, ask) or ())

@@ -1,5 +1,6 @@
 """Where a job would take messages: refused as the job itself would be, and why that would wait."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -45,7 +46,7 @@ def waits(client: "Client", source_name: str, target: str, count: int) -> str:
     return _without_room(way[-1], count)
 
 
-def _behind(client: "Client", row: dict[str, Any]) -> list[dict[str, Any]]:
+def _behind(client: "Client", row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return *row*, and that of the queue of which it is an alias."""
     if row["kind"] != "alias":
         return [row]
@@ -59,7 +60,7 @@ def _behind(client: "Client", row: dict[str, Any]) -> list[dict[str, Any]]:
         raise no_target(row["queue"], row["alias_of"]) from None
 
 
-def _without_room(row: dict[str, Any], count: int) -> str:
+def _without_room(row: Mapping[str, Any], count: int) -> str:
     room = row["depth_max"] - sum(row.get(part, 0) for part in ("depth", "delayed", "held"))
     name = row["queue"]
     if count and (room <= 0 or row["bytes"] >= row["bytes_max"]):

@@ -1,5 +1,6 @@
 """What a retry of dead letters would do: which would go, and why others would stay."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import destination, preview
@@ -18,7 +19,7 @@ def dead(where: str) -> str:
     return f"{DEAD} AND ({where})" if where else DEAD
 
 
-def is_of_dead(row: dict[str, Any]) -> bool:
+def is_of_dead(row: Mapping[str, Any]) -> bool:
     """Return whether a move with that *row* of a job is one of dead letters that go back."""
     return row.get("retries_max", 0) > 0 and str(row.get("where", "")).startswith(DEAD)
 

@@ -1,5 +1,6 @@
 """qmctl group: ls, show."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,7 +117,7 @@ def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
     watch.follow(call, doing, ask, _show, queue)
 
 
-def _shown(found: dict[str, Any]) -> dict[str, Any]:
+def _shown(found: Mapping[str, Any]) -> dict[str, Any]:
     return group_row.of(found) | {
         "waiting_for": found["waiting_for"],
         "gaps": found["gaps"],
@@ -125,7 +126,7 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Mapping[str, Any]) -> None:
     columns = [
         *COLUMNS, output.text("waiting_for", "WAITS FOR"), output.text("gaps", "MISSING NUMBERS"),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """qmctl group: pause, resume, skip, reassign, close."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -152,7 +152,7 @@ def close(
     _tell(call, ("closed", "was closed already"), queue, row)
 
 
-def _ends(now: dict[str, Any]) -> str:
+def _ends(now: Mapping[str, Any]) -> str:
     """Return where a group would end that is closed as it is *now*."""
     if now["closed"]:
         return f"it is closed already, with number {now['last']}"
@@ -173,7 +173,7 @@ def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Cli
 
 def _alter(
     call: Call, verb: str, done: tuple[str, str], queue: str, group: bytes,
-    act: "Callable[[Client], dict[str, Any]]",
+    act: "Callable[[Client], Mapping[str, Any]]",
 ) -> None:  # fmt: skip
     """Do to a group what harms nothing: *act*."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
@@ -182,7 +182,7 @@ def _alter(
     _tell(call, done, queue, row)
 
 
-def _tell(call: Call, done: tuple[str, str], queue: str, found: dict[str, Any]) -> None:
+def _tell(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any]) -> None:
     """Say what was *done*, or, second, how the group was before, and is."""
     row = group_row.of(found) | {"changed": bool(found.get("changed", True))}
     name = f"group {row['group']} of {queue}"
@@ -268,7 +268,7 @@ def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
 
 
 def _members(
-    client: "Client", queue: str, group: bytes, found: dict[str, Any], stop: int
+    client: "Client", queue: str, group: bytes, found: Mapping[str, Any], stop: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a group below *stop*, of which the first were *found*."""
     while True:

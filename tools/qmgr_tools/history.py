@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -242,14 +242,14 @@ def _why_none(client: "Client", queues: set[str]) -> str:
     return f"nothing fits; {kept}, see: qmctl history show"
 
 
-def _show(call: Call, rows: list[dict[str, Any]]) -> None:
+def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
     if call.is_json:
         output.document(rows)
     else:
         output.table(COLUMNS, map(_cells, rows))
 
 
-def _say(call: Call, row: dict[str, Any]) -> None:
+def _say(call: Call, row: Mapping[str, Any]) -> None:
     """Print an event as it comes."""
     if call.is_json:
         output.line(row)
@@ -261,8 +261,9 @@ def _say(call: Call, row: dict[str, Any]) -> None:
         output.say("  ".join(words).rstrip())
 
 
-def _cells(row: dict[str, Any]) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     age_ms, failed = row["age_ms"], row["failed"]
     facts = {"by": row["peer"], "to": row["target"], "why": row["code"], "failed": failed or None}
     told = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    return row | {"waited": humane.duration(age_ms) if age_ms else None, "facts": told}
+    waited = humane.duration(age_ms) if age_ms else None
+    return {**row, "waited": waited, "facts": told}

@@ -1,5 +1,6 @@
 """qmctl job: ls, show, cancel. And what a job that just ended is told as."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,7 +62,7 @@ KEYS = """\
 """
 
 
-def with_times(row: dict[str, Any]) -> dict[str, Any]:
+def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a job as the help describes it."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     ended_us = row.get("ended_us")

@@ -1,5 +1,6 @@
 """qmctl link: create, alter, ls, show, start, stop, delete."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -154,7 +155,7 @@ def alter(
     _tell_altered(call, link, row, dry=dry)
 
 
-def _tell_altered(call: Call, link: str, row: dict[str, Any], *, dry: bool) -> None:
+def _tell_altered(call: Call, link: str, row: Mapping[str, Any], *, dry: bool) -> None:
     changed, state = row.get("changed", {}), f"it is {row.get('state')}"
     words = f"link {link} is so already; {state}"
     if changed:
@@ -166,7 +167,7 @@ def _tell_altered(call: Call, link: str, row: dict[str, Any], *, dry: bool) -> N
             dry_run.tell(call, row, f"alter link {link}: {told}")
             return
         words = f"altered link {link}: {told}; {state}"
-    _tell(call, ({"dry_run": True} if dry else {}) | row, words)
+    _tell(call, {**({"dry_run": True} if dry else {}), **row}, words)
 
 
 def _listed(value: Any) -> str:
@@ -176,7 +177,7 @@ def _listed(value: Any) -> str:
     return output.listed(value) if isinstance(value, list) else str(value)
 
 
-def _altered(row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return the *row* of a link with what *changes* would change.
 
     Raises:
@@ -188,7 +189,7 @@ def _altered(row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     changed = {
         key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
     }
-    return row | {"changed": changed}
+    return {**row, "changed": changed}
 
 
 @command()
@@ -224,7 +225,7 @@ def start(
     _tell(call, row, _started(link, before, row, accept=accept))
 
 
-def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: bool) -> str:
+def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, accept: bool) -> str:
     """Return what a start has done to a link, in words."""
     was, error = before.get("state"), before.get("error")
     if was == "blocked":
@@ -296,7 +297,7 @@ def delete(
         output.say(f"deleted link {link} and {messages(count)}")
 
 
-def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
+def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
     """Return the failure to delete a link on which messages wait."""
     why, go = f"it holds {messages(waiting)}", "let them go"
     if row.get("state") == "refused":
@@ -307,7 +308,7 @@ def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
     return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
 
 
-def _is_acceptable(row: dict[str, Any]) -> bool:
+def _is_acceptable(row: Mapping[str, Any]) -> bool:
     """Return whether accepting the peer has that link go on."""
     code = str(row.get("error")).partition(":")[0]
     return row.get("state") == "refused" and code in ACCEPTABLE
@@ -317,7 +318,7 @@ def _accepting(link: str) -> str:
     return same_place.commands(f"qmctl link start {link} --accept")
 
 
-def _tell(call: Call, row: dict[str, Any], words: str) -> None:
+def _tell(call: Call, row: Mapping[str, Any], words: str) -> None:
     if call.is_json:
         output.document(row)
     else:

@@ -124,7 +124,7 @@ def _look(client: "Client", link: str | None) -> Row:
     Raises:
         RequestError: LINK_UNKNOWN, there is none of that name.
     """
-    found: Row = client.admin.link_list()
+    found: Row = {**client.admin.link_list()}
     if link is None:
         return found
     links = [row for row in found["links"] if row.get("link") == link]

@@ -20,7 +20,7 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
     """Return the failure of a get that waited for *wait_ms* and had *chosen* what it wants."""
     group, why = None, None
     try:
-        row = client.admin.queue_show(queue)
+        row: Mapping[str, Any] = client.admin.queue_show(queue)
         if row.get("alias_of"):
             row = client.admin.queue_show(row["alias_of"])
         if "group_id" in chosen:

@@ -1,5 +1,6 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -132,7 +133,7 @@ def create(
     with call.client(f"create queue {queue}") as client:
         was_there = not call.is_json and _is_there(client, queue)
         try:
-            row = with_state(client.admin.queue_create(queue, given))
+            row = with_state(client.admin.queue_create(queue, **given))
         except RequestError as error:
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
@@ -155,7 +156,7 @@ def _is_there(client: "Client", queue: str) -> bool:
     return True
 
 
-def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
+def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
     """Return the failure to create *queue* otherwise than it is."""
     given = row.get("given", ())
     whys = [
@@ -171,9 +172,9 @@ def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
     )  # fmt: skip
 
 
-def with_state(row: dict[str, Any]) -> dict[str, Any]:
+def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a queue with its state, short enough for a narrow table."""
-    return row | {"state": queue_state.of(row)}
+    return {**row, "state": queue_state.of(row)}
 
 
 @command(watched=True)
@@ -202,7 +203,7 @@ def ls(
     )  # fmt: skip
 
 
-def _listed(client: "Client", system: bool) -> list[dict[str, Any]]:
+def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
     rows = client.admin.queue_list()
     return rows if system else [row for row in rows if not row["queue"].startswith(SYSTEM_PREFIX)]
 
@@ -259,7 +260,7 @@ def show(call: Call, queue: AnyName) -> None:
     watch.follow(call, f"show queue {queue}", ask, _show, queue)
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     if row.get("kind") == "subscription":
         subscription.show_row(subscription.of_queue(row))
         return
@@ -273,7 +274,7 @@ def _show(row: dict[str, Any]) -> None:
         output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
 
 
-def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+def _way(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
     """Return how the link is over which the messages of a remote queue go."""
     waits_on = row.get("waits_on")
     if not waits_on:
@@ -321,9 +322,8 @@ def delete(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
-        aliases = [
-            str(one["queue"]) for one in client.admin.queue_list() if one.get("alias_of") == queue
-        ]
+        rows = client.admin.queue_list()
+        aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
         if dry:
             dry_run.delete_queue(call, row)
             _note_aliases(call, aliases, "would lead")
@@ -379,7 +379,7 @@ def purge(
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
 
 
-def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool) -> None:
+def _confirm_purge(client: "Client", row: Mapping[str, Any], where: str, yes: bool) -> None:
     """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
     if yes:
         return
@@ -389,11 +389,11 @@ def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool)
     confirm(queue, f"purge queue {queue}", f"{messages(count)} will be lost", yes=yes)
 
 
-def _depth(row: dict[str, Any]) -> int:
+def _depth(row: Mapping[str, Any]) -> int:
     return int(row.get("depth", 0))
 
 
-def _tell(call: Call, queue: str, count: int, words: str) -> None:
+def _tell(call: Call, queue: str, count: int | None, words: str) -> None:
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:

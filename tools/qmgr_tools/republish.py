@@ -1,7 +1,7 @@
 """qmctl republish: ls, show. What was given back too often, and who is to get it once more."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,12 +104,12 @@ def ls(
         tell_cut(limit)
 
 
-def publications(parked: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield each publication of what is *parked*, which is in their order, with its list."""
     for uid, rows in groupby(parked, key=lambda row: str(row["uid"])):
         count = awaited = 0
         names: list[str] = []
-        last: dict[str, Any] = {}
+        last: Mapping[str, Any] = {}
         for row in rows:
             count, awaited = count + 1, awaited + bool(row["awaits_return"])
             names += [row["subscription"]] * (count <= FIRST)
@@ -121,11 +121,11 @@ def publications(parked: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _parked_us(row: dict[str, Any]) -> int:
+def _parked_us(row: Mapping[str, Any]) -> int:
     return int(row["parked_us"] or 0)
 
 
-def _why(row: dict[str, Any]) -> dict[str, Any]:
+def _why(row: Mapping[str, Any]) -> dict[str, Any]:
     parked = humane.rfc3339(row["parked_us"]) if row["parked_us"] else None
     return {"parked": parked, "reason": row["reason"], "text": row["text"]}
 
@@ -213,7 +213,7 @@ def not_parked(doing: str, uid: str) -> Failure:
     return Failure(Exit.NOT_FOUND, f"cannot {doing}", why, remedy)
 
 
-def _subscriber(row: dict[str, Any]) -> dict[str, Any]:
+def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return who is on a list as the help describes it."""
     return {
         "subscription": row["subscription"], **_why(row), "failed": row["failed"],

@@ -1,6 +1,6 @@
 """What republishing, or dropping, what is parked would do: who would get what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,7 +62,7 @@ def preview(
 
 def _meant(
     client: "Client", uid: str | None, where: str, names: list[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, Any]]:
     wanted = None if uid is None else option.uid(uid)
     return chain.from_iterable(
         client.admin.republish_list(where=where, uid=wanted, subscription=name)

@@ -1,5 +1,6 @@
 """qmctl republish: send, drop. Jobs of the queue manager, on what is parked."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -148,7 +149,7 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
     raise republish.not_parked(f"{verb} {uid}", uid)
 
 
-def _told_sent(row: dict[str, Any]) -> str:
+def _told_sent(row: Mapping[str, Any]) -> str:
     if not any(row[count] for count in ("done", "skipped", "stayed")):
         return NOTHING
     words = f"sent {messages(row['done'])} once more"
@@ -157,7 +158,7 @@ def _told_sent(row: dict[str, Any]) -> str:
     return words + (f"; {row['text']}" if row["stayed"] else "")
 
 
-def _told_dropped(row: dict[str, Any]) -> str:
+def _told_dropped(row: Mapping[str, Any]) -> str:
     count = row["done"]
     were = "was" if count == 1 else "were"
     return f"dropped {messages(count)} that {were} parked" if count else NOTHING

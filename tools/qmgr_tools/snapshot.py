@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -136,7 +136,7 @@ def _ask(call: Call, ended: Event) -> None:
 
 
 def _show(client: "Client", show: progress.Sized) -> None:
-    facts: dict[str, Any] | None = client.admin.status().get("snapshot")
+    facts = client.admin.status().get("snapshot")
     if facts:
         phase = PHASES.get(facts["phase"], facts["phase"])
         show(f"the snapshot {phase}", facts["done_bytes"], facts["total_bytes"])

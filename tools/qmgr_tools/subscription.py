@@ -1,7 +1,7 @@
 """qmctl sub: ls, show, lag."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -191,7 +191,7 @@ def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     )
 
 
-def of(row: dict[str, Any], now_us: int = 0) -> dict[str, Any]:
+def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
     """Return the row of a subscription as the help describes it; 0 stands for now."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     shown.pop("used_ms", None)  # by a clock that nobody else has
@@ -207,7 +207,7 @@ def of(row: dict[str, Any], now_us: int = 0) -> dict[str, Any]:
     }
 
 
-def state_of(row: dict[str, Any]) -> str:
+def state_of(row: Mapping[str, Any]) -> str:
     """Return what keeps publications from a subscription, or from its consumers, in a word."""
     return SUSPENDED if row.get("suspended") else queue_state.of(row)
 
@@ -223,7 +223,7 @@ def found(client: "Client", name: str) -> dict[str, Any]:
     return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
 
 
-def of_queue(row: dict[str, Any]) -> dict[str, Any]:
+def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a subscription that is shown as a queue as the help describes it."""
     name = str(row["queue"])
     shown = {key: value for key, value in row.items() if key not in ("queue", "origins")}

@@ -1,5 +1,6 @@
 """qmctl topic: ls, show, set, rm."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,7 +96,7 @@ def show(call: Call, topic: Topic) -> None:
     )
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     output.facts(COLUMNS, row)
 
 
@@ -126,12 +127,12 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
         )  # fmt: skip
     topic = topic_name.bare(topic)
     with call.client(f"set topic {topic}") as client:
-        before = client.admin.topic_show(topic)
+        before: Mapping[str, Any] = client.admin.topic_show(topic)
         given = {name: before[name] for name in before["given"]} | changes
         client.admin.topic_set(
-            topic, {key: value for key, value in given.items() if value is not None}
+            topic, **{key: value for key, value in given.items() if value is not None}
         )
-        row = client.admin.topic_show(topic)
+        row: dict[str, Any] = {**client.admin.topic_show(topic)}
     changed = {
         name: [before[name], row[name]] for name in TOPIC_ATTRIBUTES if before[name] != row[name]
     }

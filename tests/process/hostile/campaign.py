@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -222,7 +222,7 @@ class Act:
             print(f"{self.kind}: {name}: lost {lost[:20]}, doubled {doubled[:20]}", file=sys.stderr)
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
             for queue in [*QUEUES, *(f"GOOD:{name}" for name in SUBSCRIBERS)]:
-                row = await manager.admin.queue_show(queue)
+                row: Mapping[str, Any] = await manager.admin.queue_show(queue)
                 facts = {name: row[name] for name in SHOWN}
                 print(f"{self.kind}: {queue}: {facts}", file=sys.stderr)
 

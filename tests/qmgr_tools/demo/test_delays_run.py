@@ -51,7 +51,7 @@ async def test_run_without_delays_is_clean(node: Node) -> None:
 async def test_publication_that_is_refused_ends_the_run(node: Node) -> None:
     run = DelaysRun(delayed(data.read(500)), node)
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.admin.topic_set(f"{ROOT}/EWR", {"put_inhibit": True})
+        await manager.admin.topic_set(f"{ROOT}/EWR", put_inhibit=True)
     with pytest.raises(DelaysFailed, match="a publication was refused: "):
         await run.run()
 

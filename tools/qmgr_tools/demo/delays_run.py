@@ -80,7 +80,7 @@ class DelaysRun:
         """
         began = time.monotonic()
         async with self._connect() as manager:
-            await manager.admin.topic_set(ROOT, {"redelivery_limit": LIMIT})
+            await manager.admin.topic_set(ROOT, redelivery_limit=LIMIT)
             durable = [one for one in self.had if one.subscriber.is_durable]
             listeners = [one for one in self.had if not one.subscriber.is_durable]
             tasks = [await self._come(one) for one in durable]

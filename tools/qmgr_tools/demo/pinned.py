@@ -88,7 +88,7 @@ class PinnedDay:
             PinnedFailed: why it cannot be.
         """
         async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
-            await manager.admin.queue_create(LEGS, {"lease_ms": LEASE_MS})
+            await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
             await manager.admin.queue_create(FLOWN)
             await self._put_all(manager)
             began = time.monotonic()
