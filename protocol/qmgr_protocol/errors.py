@@ -59,7 +59,7 @@ class RequestError(Exception):
 
     def __init__(self, code: int, text: str, retry_after_ms: int = 0) -> None:
         super().__init__(text)
-        self.code = ErrorCode(code)
+        self.code = code if type(code) is ErrorCode else ErrorCode(code)  # Most are one already.
         self.text = text[:TEXT_MAX]
         self.retry_after_ms = retry_after_ms
 
