@@ -1,5 +1,7 @@
 """What may be done next has a number, a word and a sentence."""
 
+from typing import Any
+
 import pytest
 
 from qmgr_protocol.error_class import ErrorClass
@@ -33,6 +35,6 @@ def test_numbers_that_are_not_known_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("value", ["QUEUE_FULL", None, 1.5, True])
-def test_what_is_no_number_is_no_code(value: object) -> None:
+def test_what_is_no_number_is_no_code(value: Any) -> None:
     with pytest.raises(ValueError, match="is not a valid ErrorCode"):
         ErrorCode(value)

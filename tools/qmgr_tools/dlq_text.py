@@ -1,7 +1,6 @@
 """A dead letter as text: a row of a table, all that is known of it, an object for scripts."""
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import name_of
@@ -89,7 +88,7 @@ def as_object(message: "Message") -> dict[str, Any]:
     return found | {"dead": dead_of(message), "attempts": attempts_of(message)}
 
 
-def _reason(dead: Mapping[str, Any]) -> dict[str, Any]:
+def _reason(dead: dict[str, Any]) -> dict[str, Any]:
     """Return reason and text for people: an operator's skip has the code of a consumer's reject."""
     if (dead.get("reason"), dead.get("text")) == ("skipped", "by an operator"):
         return {"reason": "skipped by an operator", "text": ""}

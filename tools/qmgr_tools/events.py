@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -91,14 +90,14 @@ def _row(message: "Message") -> dict[str, Any]:
     )
 
 
-def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
+def _show(call: Call, rows: list[dict[str, Any]]) -> None:
     if call.is_json:
         output.document(rows)
     else:
         output.table(COLUMNS, map(_cells, rows))
 
 
-def _say(call: Call, row: Mapping[str, Any]) -> None:
+def _say(call: Call, row: dict[str, Any]) -> None:
     """Print an event as it comes."""
     if call.is_json:
         output.line(row)
@@ -110,9 +109,9 @@ def _say(call: Call, row: Mapping[str, Any]) -> None:
     output.flush()
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "facts": _words(row["facts"])}
 
 
-def _words(facts: Mapping[str, Any]) -> str:
+def _words(facts: dict[str, Any]) -> str:
     return ", ".join(f"{key}={one_line(str(value))}" for key, value in facts.items())

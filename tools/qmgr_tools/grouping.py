@@ -1,6 +1,6 @@
 """What put, get and browse say of message groups: which one, which number, in which order."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import chain, islice, repeat
@@ -89,7 +89,7 @@ def numbered(outgoing: "list[Outgoing]", before: int, *, is_end: bool) -> "list[
     ]
 
 
-def checked(chosen: Mapping[str, Any], number: int | None) -> None:
+def checked(chosen: dict[str, Any], number: int | None) -> None:
     """Raise a Failure, USAGE, where a *number* is of no group that is *chosen*."""
     if number and "group_id" not in chosen:
         raise usage("--number needs a group", "no group is named", "name one with --group")
@@ -97,7 +97,7 @@ def checked(chosen: Mapping[str, Any], number: int | None) -> None:
 
 @contextmanager
 def getter(
-    client: "Client", queue: str, chosen: Mapping[str, Any], order: Order, number: int | None, *,
+    client: "Client", queue: str, chosen: dict[str, Any], order: Order, number: int | None, *,
     all_available: bool, wait_ms: int, lease_ms: int,
 ) -> "Iterator[Callable[[int], list[Message]]]":  # fmt: skip
     """Yield a function that gets up to so many messages more, as soon as there is one.

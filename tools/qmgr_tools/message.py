@@ -1,7 +1,7 @@
 """qmctl put, get."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -207,7 +207,7 @@ def _time_of(delay: int, deliver_at: str) -> dict[str, Any]:
     return {"deliver_at": option.moment(deliver_at)} if deliver_at else {"delay_ms": delay}
 
 
-def _put_one(call: Call, queue: str, data: bytes, properties: Mapping[str, Any]) -> None:
+def _put_one(call: Call, queue: str, data: bytes, properties: dict[str, Any]) -> None:
     started_s = time.monotonic()
     with call.client(f"put on {queue}") as client:
         result = client.put(queue, data, **properties)
@@ -233,7 +233,7 @@ def _report(
     })  # fmt: skip
 
 
-def _put_lines(call: Call, queue: str, file: Path | None, properties: Mapping[str, Any]) -> None:
+def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, Any]) -> None:
     done = put_lines.put(call, f"put on {queue}", queue, file, properties)
     stored = done.messages - len(done.refusals)
     if call.is_json:

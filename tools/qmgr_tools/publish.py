@@ -1,7 +1,6 @@
 """qmctl pub."""
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +86,7 @@ def pub(
     _publish_one(call, topic, put_source.read(body, file), properties)
 
 
-def _publish_one(call: Call, topic: str, data: bytes, properties: Mapping[str, Any]) -> None:
+def _publish_one(call: Call, topic: str, data: bytes, properties: dict[str, Any]) -> None:
     started_s = time.monotonic()
     with call.client(f"publish to {topic}") as client:
         result = client.publish(topic, data, **properties)
@@ -103,9 +102,7 @@ def _publish_one(call: Call, topic: str, data: bytes, properties: Mapping[str, A
     })  # fmt: skip
 
 
-def _publish_lines(
-    call: Call, topic: str, file: Path | None, properties: Mapping[str, Any]
-) -> None:
+def _publish_lines(call: Call, topic: str, file: Path | None, properties: dict[str, Any]) -> None:
     done = put_lines.put(call, f"publish to {topic}", MARK + topic, file, properties)
     stored = done.messages - len(done.refusals)
     fits = next(iter(done.subscriptions)) if len(done.subscriptions) == 1 else None

@@ -1,7 +1,6 @@
 """A message for each line of a file, or of standard input: put a batch at a time."""
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +31,7 @@ class Done(NamedTuple):
 
 
 def put(
-    call: "Call", doing: str, destination: str, file: Path | None, properties: Mapping[str, Any]
+    call: "Call", doing: str, destination: str, file: Path | None, properties: dict[str, Any]
 ) -> Done:
     """Put the lines of *file*, or of standard input, each with these *properties*.
 

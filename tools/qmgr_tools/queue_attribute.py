@@ -184,7 +184,7 @@ def _completion(known: Attribute) -> Callable[..., Any] | None:
     return completion.definitions if known.quantity == "queue" else None
 
 
-def given(options_: Mapping[str, Any]) -> dict[str, Any]:
+def given(options_: dict[str, Any]) -> dict[str, Any]:
     """Return what of *options_* was said; None stands for the word "default"."""
     return {
         key: None if value == option.DEFAULT else value

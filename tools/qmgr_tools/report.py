@@ -1,6 +1,6 @@
 """qmctl report: what snapshots tell of queues and links, by Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -170,7 +170,7 @@ def _tell(call: Call, made: "Made") -> None:
         )
 
 
-def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:
+def _row(outcome: dict[str, Any]) -> dict[str, Any]:
     parts = outcome["parts"]
     said = parts[0]["title"] if parts else outcome["error"]
     rows = sum(part["rows"] for part in parts) if parts else None

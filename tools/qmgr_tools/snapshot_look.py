@@ -1,7 +1,7 @@
 """qmctl snapshot ls, verify: what snapshots there are, and whether they are sound."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,12 +112,12 @@ def _row(directory: str) -> dict[str, Any]:
         return {"directory": directory, "state": "damaged", "why": why}
 
 
-def _age(row: Mapping[str, Any]) -> tuple[bool, str, int]:
+def _age(row: dict[str, Any]) -> tuple[bool, str, int]:
     """Return what rows are sorted by: damaged ones last, else by queue manager, oldest first."""
     return row["state"] != "sound", row.get("queue_manager", ""), row.get("created_us", 0)
 
 
-def _end(rows: Sequence[Mapping[str, Any]]) -> None:
+def _end(rows: list[dict[str, Any]]) -> None:
     damaged = [row["directory"] for row in rows if row["state"] != "sound"]
     if damaged:
         raise Failure(

@@ -1,7 +1,6 @@
 """qmctl snapshot prune: removes old snapshots, and what writers that died left."""
 
 import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -84,7 +83,7 @@ def prune(
         output.note("no snapshot was looked at for its age: say --keep N, or --older-than TIME")
 
 
-def _remove(rows: Sequence[Mapping[str, Any]]) -> None:
+def _remove(rows: list[dict[str, Any]]) -> None:
     from qmgrd.ops.remote import RemoteFailed
     from qmgrd.ops.snapshot_prune import remove
 
@@ -96,7 +95,7 @@ def _remove(rows: Sequence[Mapping[str, Any]]) -> None:
             raise Failure(Exit.FAILED, f"cannot remove {row['directory']}", str(why)) from error
 
 
-def _tell(call: Call, rows: Sequence[Mapping[str, Any]], planned: "Pruning", dry_run: bool) -> None:
+def _tell(call: Call, rows: list[dict[str, Any]], planned: "Pruning", dry_run: bool) -> None:
     if call.is_json:
         facts = {"removed": rows, "stay": len(planned.stay), "unreadable": planned.unreadable}
         output.document(facts | {"dry_run": dry_run})

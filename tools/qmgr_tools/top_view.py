@@ -4,7 +4,7 @@ Pure. The columns of a view give way one after the other where there is no room;
 where there is some.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,7 +142,7 @@ class Board:
         """What rows must fit."""
         return self.filters.get(self.view.name, "")
 
-    def rows(self, frame: Frame) -> list[Mapping[str, Any]]:
+    def rows(self, frame: Frame) -> list[dict[str, Any]]:
         """Return the rows of the view that fit, in order."""
         fits = _fits(self.filter, self.view)
         key, falls = self.sort
@@ -198,9 +198,7 @@ def _falls(view: View, key: str) -> bool:
     return column.is_number and key != view.key
 
 
-def ordered(
-    rows: Sequence[Mapping[str, Any]], key: str, tie: str, *, falls: bool
-) -> list[Mapping[str, Any]]:
+def ordered(rows: list[dict[str, Any]], key: str, tie: str, *, falls: bool) -> list[dict[str, Any]]:
     """Return *rows* by *key*, then by *tie*; those that lack the key are last either way."""
     rows = sorted(rows, key=lambda row: _rank(row[tie]))
     known = [row for row in rows if row.get(key) is not None]
