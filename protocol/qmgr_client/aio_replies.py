@@ -17,9 +17,10 @@ from typing import Unpack
 
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_subscription import Subscription
+from qmgr_client.duration import Duration, in_ms
 from qmgr_client.errors import ConnectionEnded, MessageDamaged, RequestTimeout
-from qmgr_client.message import Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.message import Message, check_is_message
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, outgoing_of
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.topic import MARK
@@ -112,8 +113,9 @@ class Replies:
         self._reply_address: ReplyAddress | None = None
 
     async def request(
-        self, queue: str, body: bytes, timeout_ms: int = TIMEOUT_MS, **options: Unpack[PutOptions]
-    ) -> Message:
+        self, queue: str, body: bytes, timeout_ms: Duration = TIMEOUT_MS,
+        **options: Unpack[PutOptions],
+    ) -> Message:  # fmt: skip
         """Put a message and return the reply to it, which is acknowledged already.
 
         Args:
@@ -128,20 +130,21 @@ class Replies:
             RequestError: the put is refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
                 reply address; VALUE_INVALID.
         """
-        _check(timeout_ms, options)
-        options.setdefault("expiry_ms", timeout_ms)
+        wait_ms = in_ms("timeout_ms", timeout_ms)
+        _check(wait_ms, options)
+        options.setdefault("expiry_ms", wait_ms)
         address, correlation_id = self._replies_to(), secrets.token_bytes(ID_BYTES)
-        outgoing = Outgoing(body, **options)._replace(
+        outgoing = outgoing_of("request", body, options)._replace(
             reply_to=address.reply_to, correlation_id=correlation_id
         )
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(wait_ms / 1000):
                 await address.open()
                 reply = address.wait_for(correlation_id)
                 await (await self._submit(queue, outgoing))
                 return await reply
         except TimeoutError:
-            raise RequestTimeout(queue, timeout_ms) from None
+            raise RequestTimeout(queue, wait_ms) from None
         finally:
             address.forget(correlation_id)
 
@@ -156,11 +159,12 @@ class Replies:
         Raises:
             RequestError: VALUE_INVALID, *message* has no ``reply_to``; or as of a put.
         """
+        check_is_message("reply", message)
         if not message.reply_to:
             text = f"message {message.uid} has no reply_to: its producer wants no reply"
             raise RequestError(ErrorCode.VALUE_INVALID, text)
         options.setdefault("correlation_id", message.correlation_id)
-        return await (await self._submit(message.reply_to, Outgoing(body, **options)))
+        return await (await self._submit(message.reply_to, outgoing_of("reply", body, options)))
 
     def _replies_to(self) -> ReplyAddress:
         found = self._reply_address
@@ -183,8 +187,8 @@ class Replies:
 
 
 def _check(timeout_ms: int, options: PutOptions) -> None:
-    if type(timeout_ms) is not int or timeout_ms < 1:
-        text = f"timeout_ms is {timeout_ms!r}: at least 1, in milliseconds"
+    if timeout_ms < 1:
+        text = f"timeout_ms is {timeout_ms}: at least 1"
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if options.get("reply_to") or options.get("correlation_id"):
         text = "a request has a reply_to and a correlation_id of its own: give neither"

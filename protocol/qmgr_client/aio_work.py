@@ -22,13 +22,14 @@ from typing import Any, TypeAlias, Unpack
 from qmgr_client.aio_consumer import Consumer
 from qmgr_client.aio_processing import Processing
 from qmgr_client.aio_session import Session
+from qmgr_client.duration import Duration
 from qmgr_client.errors import MessageDamaged
-from qmgr_client.message import Message
+from qmgr_client.message import Message, check_is_message
+from qmgr_client.queue_worker import Worker
 from qmgr_client.selection import Selection
 from qmgr_client.settles import Terms
 from qmgr_client.stop_signals import first_signal
 from qmgr_client.why import why
-from qmgr_client.worker import Worker
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.record import Uid
@@ -39,7 +40,7 @@ logger = logging.getLogger("qmgr_client")
 
 
 def worker(
-    queue: str, concurrency: int = 1, *, lease_ms: int = 0, **selection: Unpack[Selection]
+    queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], Running]], Worker[Running]]:
     """Make an async function of one message a worker of *queue*, for :meth:`Work.work`.
 
@@ -83,6 +84,7 @@ class Work:
             RequestError: LEASE_LOST, at the end of the block: another may have the message by now,
                 so what was done may be done twice.
         """
+        check_is_message("processing", message)
         return Processing(self._session, message)
 
     async def work(self, *workers: Worker[Running], signals: bool = True) -> None:
@@ -140,7 +142,11 @@ class Work:
         return self.consume(each.queue, prefetch, each.lease_ms, **each.selection)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, **selection: Unpack[Selection]
+        self,
+        queue: str,
+        prefetch: int = 256,
+        lease_ms: Duration = 0,
+        **selection: Unpack[Selection],
     ) -> Consumer:
         """Return an iterator over messages under lease; the client has it."""
         raise NotImplementedError

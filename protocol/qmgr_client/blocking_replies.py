@@ -5,6 +5,7 @@ from typing import Any, TypeVar, Unpack
 
 from qmgr_client import aio
 from qmgr_client.aio_replies import TIMEOUT_MS
+from qmgr_client.duration import Duration
 from qmgr_client.message import Message
 from qmgr_client.outgoing import PutOptions, PutResult
 
@@ -17,8 +18,9 @@ class Replies:
     _manager: aio.QueueManager
 
     def request(
-        self, queue: str, body: bytes, timeout_ms: int = TIMEOUT_MS, **options: Unpack[PutOptions]
-    ) -> Message:
+        self, queue: str, body: bytes, timeout_ms: Duration = TIMEOUT_MS,
+        **options: Unpack[PutOptions],
+    ) -> Message:  # fmt: skip
         """Put a message and return the reply to it; raises RequestTimeout; see aio."""
         return self._call(self._manager.request(queue, body, timeout_ms, **options))
 

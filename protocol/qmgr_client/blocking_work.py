@@ -20,16 +20,17 @@ from typing import Any, TypeVar, Unpack
 from qmgr_client import aio
 from qmgr_client.aio_work import Running
 from qmgr_client.blocking_processing import Processing
+from qmgr_client.duration import Duration
 from qmgr_client.message import Message
+from qmgr_client.queue_worker import Worker
 from qmgr_client.selection import Selection
 from qmgr_client.stop_signals import first_signal
-from qmgr_client.worker import Worker
 
 Value = TypeVar("Value")
 
 
 def worker(
-    queue: str, concurrency: int = 1, *, lease_ms: int = 0, **selection: Unpack[Selection]
+    queue: str, concurrency: int = 1, *, lease_ms: Duration = 0, **selection: Unpack[Selection]
 ) -> Callable[[Callable[[Message], object]], Worker[object]]:
     """Make a function of one message a worker of *queue*, for :meth:`Work.work`.
 

@@ -25,10 +25,10 @@ def client_name(program: str = "") -> str:
 
 
 def checked(name: str) -> str:
-    """Return *name* if a client may have it.
+    """Return *name*, which a client was given.
 
     Raises:
-        ValueError: it is no text of UTF-8, or over 255 characters.
+        ValueError: it is not text of UTF-8, or longer than 255 characters.
     """
     try:
         str.encode(name)

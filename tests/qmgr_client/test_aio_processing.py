@@ -17,8 +17,8 @@ from tests.qmgr_client.served import serve
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q", {"backout_threshold": 2, "backout_queue": "DEAD"})
-        await manager.queue_create("DEAD")
+        await manager.admin.queue_create("Q", backout_threshold=2, backout_queue="DEAD")
+        await manager.admin.queue_create("DEAD")
         yield manager
 
 
@@ -29,7 +29,7 @@ async def got(manager: QueueManager, queue: str = "Q") -> Message:
 
 
 async def depth(manager: QueueManager, queue: str = "Q") -> int:
-    return int((await manager.queue_show(queue))["depth"])
+    return int((await manager.admin.queue_show(queue))["depth"])
 
 
 async def test_block_that_ends_acknowledges(manager: QueueManager) -> None:

@@ -41,7 +41,7 @@ async def replying(manager: QueueManager, queue: str = "ASKED") -> AsyncIterator
 async def address(tmp_path: Path) -> AsyncIterator[str]:
     async with serve(tmp_path) as address:
         async with connect(address) as manager:
-            await manager.queue_create("ASKED")
+            await manager.admin.queue_create("ASKED")
         yield address
 
 
@@ -51,7 +51,7 @@ async def test_each_request_has_its_own_reply(address: str) -> None:
             *(manager.request("ASKED", b"pears %d" % number) for number in range(50))
         )
         assert [reply.body for reply in replies] == [b"PEARS %d" % n for n in range(50)]
-        assert (await manager.queue_show("ASKED"))["depth"] == 0
+        assert (await manager.admin.queue_show("ASKED"))["depth"] == 0
 
 
 async def test_client_has_one_reply_address_for_all_requests(address: str) -> None:
@@ -59,15 +59,15 @@ async def test_client_has_one_reply_address_for_all_requests(address: str) -> No
         async with connect(address) as manager, replying(worker):
             await asyncio.gather(*(manager.request("ASKED", b"x") for _ in range(5)))
             await manager.request("ASKED", b"x")
-            (row,) = await manager.subscription_list()
+            (row,) = await manager.admin.subscription_list()
             assert row["topic"].startswith("replies/")
             assert row["depth"] == 0, "replies are acknowledged"
-        assert await worker.subscription_list() == [], "it ends with its client"
+        assert await worker.admin.subscription_list() == [], "it ends with its client"
 
 
 async def test_request_can_go_to_a_topic(address: str) -> None:
     async with connect(address) as worker, connect(address) as manager:
-        await worker.subscription_create("prices/#", "SHOP:prices")
+        await worker.admin.subscription_create("prices/#", "SHOP:prices")
         async with replying(worker, "SHOP:prices"):
             assert (await manager.request("/prices/pears", b"x")).body == b"X"
 
@@ -137,7 +137,7 @@ async def test_what_no_request_has_is_refused(address: str, options: dict[str, A
         with pytest.raises(RequestError) as caught:
             await manager.request("ASKED", b"x", **options)
         assert caught.value.code == ErrorCode.VALUE_INVALID
-        assert (await manager.queue_show("ASKED"))["depth"] == 0
+        assert (await manager.admin.queue_show("ASKED"))["depth"] == 0
 
 
 async def test_message_that_wants_no_reply_gets_none(address: str) -> None:
@@ -151,7 +151,7 @@ async def test_message_that_wants_no_reply_gets_none(address: str) -> None:
 
 async def test_reply_to_a_queue_has_the_correlation_id_of_its_request(address: str) -> None:
     async with connect(address) as manager:
-        await manager.queue_create("REPLIES")
+        await manager.admin.queue_create("REPLIES")
         await manager.put("ASKED", b"x", reply_to="REPLIES", correlation_id=b"4711")
         async with replying(manager):
             reply = await manager.get("REPLIES", 5_000, correlation_id=b"4711")
@@ -173,7 +173,7 @@ async def test_requests_go_on_after_a_lost_connection(address: str) -> None:
         await manager.request("ASKED", b"x")
         manager._session.drop()
         assert (await answered(manager)).body == b"X"
-        (row,) = await manager.subscription_list()
+        (row,) = await manager.admin.subscription_list()
         assert row["topic"].startswith("replies/")
 
 
@@ -181,7 +181,7 @@ async def test_requests_go_on_after_a_restart(tmp_path: Path) -> None:
     async with serve(tmp_path) as address:
         manager = connect(address)
         await manager.open()
-        await manager.queue_create("ASKED")
+        await manager.admin.queue_create("ASKED")
         async with replying(manager):
             await manager.request("ASKED", b"x")
     async with serve(tmp_path):
@@ -195,7 +195,7 @@ async def test_requests_go_on_after_their_address_has_ended(address: str) -> Non
         asking = asyncio.create_task(manager.request("ASKED", b"x", 600_000))
         message = await manager.get("ASKED", wait_ms=5_000)
         assert message is not None
-        (row,) = await manager.subscription_list()
+        (row,) = await manager.admin.subscription_list()
         await manager.unsubscribe(row["subscription"])
         with pytest.raises(RequestError) as caught:
             await asking
@@ -207,8 +207,8 @@ async def test_requests_go_on_after_their_address_has_ended(address: str) -> Non
 
 async def test_request_without_room_for_its_address_is_refused(tmp_path: Path) -> None:
     async with serve(tmp_path, subscriptions_max=1) as address, connect(address) as manager:
-        await manager.queue_create("ASKED")
-        await manager.subscription_create("a/#", "A:a")
+        await manager.admin.queue_create("ASKED")
+        await manager.admin.subscription_create("a/#", "A:a")
         with pytest.raises(RequestError) as caught:
             await manager.request("ASKED", b"x")
         assert caught.value.code == ErrorCode.SUBSCRIPTIONS_EXHAUSTED

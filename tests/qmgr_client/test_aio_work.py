@@ -20,8 +20,8 @@ from tests.qmgr_client.served import serve
 @pytest.fixture
 async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q", {"backout_threshold": 2, "backout_queue": "DEAD"})
-        await manager.queue_create("DEAD")
+        await manager.admin.queue_create("Q", backout_threshold=2, backout_queue="DEAD")
+        await manager.admin.queue_create("DEAD")
         yield manager
 
 
@@ -60,7 +60,7 @@ class Hands:
 
 async def counted(manager: QueueManager, queue: str = "Q") -> tuple[int, int]:
     """Return how many messages are on a queue, and how many of them leased."""
-    row = await manager.queue_show(queue)
+    row = await manager.admin.queue_show(queue)
     return row["depth"], row["leased"]
 
 
@@ -183,11 +183,11 @@ async def test_consumer_that_is_refused_stops_all_in_good_order(manager: QueueMa
     @worker("LATER")
     async def later(message: Message) -> None: ...
 
-    await manager.queue_create("LATER")
+    await manager.admin.queue_create("LATER")
     await manager.put("Q", b"x")
     working = asyncio.create_task(manager.work(bill, later))
     await hands.have(begun=1)
-    await manager.queue_delete("LATER")
+    await manager.admin.queue_delete("LATER")
     hands.may_end.set()
     with pytest.raises(RequestError) as caught:
         await working
@@ -199,13 +199,13 @@ async def test_consumer_that_is_refused_stops_all_in_good_order(manager: QueueMa
 async def test_close_ends_the_work(tmp_path: Path) -> None:
     async with serve(tmp_path) as address:
         async with connect(address) as manager:
-            await manager.queue_create("Q")
+            await manager.admin.queue_create("Q")
 
             @worker("Q", concurrency=2)
             async def bill(message: Message) -> None: ...
 
             working = asyncio.create_task(manager.work(bill))
-            await manager.queue_show("Q")
+            await manager.admin.queue_show("Q")
         await working
 
 

@@ -30,7 +30,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
@@ -42,7 +42,7 @@ def test_message_goes_there_and_back(client: Client) -> None:
     assert (message.body, message.uid) == (b"apples", result.uid)
     client.ack(message)
     assert client.get("Q") is None
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_refusal_has_its_code(client: Client) -> None:
@@ -59,7 +59,7 @@ def test_futures_are_for_threads(client: Client) -> None:
     messages = client.get_many("Q", 100)
     acks = [client.ack_soon(message) for message in messages]
     assert [ack.result(5) for ack in acks] == [None] * 50
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_batches(client: Client) -> None:
@@ -115,7 +115,7 @@ def test_threads_share_a_client(client: Client) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert client.queue_show("Q")["depth"] == 40
+    assert client.admin.queue_show("Q")["depth"] == 40
 
 
 def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
         Server(tmp_path, heartbeat_ms=20, liveness_ms=80) as server,
         connect(server.address, reconnect=False) as client,
     ):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         # Sleeping is the subject: four times as long as a silent peer is kept.
         threading.Event().wait(0.32)
         client.put("Q", b"x")
@@ -143,7 +143,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         client = connect(server.address)
         with client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         client.close()
         with pytest.raises(ConnectionEnded, match="not open"):
             client.put("Q", b"x")
@@ -152,7 +152,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
 def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
             futures = [client.submit("Q", b"x") for _ in range(20)]
         assert all(future.result(0).uid for future in futures)
 
@@ -161,7 +161,7 @@ def test_call_that_races_with_close_ends(tmp_path: Path) -> None:
     """Threads share a client: one of them may close it while others are in a call."""
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         for _ in range(20):
             client = connect(server.address)
             client.open()
@@ -241,7 +241,7 @@ def test_close_ends_the_loops_of_other_threads(tmp_path: Path, iteration: str) -
     with Server(tmp_path) as server:
         client = connect(server.address)
         client.open()
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
 
         def consume() -> None:
             try:
@@ -276,7 +276,7 @@ def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         client = connect(server.address)
         client.open()
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put_many("Q", [b"1", b"2"])
 
         def consume() -> None:
@@ -304,10 +304,9 @@ def test_loop_over_a_client_that_an_operator_closed_raises(client: Client, tmp_p
     """Only the application's own close is an end like any other."""
     consumer = client.consume("Q")
     with connect(f"unix:{tmp_path}/qmgrd.sock", name="operator") as operator:
-        (number,) = [
-            row["connection"] for row in operator.connection_list() if row["name"] != "operator"
-        ]
-        operator.connection_close(number)
+        rows = operator.admin.connection_list()
+        (number,) = [row["connection"] for row in rows if row["name"] != "operator"]
+        operator.admin.connection_close(number)
     with pytest.raises(ConnectionEnded, match="goodbye"):
         next(consumer)
 
@@ -338,7 +337,7 @@ for thread in threads:
 def test_program_that_closes_under_its_threads_prints_nothing(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         command = [sys.executable, "-c", PROGRAM, server.address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

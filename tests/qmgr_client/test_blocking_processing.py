@@ -13,7 +13,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
@@ -28,7 +28,7 @@ def test_block_that_ends_acknowledges(client: Client) -> None:
     message = got(client)
     with client.processing(message) as same:
         assert same is message
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_exception_releases_with_its_type_and_text(client: Client) -> None:
@@ -53,7 +53,7 @@ def test_what_is_settled_inside_stays_as_it_is(client: Client) -> None:
     client.put("Q", b"x")
     with client.processing(got(client)) as message:
         client.release(message, failed=False)
-    assert client.queue_show("Q")["depth"] == 1
+    assert client.admin.queue_show("Q")["depth"] == 1
 
 
 def test_lost_lease_is_told(client: Client) -> None:

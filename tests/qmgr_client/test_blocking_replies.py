@@ -13,7 +13,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("ASKED")
+        client.admin.queue_create("ASKED")
         yield client
 
 
@@ -29,7 +29,7 @@ def test_request_has_its_reply(client: Client) -> None:
     found = client.request("ASKED", b"pears", 10_000)
     thread.join()
     assert found.body == b"PEARS"
-    assert client.queue_show("ASKED")["depth"] == 0
+    assert client.admin.queue_show("ASKED")["depth"] == 0
 
 
 def test_request_without_a_reply_times_out(client: Client) -> None:

@@ -18,7 +18,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
@@ -37,11 +37,11 @@ def test_worker_has_as_many_at_a_time_as_it_says(client: Client) -> None:
     client.put_many("Q", [b"%d" % number for number in range(6)])
     client.work(bill)
     assert sorted(done) == [b"%d" % number for number in range(6)]
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_worker_may_use_the_client(client: Client) -> None:
-    client.queue_create("BILLS")
+    client.admin.queue_create("BILLS")
 
     @worker("Q")
     def bill(message: Message) -> None:
@@ -153,7 +153,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_program_stops_in_good_order(tmp_path: Path, program: str, number: signal.Signals) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put_many("Q", [b"%d" % number for number in range(6)])
         command = [sys.executable, "-c", program, server.address]
         with subprocess.Popen(
@@ -169,12 +169,12 @@ def test_program_stops_in_good_order(tmp_path: Path, program: str, number: signa
             begun = sorted(process.stdout.readline() for _ in range(2))
             assert begun == ["begun 0\n", "begun 1\n"]
             os.kill(process.pid, number)
-            while client.queue_show("Q")["leased"] > 2:
+            while client.admin.queue_show("Q")["leased"] > 2:
                 assert process.poll() is None
             process.stdin.close()  # It lets both go on.
             assert sorted(process.stdout) == ["closed\n", "done 0\n", "done 1\n"]
             assert process.stderr.read() == ""
         assert process.returncode == 0
-        row = client.queue_show("Q")
+        row = client.admin.queue_show("Q")
         assert (row["depth"], row["leased"]) == (4, 0)
         assert [message.redelivered for message in client.get_many("Q", 4)] == ["no"] * 4

@@ -69,22 +69,22 @@ async def is_duplicate(manager: QueueManager, key: Key, queue: str = "Q") -> boo
 async def test_key_is_put_once_over_clients_and_a_restart(tmp_path: Path, key: Key) -> None:
     async with serve(tmp_path) as address:
         async with connect(address) as manager:
-            await manager.queue_create("Q")
+            await manager.admin.queue_create("Q")
             assert [await is_duplicate(manager, key) for _ in range(2)] == [False, True]
         async with connect(address) as manager:
             assert await is_duplicate(manager, key)
     async with serve(tmp_path) as address, connect(address) as manager:
         assert await is_duplicate(manager, key)
         assert not await is_duplicate(manager, f"{key}-other")
-        assert (await manager.queue_show("Q"))["depth"] == 2
+        assert (await manager.admin.queue_show("Q"))["depth"] == 2
 
 
 async def test_key_is_remembered_behind_its_message_for_as_long_as_the_queue_says(
     tmp_path: Path,
 ) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("KEPT", {"dedup_retention_ms": 60_000})
-        await manager.queue_create("NOT")
+        await manager.admin.queue_create("KEPT", dedup_retention_ms=60_000)
+        await manager.admin.queue_create("NOT")
         for queue in ("KEPT", "NOT"):
             assert not await is_duplicate(manager, INVOICE, queue)
             message = await manager.get(queue)
@@ -98,7 +98,7 @@ async def test_key_is_remembered_behind_its_message_for_as_long_as_the_queue_say
 
 async def test_message_has_the_uid_of_its_key_wherever_it_is_put(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         _, second = await manager.put_many("Q", [Outgoing(b"1", key="1"), Outgoing(b"2", key="1")])
         assert isinstance(second, RequestError)
         async with manager.unit_of_work() as unit:
@@ -112,6 +112,6 @@ async def test_message_has_the_uid_of_its_key_wherever_it_is_put(tmp_path: Path)
 
 async def test_key_next_to_a_uid_is_refused(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         with pytest.raises(RequestError, match="uid and key are both given"):
             await manager.put("Q", b"x", key="a", uid=Uid("A", 1))

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from qmgr_client.duration import Duration
 from qmgr_client.message import Message
 from qmgr_client.selection import Selection
 
@@ -15,8 +16,8 @@ class Worker(Generic[Result]):
     """A function of one message, and of which queue. It can still be called by itself."""
 
     def __init__(
-        self, function: Callable[[Message], Result], queue: str, concurrency: int, lease_ms: int,
-        selection: Selection,
+        self, function: Callable[[Message], Result], queue: str, concurrency: int,
+        lease_ms: Duration, selection: Selection,
     ) -> None:  # fmt: skip
         """Make one that works on up to *concurrency* messages at a time.
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+import qmgr_client
 from qmgr_client import aio, blocking
 from qmgr_client.message import Message
-from qmgr_client.worker import Worker
+from qmgr_client.queue_worker import Worker
 
 
 def test_worker_is_its_function_still() -> None:
@@ -20,6 +21,11 @@ def test_worker_is_its_function_still() -> None:
     assert bill.selection == {"where": "kg > 3"}
     assert (bill.__name__, bill.__doc__) == ("bill", "Bill an order.")  # type: ignore[attr-defined]
     assert bill(Message(b"abc", None, 4, b"", {}, "Q", 0, 0, 0, 0, b"", 1)) == 3
+
+
+def test_package_offers_the_decorator() -> None:
+    """Not a module of that name."""
+    assert qmgr_client.worker is blocking.worker
 
 
 @pytest.mark.parametrize("concurrency", [0, -1, 1.5, "3", True])
