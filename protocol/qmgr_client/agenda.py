@@ -52,20 +52,20 @@ class Agenda:
             return None
         if has_slot and self._consumers.has_next():
             return self._consumers.take(self._request_id())
-        return self._next_unanswered(window, has_slot=used < window)
+        return self._next_unanswered(window, now_ms, has_slot=used < window)
 
     def number_commits(self) -> None:
         """Have the commits of units that are level go out among the puts, behind those so far."""
         for commit in self._units.take_ready():
             self._puts.add(commit)
 
-    def _next_unanswered(self, window: int, *, has_slot: bool) -> m.Message | None:
+    def _next_unanswered(self, window: int, now_ms: int, *, has_slot: bool) -> m.Message | None:
         """Return the next credit or cancel, or what tells that there is room for one."""
         unanswered = self._unanswered
         if not unanswered.has_room(window):
             wanted = has_slot and unanswered.wants_settle()
             return self._settles.take_empty() if wanted else None
-        found = unanswered.take() or self._consumers.take_credit()
+        found = unanswered.take() or self._consumers.take_credit(now_ms)
         if found is not None:
             unanswered.note()
         return found

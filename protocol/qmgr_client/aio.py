@@ -292,15 +292,18 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
 
     def consume(
         self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
-        *, groups: GroupOrder = "physical", all_available: bool = False,
+        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put.
 
         Args:
-            prefetch: how many may be here and not settled.
-            lease_ms: how long each is this client's; 0 leaves it to the queue.
+            prefetch: how many may be here and not settled. Ahead of the application come as many
+                as it takes in about a second.
+            lease_ms: how long each is this client's once the iterator has returned it; 0 leaves it
+                to the queue.
             bytes_max: as *prefetch*, in bytes.
+            auto_renew: whether it is this client's until it is settled.
             groups: "logical" has one group after the other, each in the order of its numbers;
                 "pinned" many at a time, all of each to one consumer. What came behind a message
                 that is given back comes again: to settle it is LEASE_LOST.
@@ -310,7 +313,7 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         wanted = chosen_of_consumer(**selection)
         ticket, stream = self._session.consume(
             queue, prefetch, bytes_max, in_ms("lease_ms", lease_ms), wanted,
-            (order_of(groups, pinned=True), all_available),
+            (order_of(groups, pinned=True), all_available), auto_renew=auto_renew,
         )  # fmt: skip
         return Consumer(self._session, ticket, stream)
 

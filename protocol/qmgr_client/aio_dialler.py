@@ -50,14 +50,14 @@ class Dialler:
         patience ran out, ConnectionEnded where the queue manager wants no such client.
         """
         session = self._session
-        session.start_ticking()
+        session.ticking.start()
         try:
             await self._keep(opened)
         except Exception as error:
             session.end(ErrorCode.INTERNAL_ERROR, f"a bug of the client: {error!r}")
             raise
         finally:
-            session.stop_ticking()
+            session.ticking.stop()
             if not opened.done():
                 opened.set_exception(session.core.failed or ConnectionError("never tried"))
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from qmgr_client import events as e
+from qmgr_client.aio_ticking import Ticking
 from qmgr_client.core import ClientCore
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.message import Message, PutResult
@@ -25,7 +26,6 @@ from qmgr_protocol.record import Uid
 # uvloop's own low-water mark is 16 bytes, which makes for stop and go.
 WRITE_HIGH_BYTES = 1024 * 1024
 WRITE_LOW_BYTES = 256 * 1024
-TICK_MAX_MS = 1_000
 CLOSE_MAX_MS = 1_000  # for the last bytes of a connection that is closed
 
 
@@ -103,8 +103,7 @@ class Session:
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
         self._flush_scheduled = False
-        self._tick: asyncio.TimerHandle | None = None
-        self._tick_due_ms = 0
+        self.ticking = Ticking(self)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             e.PutDone: self._on_put_done,
             e.Settled: self._on_settled,
@@ -182,17 +181,23 @@ class Session:
 
     def consume(
         self, queue: str, prefetch: int, bytes_max: int, lease_ms: int,
-        selection: tuple[str, bytes, bytes], groups: tuple[int, bool],
+        selection: tuple[str, bytes, bytes], groups: tuple[int, bool], *, auto_renew: bool = False,
     ) -> tuple[int, Stream]:  # fmt: skip
         """Open a consumer; return its ticket, and what tells its news."""
-        ticket = self.core.consume(queue, prefetch, bytes_max, lease_ms, selection, groups)
+        ticket = self.core.consume(
+            queue, prefetch, bytes_max, lease_ms, selection, groups, auto_renew=auto_renew
+        )
         stream = self._streams[ticket] = Stream()
         self.wake()
         return ticket, stream
 
     def next_message(self, ticket: int) -> Message | None:
         """Return the next message that a consumer has, if one has come."""
-        return self.core.next_message(ticket, self.now_ms())
+        message = self.core.next_message(ticket, self.now_ms())
+        if self.core.consumers.has_credit:
+            self.wake()
+        self.ticking.look_soon()
+        return message
 
     def cancel(self, ticket: int) -> None:
         """End a consumer."""
@@ -342,7 +347,7 @@ class Session:
 
     def _on_ready(self, event: e.Ready) -> None:
         self._greet("")
-        self.start_ticking()  # The welcome says how often.
+        self.ticking.start()  # The welcome says how often.
 
     def _on_disconnected(self, event: e.Disconnected) -> None:
         self.why, self.retry_after_ms = event.text, event.retry_after_ms
@@ -366,29 +371,11 @@ class Session:
         if self._wire is not None and self._wire.transport is not None:
             self._wire.transport.close()
 
-    # Time
-
-    def start_ticking(self) -> None:
-        """Look after heartbeats and leases, as often as they need it."""
-        self.stop_ticking()
-        self._tick_due_ms = self.now_ms()
-        self._on_tick()
-
-    def stop_ticking(self) -> None:
-        """Stop looking after them."""
-        if self._tick is not None:
-            self._tick.cancel()
-
-    def _on_tick(self) -> None:
-        now_ms = self.now_ms()
-        period_ms = min(max(self.core.welcome.heartbeat_ms // 4, 1), TICK_MAX_MS)
-        # When the loop was held up, what has arrived meanwhile is still to be read: see first.
-        if now_ms - self._tick_due_ms <= period_ms:
-            self.core.poll(now_ms)
-            self._dispatch()
-            self.wake()
-        self._tick_due_ms = now_ms + period_ms
-        self._tick = self._loop.call_later(period_ms / 1000, self._on_tick)
+    def poll(self) -> None:
+        """Do what time asks for."""
+        self.core.poll(self.now_ms())
+        self._dispatch()
+        self.wake()
 
     def end(self, code: int, text: str) -> None:
         """End the client: all that is open fails."""

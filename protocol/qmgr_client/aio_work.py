@@ -90,6 +90,8 @@ class Work:
     async def work(self, *workers: Worker[Running], signals: bool = True) -> None:
         """Run each worker for the messages of its queue, until it is to stop.
 
+        The leases of messages that are worked on are renewed, however long that takes.
+
         SIGTERM, SIGINT or :meth:`stop_work` stop it in good order: no message is taken any more,
         those that are worked on are finished, the others go back, and this returns. So does
         :meth:`QueueManager.close`, which waits for nothing that is worked on. A second signal does
@@ -139,13 +141,15 @@ class Work:
 
     def _consumer(self, each: Worker[Running]) -> Consumer:
         prefetch = PREFETCH_OF_EACH * each.concurrency
-        return self.consume(each.queue, prefetch, each.lease_ms, **each.selection)
+        return self.consume(each.queue, prefetch, each.lease_ms, auto_renew=True, **each.selection)
 
     def consume(
         self,
         queue: str,
         prefetch: int = 256,
         lease_ms: Duration = 0,
+        *,
+        auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> Consumer:
         """Return an iterator over messages under lease; the client has it."""

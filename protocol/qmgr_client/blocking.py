@@ -252,7 +252,7 @@ class Client(Groups, Topics, Work, Replies):
 
     def consume(
         self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
-        *, groups: GroupOrder = "physical", all_available: bool = False,
+        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put; see aio."""
@@ -260,7 +260,7 @@ class Client(Groups, Topics, Work, Replies):
         async def opened() -> aio.Consumer:
             return self._manager.consume(
                 queue, prefetch, lease_ms, bytes_max, groups=groups, all_available=all_available,
-                **selection,
+                auto_renew=auto_renew, **selection,
             )  # fmt: skip
 
         return Consumer(self, self._call(opened()))

@@ -1,25 +1,14 @@
-"""Consumers: what they hold, and the credit that lets more come.
-
-    credit at the queue manager ──Deliver──▶ buffer ──take──▶ application ──settle──▶ free
-              ▲                                                                        │
-              └────────────────── Credit, once half is free ───────────────────────────┘
-
-1. prefetch = credit + held + free, in messages, and the same in bytes. Held is what came and is
-   neither settled nor out of its lease time.
-2. A lost connection ends the leases. What the application has not been handed yet is dropped, as it
-   comes again; what it has been handed stays held until it settles it.
-3. What is past its lease time is another's by now: it is not handed out.
-"""
+"""The consumers of a client, over its connections; consumer.py says how one works."""
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from qmgr_client import message as messages
+from qmgr_client.consumer import Consumer, Held
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import ConsumerEnded, Delivered, Events
 from qmgr_client.message import Home, Message
-from qmgr_client.taken_back import TakenBack, TakenBacks, comes_back, member_of
+from qmgr_client.taken_back import TakenBack, comes_back, member_of
 from qmgr_client.units import Unit
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
@@ -27,89 +16,6 @@ from qmgr_protocol.field import U32, U64, row
 
 ANY = ("", b"", b"")
 _OPENED = row(U32, U64)
-
-
-class Held(NamedTuple):
-    """A message that this client has under lease."""
-
-    size_bytes: int  # of the record
-    until_ms: int  # when the lease is over, as seen from here
-
-
-@dataclass(slots=True)
-class Consumer:
-    """One consumer, over all connections."""
-
-    ticket: int
-    queue: str
-    prefetch: int  # messages
-    bytes_max: int
-    lease_wanted_ms: int  # 0 leaves it to the queue
-    selection: tuple[str, bytes, bytes]  # where, correlation id, group id
-    groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
-    lease_ms: int = 0  # as granted
-    request_id: int = 0  # on this connection
-    is_open: bool = False  # on this connection
-    is_cancelled: bool = False
-    credit_messages: int = 0  # what the queue manager may still send
-    credit_bytes: int = 0
-    held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
-    held_bytes: int = 0
-    buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
-    taken_back: TakenBacks = field(default_factory=TakenBacks)
-
-    @property
-    def free(self) -> tuple[int, int]:
-        """Messages and bytes that could be granted."""
-        return (
-            max(self.prefetch - self.credit_messages - len(self.held), 0),
-            max(self.bytes_max - self.credit_bytes - self.held_bytes, 0),
-        )
-
-    def grant(self) -> tuple[int, int]:
-        """Return what is free, as it is granted now."""
-        count, size = self.free
-        self.credit_messages += count
-        self.credit_bytes += size
-        return count, size
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether messages of a group come in the order of their numbers."""
-        return self.groups[0] != m.PHYSICAL
-
-    def take_back(self, group_id: bytes, number: int) -> TakenBack | None:
-        """Drop what is behind a message that goes back, and from now on what is on its way.
-
-        Not what is behind the same number where that came again: its lease was over already, and
-        it does not go back now.
-        """
-        found = [member_of(item) for _, item in self.buffer]
-        own = [member[1] if member and member[0] == group_id else 0 for member in found]
-        again = max((i for i, other in enumerate(own) if 0 < other <= number), default=-1)
-        end = len(own) if again < 0 else again
-        stale = [other > number and i < end for i, other in enumerate(own)]
-        for (_, item), is_stale in zip(self.buffer, stale, strict=True):
-            if is_stale:
-                self.let_go(item[: m.HANDLE.size])
-        pairs = zip(self.buffer, stale, strict=True)
-        self.buffer = deque(held for held, is_stale in pairs if not is_stale)
-        return None if again >= 0 else self.taken_back.add(group_id, number)
-
-    def let_go(self, handle: bytes) -> bool:
-        """Forget what is held under *handle*; return whether anything was."""
-        held = self.held.pop(handle, None)
-        if held is None:
-            return False
-        self.held_bytes -= held.size_bytes
-        return True
-
-    def expire(self, now_ms: int) -> bool:
-        """Forget what is out of its lease time; return whether anything was."""
-        handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
-        for handle in handles:
-            self.let_go(handle)
-        return bool(handles)
 
 
 class Consumers:
@@ -150,18 +56,23 @@ class Consumers:
         count, size = consumer.grant()
         return m.Consume(
             request_id, consumer.queue, count, size, consumer.lease_wanted_ms, *consumer.selection,
-            *consumer.groups,
+            *consumer.groups, start_later=True,
         )  # fmt: skip
 
-    def take_credit(self) -> m.Credit | None:
+    def take_credit(self, now_ms: int) -> m.Credit | None:
         """Return credit for a consumer that has half of its own free."""
         while self._touched:
             _, consumer = self._touched.popitem()
             if not consumer.is_open or consumer.is_cancelled:
                 continue
             count, size = consumer.free
-            if count >= max(consumer.prefetch // 2, 1) or size >= max(consumer.bytes_max // 2, 1):
-                return m.Credit(consumer.request_id, *consumer.grant())
+            if count >= consumer.ahead.half:
+                consumer.ahead.half_taken(now_ms)
+                if not consumer.free[0]:
+                    continue  # It has enough ahead, for one that is so slow.
+            elif size < max(consumer.bytes_max // 2, 1):
+                continue
+            return m.Credit(consumer.request_id, *consumer.grant())
         return None
 
     def opened(self, request_id: int, value: Any) -> None:
@@ -199,7 +110,7 @@ class Consumers:
             else:
                 consumer.held[handle] = Held(size, until_ms)
                 consumer.held_bytes += size
-                consumer.buffer.append((answer.queue_id, item))
+                consumer.keep(answer.queue_id, item)
         if not consumer.is_cancelled:
             if unwanted:
                 self._touched[consumer.ticket] = consumer
@@ -211,6 +122,9 @@ class Consumers:
         consumer = self._all.get(ticket)
         if consumer is None:
             return None
+        if consumer.is_idle:
+            consumer.is_idle = False
+            self._touched[ticket] = consumer
         while consumer.buffer:
             queue_id, item = consumer.buffer.popleft()
             handle = item[: m.HANDLE.size]
@@ -221,6 +135,9 @@ class Consumers:
                 consumer.let_go(handle)
                 self._touched[ticket] = consumer
                 continue
+            consumer.in_work.handed_over(handle, queue_id, consumer.lease_ms, held.until_ms, now_ms)
+            if len(consumer.buffer) + consumer.credit_messages <= consumer.ahead.half:
+                self._touched[ticket] = consumer
             return messages.decode(item, consumer.queue, queue_id, home, ticket)
         return None
 
@@ -256,10 +173,27 @@ class Consumers:
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Count on a message for longer: its lease is being renewed."""
         consumer = self._all.get(ticket)
-        held = None if consumer is None else consumer.held.get(handle)
-        if consumer is not None and held is not None:
-            until_ms = now_ms + (lease_ms or consumer.lease_ms)
-            consumer.held[handle] = held._replace(until_ms=until_ms)
+        if consumer is not None:
+            consumer.renew(handle, lease_ms, now_ms)
+
+    def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
+        """Return queue id and handle of each message whose lease starts, or goes on, now."""
+        return [due for consumer in self._all.values() for due in consumer.renewals(now_ms)]
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether leases are to be started soon."""
+        return any(consumer.in_work.has_fresh for consumer in self._all.values())
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether there may be credit to send."""
+        return bool(self._touched)
+
+    @property
+    def renewal_ms(self) -> int:
+        """How often leases that go on by themselves are to be looked after; 0: there is none."""
+        return min((x.lease_ms // 4 for x in self._all.values() if x.auto_renew), default=0)
 
     def expire(self, now_ms: int) -> None:
         """Free the credit of messages whose lease is over: the queue manager has them back."""
@@ -301,6 +235,7 @@ class Consumers:
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])
             consumer.buffer.clear()
+            consumer.in_work.clear()
             consumer.taken_back.clear()
             consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0
             consumer.is_open = False

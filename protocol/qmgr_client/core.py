@@ -14,7 +14,8 @@ from typing import Any
 
 from qmgr_client.agenda import Agenda
 from qmgr_client.answers import Answers
-from qmgr_client.consumers import ANY, Consumer, Consumers, check_credit
+from qmgr_client.consumer import Consumer
+from qmgr_client.consumers import ANY, Consumers, check_credit
 from qmgr_client.errors import GOODBYE, ConnectionEnded
 from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
 from qmgr_client.message import NOWHERE, Message
@@ -78,13 +79,13 @@ class ClientCore:
         self._puts = Puts(producer_id, instance, self._events, self._units, coalesce=coalesce)
         self._settles = Settles(self._events, self._units, coalesce=coalesce)
         self._requests = Requests(self._events, self._units)
-        self._consumers = Consumers(self._events)
+        self.consumers = Consumers(self._events)
         self._unanswered = Unanswered(self._settles)
         self._agenda = Agenda(
-            self._puts, self._settles, self._requests, self._consumers, self._unanswered,
+            self._puts, self._settles, self._requests, self.consumers, self._unanswered,
             self._units,
         )  # fmt: skip
-        self._answers = Answers(self._puts, self._settles, self._requests, self._consumers)
+        self._answers = Answers(self._puts, self._settles, self._requests, self.consumers)
         self._handlers: dict[type[Any], Callable[[Any, int], None]] = {
             **self._answers.handlers,
             m.Ping: self._on_ping,
@@ -142,7 +143,7 @@ class ClientCore:
         if unit is not None:
             unit.check()
         ticket = self._ticket()
-        taken = self._consumers.settled(message, action, unit)
+        taken = self.consumers.settled(message, action, unit)
         self._add_settle(ticket, message, action, terms, unit, taken)
         return ticket
 
@@ -151,7 +152,7 @@ class ClientCore:
         terms = Terms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
-        self._consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
+        self.consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
         self._add_settle(ticket, message, m.RENEW, terms)
         return ticket
 
@@ -239,7 +240,7 @@ class ClientCore:
         """
         unit.check()
         self._requests.back_out(ticket := self._ticket(), unit, reason, text)
-        self._consumers.undone(unit)
+        self.consumers.undone(unit)
         return ticket
 
     def abandon(self, ticket: int) -> None:
@@ -251,6 +252,7 @@ class ClientCore:
     def consume(
         self, queue: str, prefetch: int, bytes_max: int = BYTES_MAX, lease_ms: int = 0,
         selection: tuple[str, bytes, bytes] = ANY, groups: tuple[int, bool] = (m.PHYSICAL, False),
+        *, auto_renew: bool = False,
     ) -> int:  # fmt: skip
         """Take in a consumer; Delivered says that it has messages, ConsumerEnded that it is over.
 
@@ -262,16 +264,22 @@ class ClientCore:
         check(m.Consume, fields, self.welcome.frame_max_bytes)
         check_credit(prefetch, bytes_max)
         ticket = self._ticket()
-        self._consumers.add(Consumer(ticket, *fields[:4], selection, groups))
+        self.consumers.add(Consumer(ticket, *fields[:4], selection, groups, auto_renew))
         return ticket
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
         """Return the next message of a consumer, or None where none has come."""
-        return self._consumers.next_message(ticket, self._answers.home, now_ms)
+        return self.consumers.next_message(ticket, self._answers.home, now_ms)
+
+    def renew_leases(self, now_ms: int) -> None:
+        """Start the leases of what the application took, and renew those that go on."""
+        if self.is_open:
+            for queue_id, handle in self.consumers.renewals(now_ms):
+                self._settles.renew(self._answers.home, queue_id, handle)
 
     def cancel(self, ticket: int) -> None:
         """End a consumer; what it was not handed yet goes back unread."""
-        cancel, unread = self._consumers.cancel(ticket)
+        cancel, unread = self.consumers.cancel(ticket)
         for queue_id, handle in unread:
             self._settles.give_back(self._answers.home, queue_id, handle)
         if cancel is not None:
@@ -289,7 +297,7 @@ class ClientCore:
         self._puts.fail(error)
         self._settles.fail(error)
         self._requests.fail(error)
-        self._consumers.fail(error)
+        self.consumers.fail(error)
         self._units.fail(error)
         self._events.append(Failed(error))
 
@@ -319,7 +327,7 @@ class ClientCore:
         self._settles.lost()
         self._puts.lost()
         self._requests.lost()
-        self._consumers.lost()
+        self.consumers.lost()
         self._unanswered.lost()
 
     def receive(self, data: bytes, now_ms: int) -> None:
@@ -340,7 +348,8 @@ class ClientCore:
 
     def poll(self, now_ms: int) -> None:
         """Do what time asks for: heartbeats, and the end of leases and of a silent connection."""
-        self._consumers.expire(now_ms)
+        self.consumers.expire(now_ms)
+        self.renew_leases(now_ms)
         connection = self._connection
         if connection is None or connection.is_closed:
             return

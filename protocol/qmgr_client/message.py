@@ -248,6 +248,11 @@ def record_bytes(item: bytes) -> int:
     return len(split(item[DELIVERY_BYTES:], item[_STATE_AT])[0])
 
 
+def is_redelivered(item: bytes) -> bool:
+    """Return whether a delivery item says that it was delivered before."""
+    return bool(item[_STATE_AT] & STATE_REDELIVERED)
+
+
 def split(data: bytes, state: int) -> tuple[bytes, int | None, bytes, str]:
     """Return the record that *data* begins with, the time it has left, its note and its topic.
 

@@ -94,6 +94,10 @@ class Settles:
         """Have a message go back that nobody has looked at."""
         self._waiting.append(Settle(0, m.UNREAD, home, queue_id, handle, taken=taken))
 
+    def renew(self, home: Home, queue_id: int, handle: bytes) -> None:
+        """Have a lease go on of which the application need not know."""
+        self._waiting.append(Settle(0, m.RENEW, home, queue_id, handle))
+
     def take(self) -> m.Settle | None:
         """Return the next frame: handles of one queue, for one action, in one way."""
         waiting = self._waiting

@@ -79,7 +79,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (23, m.Get, (_ID, NAME, _COUNT, _WAIT, _LEASE, _SEQ, _SELECTOR, _CORRELATION, _GROUP, _UID,
                   integer(m.PHYSICAL, m.LOGICAL), flag, _NUMBER, _READER)),
     (24, m.Consume, (_ID, NAME, U32, U64, _LEASE, _SELECTOR, _CORRELATION, _GROUP,
-                      integer(m.PHYSICAL, m.PINNED), flag)),
+                      integer(m.PHYSICAL, m.PINNED), flag, flag)),
     (25, m.Credit, (_ID, U32, U64)),
     (26, m.Deliver, (_ID, U32, blobs)),
     (27, m.Settle, (_ID, _ACTION, U32, _HANDLES, _UNIT, _DELAY, _LEASE, text(m.REASON_MAX),

@@ -248,6 +248,7 @@ class Consume(NamedTuple):
     """Opens a consumer, named by its request id. OK value: [queue id, lease_ms].
 
     order, all_available: as of a get, or pinned (2): of each group all is one consumer's at a time.
+    start_later: a lease starts with its first renewal; until then nobody has seen the message.
     """
 
     request_id: int
@@ -260,6 +261,7 @@ class Consume(NamedTuple):
     group_id: Binary = b""
     order: int = 0
     all_available: bool = False
+    start_later: bool = False
 
 
 class Credit(NamedTuple):

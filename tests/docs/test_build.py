@@ -60,6 +60,7 @@ def test_each_page_of_the_contents_is_gathered(tmp_path: Path) -> None:
     assert missing <= {name for names in build.CONTENTS.values() for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_site_is_built_without_a_fault(tmp_path: Path) -> None:
     """Sphinx takes warnings for errors; a reference that leads nowhere is one."""

@@ -8,7 +8,7 @@ from tests.docs.examples import BadPage, blocks, matches, rewritten, run
 
 REPO = Path(__file__).parents[2]
 OWN_TESTS = {"PROTOCOL.md"}  # tests/qmgr_protocol/test_protocol_document.py
-LONG = {"history.md", "operating.md", "spark.md"}  # Each takes a minute.
+LONG = {"benchmarks.md", "export.md", "history.md", "operating.md", "spark.md"}
 PAGES = sorted(
     path
     for path in (REPO / "README.md", *REPO.glob("docs/**/*.md"))

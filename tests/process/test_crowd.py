@@ -28,6 +28,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     daemon.close()
 
 
+@pytest.mark.long
 def test_crowd_neither_stops_nor_bloats_the_daemon(daemon: Daemon) -> None:
     found = crowd.run(daemon.start(), CONNECTIONS, SECONDS)
     assert found["memory_peak_mib"] < found["memory_before_mib"] + BUFFERS_MIB + OVERHEAD_MIB

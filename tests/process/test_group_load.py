@@ -44,6 +44,7 @@ def test_groups_are_whole_and_in_order_over_kills(make: Make) -> None:
     assert load.kills
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("variant", "fault"),
@@ -59,6 +60,7 @@ def test_application_that_resumes_wrongly_is_found_out(
     assert load.faults()[fault]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_daemon_that_keeps_what_was_backed_out_is_found_out(make: Make) -> None:
     """Who reads on bills those messages again."""

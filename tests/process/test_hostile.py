@@ -87,6 +87,7 @@ def test_every_kind_of_attacker_has_a_line_that_says_what_it_does() -> None:
     assert all(attack.__doc__ for attack in KINDS.values())
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_short_campaign_finds_nothing(tmp_path: Path) -> None:

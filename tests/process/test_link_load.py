@@ -22,6 +22,7 @@ def test_links_lose_and_double_nothing_on_a_bad_network(
     assert "lost=0 doubled=0 unexpected=0 damaged=0 unsettled=0" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_receiver_that_loses_what_is_behind_a_gap_is_found_out(tmp_path: Path) -> None:
     load = LinkLoad(tmp_path, 1, program=(broken.__file__, "gulp"), stall_max_s=2)

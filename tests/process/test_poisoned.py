@@ -27,6 +27,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         daemon.close()
 
 
+@pytest.mark.long
 def test_member_of_a_group_on_the_queue_of_events_stops_no_start(daemon: Daemon) -> None:
     """The next event pushes it out; that event is of an expiry, so it comes again at each start."""
     daemon.data_dir.mkdir()

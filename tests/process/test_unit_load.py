@@ -40,6 +40,7 @@ def test_units_are_whole_over_kills(make: Make) -> None:
     assert ledger.dead
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variant", "fault"),
     [("halve", "lost"), ("keep", "never committed"), ("repeat", "doubled")],

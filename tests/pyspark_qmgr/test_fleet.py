@@ -36,6 +36,7 @@ def table(spark: SparkSession, fleet: Path, name: str) -> DataFrame:
     return spark.read.format("qmgr").option("table", name).load(f"{fleet}/*")
 
 
+@pytest.mark.long
 def test_messages_of_all_are_one_table(session: SparkSession, fleet: Path) -> None:
     messages = table(session, fleet, "messages").where("queue = 'Q'")
     found = dict(map(tuple, messages.groupBy("queue_manager").count().collect()))

@@ -71,6 +71,7 @@ def test_latest_has_what_comes_from_then_on(spark: SparkSession, tmp_path: Path)
         assert drained(found, tmp_path) == Counter([("A", 2, b"after")])
 
 
+@pytest.mark.long
 def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
         assert drained(found, tmp_path) == Counter([("NEW", 1, b"x")])
 
 
+@pytest.mark.long
 def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
         client.admin.queue_create("A")

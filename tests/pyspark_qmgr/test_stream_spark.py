@@ -30,6 +30,7 @@ def drained(history: DataFrame, directory: Path) -> Counter[tuple[int, int]]:
     return Counter((row.seq, row.number) for row in rows)
 
 
+@pytest.mark.long
 def test_stream_of_a_daemon_goes_on_where_its_checkpoint_says(
     spark: SparkSession, tmp_path: Path
 ) -> None:

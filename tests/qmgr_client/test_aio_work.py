@@ -278,3 +278,21 @@ async def test_message_that_cannot_be_read_becomes_a_dead_letter(
             talk.say(m.Ended(cancel.request_id, ErrorCode.CANCELLED))
             await working
     assert "MessageDamaged" in caplog.text
+
+
+async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager) -> None:
+    """Nobody else is handed a message whose lease would have ended twice."""
+    hands = Hands()
+
+    @worker("Q", lease_ms=600)
+    async def bill(message: Message) -> None:
+        await hands(message)
+
+    await manager.put("Q", b"x")
+    working = asyncio.create_task(manager.work(bill))
+    await hands.have(begun=1)
+    assert await manager.get("Q", wait_ms=1_500) is None
+    hands.may_end.set()
+    manager.stop_work()
+    await working
+    assert await counted(manager) == (0, 0)

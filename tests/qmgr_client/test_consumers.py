@@ -2,7 +2,9 @@
 
 import pytest
 
+from qmgr_client.ahead import FIRST
 from qmgr_client.events import ConsumerEnded, Delivered
+from qmgr_client.in_work import START_AFTER_MS
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -14,9 +16,11 @@ LEASE_MS = 30_000
 class Consuming:
     """A scripted pair with one consumer, opened with a prefetch of 8."""
 
-    def __init__(self, prefetch: int = 8, bytes_max: int = 1_000_000) -> None:
+    def __init__(
+        self, prefetch: int = 8, bytes_max: int = 1_000_000, *, auto_renew: bool = False
+    ) -> None:
         self.pair = Scripted().connect()
-        self.ticket = self.pair.core.consume("Q", prefetch, bytes_max)
+        self.ticket = self.pair.core.consume("Q", prefetch, bytes_max, auto_renew=auto_renew)
         self.arrival = 0
         self.opening = self.answer()
 
@@ -40,13 +44,25 @@ class Consuming:
         for message in messages:
             self.pair.core.settle(message, m.ACK)
 
+    def wait(self, ms: int) -> None:
+        """Let time pass, on a connection that is not silent."""
+        pair = self.pair
+        pair.say(m.Pong())
+        pair.now_ms += ms
+        pair.core.poll(pair.now_ms)
+
+    def renewed(self) -> list[int]:
+        """The arrivals of messages whose leases were renewed."""
+        settles = [x for x in self.pair.hear_all(m.Settle) if x.action == m.RENEW]
+        return [place[1] for x in settles for place in m.HANDLE.iter_unpack(x.handles)]
+
     def credits(self) -> list[int]:
         return [credit.messages for credit in self.pair.hear_all(m.Credit)]
 
 
 def test_consumer_opens_with_all_its_credit() -> None:
     consuming = Consuming()
-    assert consuming.opening[1:] == m.Consume(1, "Q", 8, 1_000_000, 0)[1:]
+    assert consuming.opening[1:] == m.Consume(1, "Q", 8, 1_000_000, start_later=True)[1:]
 
 
 def test_messages_come_in_their_order() -> None:
@@ -138,13 +154,115 @@ def test_message_that_is_never_settled_frees_its_credit_when_its_lease_is_over()
     consuming = Consuming()
     consuming.deliver(4)
     consuming.take(4)
-    consuming.pair.now_ms += LEASE_MS - 1
-    consuming.pair.core.poll(consuming.pair.now_ms)
+    consuming.wait(START_AFTER_MS)
+    consuming.wait(LEASE_MS - 1)
     assert consuming.credits() == []
-    consuming.pair.say(m.Pong())  # The connection itself is not silent.
-    consuming.pair.now_ms += 1
-    consuming.pair.core.poll(consuming.pair.now_ms)
+    consuming.wait(1)
     assert consuming.credits() == [4]
+
+
+def test_lease_starts_once_the_application_has_kept_the_message_for_a_while() -> None:
+    consuming = Consuming()
+    consuming.deliver(4)
+    consuming.take(1)
+    consuming.ack(consuming.take(1))
+    consuming.wait(START_AFTER_MS - 1)
+    assert consuming.renewed() == []
+    consuming.wait(1)
+    assert consuming.renewed() == [1], "2 is settled, and nobody has seen 3 and 4"
+    consuming.wait(LEASE_MS // 4)
+    assert consuming.renewed() == [], "it starts once"
+
+
+def test_lease_starts_at_once_where_little_of_it_is_left() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    consuming.wait(LEASE_MS // 2 + 1)
+    consuming.take(1)
+    consuming.pair.core.renew_leases(consuming.pair.now_ms)
+    assert consuming.renewed() == [1]
+
+
+def test_lease_that_was_started_is_counted_on_in_full() -> None:
+    consuming = Consuming(prefetch=2)
+    consuming.deliver(2)
+    consuming.wait(LEASE_MS - 1)
+    (message,) = consuming.take(1)
+    consuming.wait(0)
+    consuming.wait(LEASE_MS - 1)
+    assert message.handle in next(iter(consuming.pair.core.consumers.open.values())).held
+
+
+def test_leases_go_on_by_themselves_until_settled() -> None:
+    consuming = Consuming(auto_renew=True)
+    consuming.deliver(2)
+    first, _ = consuming.take(2)
+    consuming.wait(START_AFTER_MS)
+    assert consuming.renewed() == [1, 2]
+    for _ in range(4):
+        consuming.wait(LEASE_MS // 3 - 1)
+        assert consuming.renewed() == []
+        consuming.wait(1)
+        assert consuming.renewed() == [1, 2]
+    consuming.ack([first])
+    consuming.wait(LEASE_MS // 3)
+    assert consuming.renewed() == [2]
+    consuming.pair.cut().connect()
+    consuming.answer()
+    consuming.wait(LEASE_MS // 3)
+    assert consuming.renewed() == [], "that lease ended with its connection"
+
+
+def test_application_that_takes_nothing_has_no_credit_until_it_asks() -> None:
+    consuming = Consuming()
+    consuming.deliver(8)
+    consuming.wait(LEASE_MS - 1)
+    consuming.wait(1)
+    assert consuming.credits() == []
+    assert consuming.take() == []
+    assert consuming.credits() == [8]
+
+
+def test_more_comes_ahead_of_an_application_that_is_fast() -> None:
+    consuming = Consuming(prefetch=256)
+    assert consuming.opening.messages == FIRST
+    granted = FIRST
+    for _ in range(8):
+        consuming.deliver(granted)
+        consuming.ack(consuming.take(granted))
+        granted = sum(consuming.credits())
+    assert granted == 256
+
+
+def test_less_comes_ahead_of_an_application_that_is_slow() -> None:
+    consuming = Consuming(prefetch=256)
+    waiting, most = consuming.opening.messages, []
+    for _ in range(30):
+        waiting += sum(consuming.credits())
+        consuming.deliver(waiting)
+        waiting = 0
+        consuming.ack(consuming.take())
+        most.append(len(next(iter(consuming.pair.core.consumers.open.values())).buffer))
+        consuming.wait(1_000)
+    assert max(most[:8]) < FIRST
+    assert max(most[12:]) <= 4
+
+
+def test_message_that_comes_again_is_not_behind_the_others() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    (failed,) = consuming.take()
+    consuming.pair.core.settle(failed, m.RELEASE)
+    consuming.deliver(4)
+    again = delivery(b"x", 1, 101, state=m.STATE_REDELIVERED, counts=(1, 1))
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [again]))
+    assert [message.uid.timestamp for message in consuming.take(5) if message.uid] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
@@ -218,14 +336,14 @@ def test_consumer_without_credit_is_refused(prefetch: int, bytes_max: int) -> No
 
 def test_credit_is_level_over_a_long_run() -> None:
     consuming = Consuming(prefetch=10)
-    granted = 10
+    granted = consuming.opening.messages
     for step in range(50):
         count = min(1 + step % 4, granted)
         consuming.deliver(count)
         granted -= count
         consuming.ack(consuming.take(count))
         granted += sum(consuming.credits())
-        assert 5 < granted <= 10
+        assert 4 <= granted <= 10
 
 
 def test_renewed_message_is_counted_on_for_longer() -> None:
@@ -238,11 +356,12 @@ def test_renewed_message_is_counted_on_for_longer() -> None:
     pair.now_ms += 1
     pair.say(m.Ping(0))  # It is there.
     pair.core.poll(pair.now_ms)
-    assert consuming.credits() == [1], "the other one's lease is over"
+    (consumer,) = pair.core.consumers.open.values()
+    assert list(consumer.held) == [first.handle], "the other one's lease is over"
     pair.now_ms += LEASE_MS
     pair.say(m.Ping(0))  # It is there.
     pair.core.poll(pair.now_ms)
-    assert consuming.credits() == [1]
+    assert not consumer.held
 
 
 def test_renewal_out_of_range_is_refused() -> None:

@@ -125,6 +125,7 @@ MESSAGES: dict[str, m.Message] = {
     "UnitBackout that says why": m.UnitBackout(15, 2, "ValueError", "carrier XX is not known"),
     "Consume with a selector": m.Consume(3, "ORDERS", 200, 1_048_576, 0, "color = 'red'"),
     "Consume": m.Consume(3, "ORDERS", 200, 1_048_576),
+    "Consume whose leases start later": m.Consume(3, "ORDERS", 8, 1_048_576, start_later=True),
     "Consume pinned groups": m.Consume(3, "ORDERS", 200, 1_048_576, order=m.PINNED),
     "Credit": m.Credit(3, 100, 524_288),
     "Deliver": m.Deliver(3, 12, [_ITEM]),

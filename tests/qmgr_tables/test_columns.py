@@ -3,6 +3,7 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def test_columns_say_what_rows_say(held: Held, options: Options) -> None:
         assert table[column.name].combine_chunks().equals(expected), column.name
 
 
+@pytest.mark.long
 @given(HELD, st.permutations(MESSAGES.schema.names), st.integers(1, 34))
 def test_columns_that_are_not_asked_for_change_no_other(
     held: Held, names: list[str], count: int

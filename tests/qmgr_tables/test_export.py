@@ -317,7 +317,7 @@ def _run_killed(snapshot: Path, out: Path, step: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("delta", marks=pytest.mark.long)])
 def test_killed_at_random_it_is_whole_in_the_end(
     snapshot: Path, tmp_path: Path, format: str
 ) -> None:

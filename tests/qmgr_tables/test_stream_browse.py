@@ -402,7 +402,9 @@ def sizes(source: Browsing, name: str) -> list[Any]:
     return list(source.sizes(name, 0, 7))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))]
+)
 def test_each_message_that_stays_comes_exactly_once_whatever_happens(
     tmp_path: Path, seed: int
 ) -> None:

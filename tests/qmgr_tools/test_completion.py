@@ -92,6 +92,7 @@ def test_queues_to_alter_and_codes_to_explain(tab: Tab, queue: str, way: str) ->
     assert tab("explain", "QUEUE_F") == ["QUEUE_FULL"]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_subscriptions_are_offered_where_they_may_stand(
     tab: Tab, qm: Qmctl, queue: str, topic: str
@@ -258,6 +259,7 @@ def test_damaged_contexts_are_met_with_silence(tab: Tab, home: dict[str, str]) -
     assert tab("get", "", QMCTL_CONNECT="") == []
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_who_does_not_answer_is_not_waited_for(home: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -347,6 +349,7 @@ def test_columns_are_offered_to_lists(tab: Tab) -> None:
     assert tab("connection", "ls", "--sort", "soft", **nowhere) == ["software"]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_files_are_offered_where_one_is_meant_and_nowhere_else(
     tab: Tab, home: dict[str, str]

@@ -120,6 +120,7 @@ def test_without_pyarrow_it_says_what_to_install(
     assert "pyarrow is not installed -- install it: pip install 'qmgrd[tables]'" in ended.err
 
 
+@pytest.mark.long
 def test_a_full_disk_is_told_and_leaves_nothing_half(snapshot: Path, tmp_path: Path) -> None:
     """A limit to the size of files is to Python what a full disk is."""
     words = [*QMCTL, "export", "--path", str(snapshot), "--to", str(tmp_path)]

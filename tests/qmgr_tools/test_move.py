@@ -69,6 +69,7 @@ def test_dry_run_is_refused_as_the_job_would_be(verb: str, qm: Qmctl, queue: str
         assert done.code != 0
 
 
+@pytest.mark.long
 def test_dry_run_says_why_it_would_wait(qm: Qmctl, queue: str, target: str, way: str) -> None:
     def waits(to: str) -> str:
         ended = qm("move", queue, to, "--dry-run")

@@ -397,6 +397,7 @@ async def test_bug_that_returns_again_and_again_ends_the_daemon(tmp_path: Path) 
             await here.task
 
 
+@pytest.mark.long
 async def test_work_that_fails_twice_is_set_aside_however_much_of_it_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,7 +541,7 @@ async def churn(wire: Wire, stream: int, first_id: int, size: int) -> int:
 
 async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path: Path) -> None:
     """Four times the map comes and goes while the snapshot cannot end."""
-    async with running(tmp_path / "data", map_bytes=8 << 20) as here:
+    async with running(tmp_path / "data", map_bytes=4 << 20) as here:
         wire, asker = await Wire.connect(here.address), await Wire.connect(here.address, "asker")
         await wire.ask(m.QueueCreate, "Q")
         await wire.ask(m.QueueCreate, "KEPT")
@@ -549,7 +550,7 @@ async def test_snapshot_gives_way_before_what_it_holds_fills_the_store(tmp_path:
         asker.send(m.Snapshot(50, str(tmp_path / "snap"), 1_000))
         stream = (await wire.ask(m.ProducerOpen, b"C" * 16))[0]
         turns = moved = 0
-        while moved < 4 * (8 << 20):
+        while moved < 4 * (4 << 20):
             moved += await churn(wire, stream, 1 + 10 * turns, 3_500)
             turns += 1
         refused = await asker.next(m.Error)

@@ -70,6 +70,7 @@ class Habits:
     wanted: Wanted = ANYTHING
     order: int = m.PHYSICAL  # pinned of a get is logical
     whole: bool = False  # groups are begun once all of them is there
+    later: bool = False  # its leases start with their first renewal
 
 
 class Handle(NamedTuple):
@@ -161,7 +162,7 @@ class Consumer(Client):
                 self.holds(self.request)
             self.send(m.Consume(self.request, habits.queue, self.credit, self.credit_bytes,
                                 habits.lease_ms, where, correlation_id, b"", habits.order,
-                                habits.whole))  # fmt: skip
+                                habits.whole, habits.later))  # fmt: skip
 
     def _settle_some(self) -> None:
         random, habits = self.lab.random, self.habits
@@ -279,6 +280,7 @@ class Consumer(Client):
         elif sent.way.action == m.RENEW:
             handed = self.lab.watch.views[self.where].handed[key[1:]]
             self.lab.watch.happened["renewed"] += 1
+            ledger.unread.discard((*key, handle.lease))
             later = any(other.way.action == m.RENEW for other in self.unsettled.values())
             if handed.lease == handle.lease and not later:
                 deadline_ms = sent.sent_ms + self._renewed_ms(sent.way)

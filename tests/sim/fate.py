@@ -183,7 +183,7 @@ def _has_cause(
     if code == ErrorCode.BACKOUT_THRESHOLD_REACHED:
         return bool(0 < attribute("backout_threshold", 0) <= held.failed + 1)
     if code == ErrorCode.DELIVERY_LIMIT_REACHED:
-        return bool(0 < attribute("delivery_limit", 0) <= held.delivered + 1)
+        return bool(0 < attribute("delivery_limit", 20) <= held.delivered + 1 - held.failed)
     if code == ErrorCode.MESSAGE_REJECTED:
         queue = view.queues[handle[0]][0]
         skipped = group is not None and is_skipped(ledger, held.put, node.name, queue)

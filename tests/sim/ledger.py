@@ -159,7 +159,9 @@ class Ledger:
     # What came back of its own accord, by handle and lease: the least delay that was asked for.
     releases: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
     rejects: set[tuple[str, int, int, int]] = field(default_factory=set)
-    unread: set[tuple[str, int, int, int]] = field(default_factory=set)  # given back unseen
+    unread: set[tuple[str, int, int, int]] = field(
+        default_factory=set
+    )  # given back unseen, or not started
     # By handle the leases that were released on their own connection, and answered.
     failures: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
     died_on: dict[tuple[str, int, int], str] = field(default_factory=dict)  # dead letters: queue

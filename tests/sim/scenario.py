@@ -4,7 +4,7 @@ Each seed takes some kinds of faults and leaves others out, and takes small limi
 the defaults: most bugs hide where two rare things meet.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -186,7 +186,7 @@ def worker_habits(random: Random, source: str, queues: list[str]) -> worker.Habi
 def consumer_habits(random: Random, queue: str) -> consumer.Habits:
     """Return what a consumer of *queue* does."""
     order, whole = group_order(random, queue)
-    return consumer.Habits(
+    habits = consumer.Habits(
         queue=queue,
         credit_messages=random.choice([1, 5, 50]),
         credit_bytes=random.choice([500, 100_000]),
@@ -202,3 +202,6 @@ def consumer_habits(random: Random, queue: str) -> consumer.Habits:
         order=order,
         whole=whole,
     )
+    return replace(
+        habits, later=habits.lease_ms == 5_000
+    )  # No die more: older seeds stay as they are.

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from qmgr_protocol import messages as m
 from qmgr_protocol.window import Inbox
 from qmgrd.core import (
@@ -247,11 +249,13 @@ def test_older_connection_is_not_fenced(monkeypatch: Patch) -> None:
     assert_caught({"nothing_is_doubled", "commit_id_grows", "refused_is_not_stored"}, first=65)
 
 
+@pytest.mark.long
 def test_link_that_is_lost_is_not_dialled_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Path, "_try_in", lambda self, wait_ms, call: None)
     assert_caught({"drains_in_time"}, first=17)
 
 
+@pytest.mark.long
 def test_blocked_link_does_not_try_again(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Link, "_unblock", lambda self: None)
     assert_caught({"drains_in_time"}, first=82)

@@ -175,6 +175,7 @@ def test_late_subscriber_that_gets_what_was_before_it_is_found(monkeypatch: Patc
     assert_found("nobody_else_gets_it", "each_gets_its_own")
 
 
+@pytest.mark.long
 def test_retained_that_is_given_to_nobody_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setitem(jobs._WORK, "retained", lambda *arguments: DONE)
     assert_found("each_gets_its_own")

@@ -174,6 +174,8 @@ class Watch(Durable):
             order.leave(view, handle, held)
             known = queue and queue.leases.get(arrival)
             deadline_ms = known.deadline_ms if known else 0
+            if known and not known.lessee.is_started:
+                self.ledger.unread.add((node.name, *handle, lease))
             member = held.put.member if held.is_member else None
             handed = Handed(lease, connection, deadline_ms, view.life, holder=holder, member=member)
             view.handed[handle] = handed

@@ -29,7 +29,7 @@ class Bounds:
     group_retention_ms: int = 30 * 24 * 3_600_000  # how long a group is known that has nothing here
     group_incomplete_ms: int = 0  # how long an incomplete group waits for more of it
     backout_threshold: int = 0  # failures after which a message leaves for backout_queue
-    delivery_limit: int = 0  # the same of deliveries that came back, failed or not
+    delivery_limit: int = 20  # the same of deliveries that came back and had not failed
     backout_queue: str = ""  # empty: the dead-letter queue
     retry_initial_ms: int = 0  # the wait after the first failure
     retry_factor: float = 2.0  # how much longer each further one is

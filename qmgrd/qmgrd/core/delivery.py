@@ -15,7 +15,7 @@ from qmgrd.core.attributes import get_inhibited
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context
 from qmgrd.core.hold import Reader
-from qmgrd.core.lease import Consumer
+from qmgrd.core.lease import Consumer, Lessee
 from qmgrd.core.pump import Pump, can_hand, refusal
 from qmgrd.core.queue import Queue
 from qmgrd.core.readers import Readers
@@ -58,8 +58,9 @@ class Delivery:
         queue = self._readable(session, message.queue)
         lease_ms = message.lease_ms or queue.bounds.lease_ms
         wanted = selection(queue, message.where, message.correlation_id, message.group_id)
-        consumer = _consumer(session, message.request_id, queue, message.messages,
-                             min(message.bytes, CREDIT_MAX_BYTES), lease_ms, wanted)  # fmt: skip
+        lessee = session.lessee(queue, lease_ms, is_started=not message.start_later)
+        consumer = _consumer(session, message.request_id, lessee, message.messages,
+                             min(message.bytes, CREDIT_MAX_BYTES), wanted)  # fmt: skip
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader = self._readers.of_consumer(session, queue, message.order)
         consumer.owns_reader = True
@@ -86,9 +87,9 @@ class Delivery:
             message.number,
         )  # fmt: skip
         reader = self._reader_of(session, queue, message)
-        consumer = _consumer(session, message.request_id, queue, message.messages_max,
-                             message.bytes_max, message.lease_ms or queue.bounds.lease_ms, wanted,
-                             is_get=True)  # fmt: skip
+        lessee = session.lessee(queue, message.lease_ms or queue.bounds.lease_ms)
+        consumer = _consumer(session, message.request_id, lessee, message.messages_max,
+                             message.bytes_max, wanted, is_get=True)  # fmt: skip
         consumer.order, consumer.all_available = message.order, message.all_available
         consumer.reader, consumer.owns_reader = reader, not message.reader
         self._join(session, consumer)
@@ -298,10 +299,10 @@ class Delivery:
 
 
 def _consumer(
-    session: Session, request_id: int, queue: Queue, messages: int, bytes_: int, lease_ms: int,
+    session: Session, request_id: int, lessee: Lessee, messages: int, bytes_: int,
     wanted: Selection, *, is_get: bool = False,
 ) -> Consumer:  # fmt: skip
     return Consumer(
-        session.connection, request_id, session.lessee(queue, lease_ms), messages, bytes_,
-        is_get=is_get, selector=wanted.selector, prefix=wanted.prefix,
+        session.connection, request_id, lessee, messages, bytes_, is_get=is_get,
+        selector=wanted.selector, prefix=wanted.prefix,
     )  # fmt: skip

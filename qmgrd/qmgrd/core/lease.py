@@ -36,21 +36,26 @@ class Lease(NamedTuple):
 class Lessee:
     """What one connection has leased of one queue for one length of time, by whichever request.
 
+    Nobody has seen yet what it holds that is not started: its end is no failure.
+
     Invariant: ``leases`` is in the order of deadlines. They outlast the consumer or get that had
     them; one timer looks after all.
     """
 
-    __slots__ = ("client", "is_unit", "lease_ms", "leases", "numbers", "queue", "timer_set")
+    __slots__ = (
+        "client", "is_started", "is_unit", "lease_ms", "leases", "numbers", "queue", "timer_set",
+    )  # fmt: skip
 
     def __init__(
         self, queue: "Queue", numbers: LeaseNumbers, client: str = "", lease_ms: int = 0, *,
-        is_unit: bool = False,
+        is_unit: bool = False, is_started: bool = True,
     ) -> None:  # fmt: skip
         self.queue = queue
         self.numbers = numbers  # of its connection
         self.lease_ms = lease_ms
         self.client = client  # its name, for the history of what fails
         self.is_unit = is_unit  # They end with a unit of work, and have no deadline.
+        self.is_started = is_started  # else the first renewal starts a lease, with another lessee
         self.leases: dict[int, Lease] = {}
         self.timer_set = False  # one that rings no later than the first deadline
 

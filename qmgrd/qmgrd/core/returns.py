@@ -50,6 +50,7 @@ RELEASED = How(failed=True, delay_ms=DELAY_OF_QUEUE)
 LEASE_ENDED = RELEASED._replace(code=int(ErrorCode.LEASE_LOST))
 BACKED_OUT = RELEASED._replace(code=int(ErrorCode.UNIT_BACKED_OUT))
 CONNECTION_LOST = How()
+UNREAD = How(delivered=False)
 TAKEN_BACK = How(is_own=False)
 
 
@@ -154,7 +155,9 @@ class Returns:
             threshold, code = self._dead_letters.threshold(queue, entry)
             if 0 < threshold <= entry.failed + 1:
                 return code
-        if how.delivered and how.is_own and 0 < bounds.delivery_limit <= entry.delivered + 1:
+            return 0
+        in_vain = entry.delivered + 1 - entry.failed
+        if how.delivered and how.is_own and 0 < bounds.delivery_limit <= in_vain:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0
 

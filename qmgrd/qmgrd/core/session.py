@@ -69,7 +69,8 @@ class Session:
     next_stream: int = 1
     streams: dict[int, "Producer | Inflow"] = field(default_factory=dict)
     consumers: dict[int, Consumer] = field(default_factory=dict)
-    lessees: dict[tuple[int, int], Lessee] = field(default_factory=dict)  # queue id and lease_ms
+    # By queue id, lease_ms and whether they are started.
+    lessees: dict[tuple[int, int, bool], Lessee] = field(default_factory=dict)
     subscriptions: dict[str, None] = field(default_factory=dict)  # that end with it
     units: dict[int, Unit] = field(default_factory=dict)
     unit_bytes: int = 0  # in memory, of the puts of its units
@@ -98,13 +99,14 @@ class Session:
         """Take in a consumer or get. Its leases may outlast it: a get ends with its answer."""
         self.consumers[consumer.request_id] = consumer
 
-    def lessee(self, queue: "Queue", lease_ms: int) -> Lessee:
+    def lessee(self, queue: "Queue", lease_ms: int, *, is_started: bool = True) -> Lessee:
         """Return who holds, on this connection, what is leased of *queue* for that long."""
-        key = queue.id, lease_ms
+        key = queue.id, lease_ms, is_started
         found = self.lessees.get(key)
         if found is not None:
             return found
-        found = self.lessees[key] = Lessee(queue, self.numbers, self.name, lease_ms)
+        found = Lessee(queue, self.numbers, self.name, lease_ms, is_started=is_started)
+        self.lessees[key] = found
         if len(self.lessees) > self.lessees_max:
             used = {open_.lessee for open_ in self.consumers.values()}
             self.lessees = {k: x for k, x in self.lessees.items() if x.leases or x in used}

@@ -13,6 +13,7 @@ from qmgrd.core.returns import (
     LEASE_ENDED,
     RELEASED,
     RETURNS_PER_TURN,
+    UNREAD,
     How,
     Returns,
 )
@@ -120,8 +121,8 @@ class Settlements:
 
     def _renew(self, session: Session, queue: Queue, lease: Lease, lease_ms: int) -> None:
         """Let who holds a message hold it for longer, from now on."""
-        lessee = lease.lessee if not lease_ms else session.lessee(queue, lease_ms)
-        lease_ms = lease_ms or lessee.lease_ms
+        lease_ms = lease_ms or lease.lessee.lease_ms
+        lessee = session.lessee(queue, lease_ms)
         lease.lessee.leases.pop(lease.arrival, None)
         renewed = lease._replace(lessee=lessee, deadline_ms=self._context.now.ms + lease_ms)
         queue.leases[lease.arrival] = lessee.leases[lease.arrival] = renewed
@@ -143,8 +144,9 @@ class Settlements:
                 break
             due.append(lease)
         self._ends_left -= len(due)
-        for lease in due:
-            self._returns.give_back(lease, LEASE_ENDED)
+        how = LEASE_ENDED if lessee.is_started else UNREAD
+        for lease in due if lessee.is_started else reversed(due):
+            self._returns.give_back(lease, how)
         self.watch(lessee)
 
     def close(self, session: Session) -> None:
@@ -155,8 +157,15 @@ class Settlements:
                     "consumer lost", len(lessee.leases), queue=lessee.queue.name,
                     client=session.name,
                 )  # fmt: skip
+        started = {x.queue.id for x in session.lessees.values() if x.is_started and x.leases}
         for lessee in session.lessees.values():
-            self._returns.later(lessee.leases.values(), CONNECTION_LOST)
+            leases = list(lessee.leases.values())
+            if not lessee.is_started:
+                # Who died of the first message may not have come to saying that it had it.
+                seen = int(lessee.queue.id not in started)
+                self._returns.later(reversed(leases[seen:]), UNREAD)  # As in _one_by_one.
+                del leases[seen:]
+            self._returns.later(leases, CONNECTION_LOST)
         self._units.close(session)
 
     def return_leases(self) -> None:

@@ -212,7 +212,7 @@ class Units:
             RequestError: UNIT_UNKNOWN, UNIT_TOO_LARGE, LEASE_LOST: another connection holds it.
         """
         unit, rows = self._find(session, number), _rows_of_a_get(lease)
-        if session.lessees.get((queue.id, lease.lessee.lease_ms)) is not lease.lessee:
+        if lease.lessee.numbers is not session.numbers:
             raise RequestError(
                 ErrorCode.LEASE_LOST, f"another connection holds this message of {queue.name}"
             )

@@ -60,7 +60,10 @@ def configure(log: Log, stream: TextIO = sys.stderr) -> None:
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if as_json
-        else structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        # Not Rich's tracebacks: they show values, bodies of messages too, and take 0.3 s each.
+        else structlog.dev.ConsoleRenderer(
+            colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     tail = [structlog.processors.format_exc_info if as_json else _quoted, renderer]
     structlog.configure(

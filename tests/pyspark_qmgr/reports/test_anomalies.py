@@ -41,6 +41,7 @@ def test_hour_is_held_against_that_hour_of_all_other_days(spark: SparkSession) -
     assert len(quiet) == 1
 
 
+@pytest.mark.long
 def test_what_is_always_the_same_has_the_deviation_of_chance(spark: SparkSession) -> None:
     arrived = dict.fromkeys(range(24 * 6), 100)
     arrived[24 * 2 + 5] = 120
@@ -51,6 +52,7 @@ def test_what_is_always_the_same_has_the_deviation_of_chance(spark: SparkSession
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_nothing_is_said_of_too_few_days(spark: SparkSession) -> None:
     few = dict.fromkeys(range(24 * DAYS_MIN), 5)
     assert anomalies(hours(spark, few)).count() == 0

@@ -22,6 +22,7 @@ def test_snapshots_are_a_table(spark: SparkSession, snapshot: Path) -> None:
     assert time_of(found.wall_us).timestamp() * 1_000_000 == found.wall_us
 
 
+@pytest.mark.long
 def test_tables_are_those_of_the_snapshots(spark: SparkSession, snapshot: Path) -> None:
     tables = Tables(spark, find([str(snapshot)]))
     assert {"messages", "snapshots"} <= set(tables)

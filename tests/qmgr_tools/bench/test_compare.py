@@ -202,6 +202,7 @@ def test_peer_that_fails_is_told_of_and_left_out(tmp_path: Path) -> None:
     assert notes == ["redis failed in W1a and is left out from here on: redis was asked"]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_rounds_go_there_and_back(tmp_path: Path) -> None:
     runs = compare(SERVERS[:1], ["W1a", "W1b"], Setting(tmp_path, 0.05, 2))

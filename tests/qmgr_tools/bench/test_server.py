@@ -25,6 +25,7 @@ def directory() -> Iterator[Path]:
 INSTALLED = [server for server in SERVERS if server.version()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", INSTALLED, ids=lambda server: server.name)
 def test_server_takes_and_gives_what_was_put(server: Server, directory: Path) -> None:
     pool = bodies(20, vary=True)

@@ -15,6 +15,7 @@ from qmgr_tools.demo.delays_part import delays_part
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.long
 async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Path) -> None:
     node, out = Node("NYC", tmp_path), io.StringIO()
     console = Console(file=out, width=120)

@@ -132,6 +132,7 @@ def state(app: Client, name: str) -> Any:
     return {key: row[key] for key in ("depth", "leased", "acked", "returned", "ready")}
 
 
+@pytest.mark.long
 def test_no_guess_settles_anything(manager: Manager, source: tuple[str, Client]) -> None:
     """Of messages that nobody has, that another has, and that another had."""
     name, victim = source

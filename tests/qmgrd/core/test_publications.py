@@ -515,6 +515,7 @@ def crowded(directory: Path, count: int) -> tuple[Hub, list[str]]:
     return hub, [hub.subscribe("t", f"S:{number}") for number in range(count)]
 
 
+@pytest.mark.long
 def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
     """References would overfill the store: it would end, and again at each start."""
     hub, names = crowded(tmp_path, 300)
@@ -535,6 +536,7 @@ def test_fan_out_waits_where_the_store_is_nearly_full(tmp_path: Path) -> None:
     hub.manager.store.close()
 
 
+@pytest.mark.long
 def test_nobody_subscribes_in_a_full_store(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="STORE_FULL"):
         crowded(tmp_path, 10_000)

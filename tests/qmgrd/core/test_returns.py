@@ -87,7 +87,7 @@ def test_message_leaves_at_the_threshold_and_not_before_G22(
 
 
 def test_threshold_of_zero_is_never_reached_G22(app: Client) -> None:
-    alter(app, backout_threshold=0, delivery_limit=0)
+    alter(app, backout_threshold=0)  # Failures are not the delivery limit's affair.
     app.put("Q", b"x")
     back_out(app, 30)
     assert failed(app) == [(30, 30)]
@@ -123,22 +123,38 @@ def test_deliveries_have_a_limit_of_their_own_G22(app: Client, count: int) -> No
 def test_members_behind_one_that_fails_use_up_no_limit_of_their_own_G22() -> None:
     """Else the whole group became dead letters, as often as one of it came back."""
     player = GroupPlayer()
-    limits = {"delivery_limit": 4, "backout_threshold": 0}
-    player.operator.ask(m.QueueAlter, "Q", limits)
+    player.operator.ask(m.QueueAlter, "Q", {"delivery_limit": 4})
     player("put A1 A2!")
     for _ in range(3):
         player("get count=2")
-        player("release A1")
+        player("return A1")
     player("get count=2")
-    assert failed(player.operator) == [(3, 3), (1, 0)]
+    assert failed(player.operator) == [(3, 0), (1, 0)]
     player("ack A1")
-    player("release A2")
+    player("return A2")
     player("get")
-    player("release A2")
+    player("return A2")
     assert player("groups").startswith("A complete: 1 there")
     player("get")
-    player("release A2")
+    player("return A2")
     assert player("dead") == "A2"
+
+
+def test_who_dies_of_a_message_again_and_again_is_rid_of_it_unasked(app: Client) -> None:
+    app.put("Q", b"poison", b"healthy")
+    for _ in range(20):
+        assert app.show(DEAD)["depth"] == 0
+        worker = app.manager.connect("worker")
+        worker.send(m.Consume(900, "Q", 10, 1 << 20, start_later=True))
+        worker.answer(900)
+        (poison, _) = worker.delivered()
+        assert settle(worker, m.RENEW, poison) == []
+        worker.hang_up()
+        app.manager.rest()
+    (dead,) = app.get(DEAD)
+    assert dead.body == b"poison"
+    assert note_of(dead)["code"] == ErrorCode.DELIVERY_LIMIT_REACHED
+    assert [(x.body, x.delivered) for x in app.get("Q")] == [(b"healthy", 0)]
 
 
 def test_lost_connections_reach_the_delivery_limit(app: Client) -> None:

@@ -45,8 +45,8 @@ def test_lessees_without_leases_are_dropped_unless_in_use(app: Client) -> None:
         session.add_consumer(consumer(app, session, 3, lease_ms))
         del session.consumers[3]
     assert len(session.lessees) < 200
-    assert session.lessees[waiting.queue.id, 10**6] is waiting.lessee
-    assert session.lessees[waiting.queue.id, 10**6 + 1] is lessee
+    assert session.lessees[waiting.queue.id, 10**6, True] is waiting.lessee
+    assert session.lessees[waiting.queue.id, 10**6 + 1, True] is lessee
 
 
 def test_settles_are_answered_once() -> None:

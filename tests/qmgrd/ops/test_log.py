@@ -51,6 +51,19 @@ def test_format_is_as_configured(format_: Format, stream: type[io.StringIO], as_
     assert "odd" in first
 
 
+@pytest.mark.parametrize("format_", ["console", "json"])
+def test_traceback_shows_no_values(format_: Format) -> None:
+    stream = io.StringIO()
+    configure(Log(format=format_), stream)
+    try:
+        body = b"a secret of a customer"
+        raise ZeroDivisionError(len(body))
+    except ZeroDivisionError as error:
+        structlog.get_logger().error("bad", exc_info=error)
+    assert "in test_traceback_shows_no_values" in stream.getvalue()
+    assert "customer" not in stream.getvalue()
+
+
 def test_json_has_a_line_for_each_entry() -> None:
     odd, bad = map(json.loads, written(Log(format="json"), io.StringIO()).splitlines())
     assert (odd["event"], odd["level"], odd["count"]) == ("odd", "warning", 3)

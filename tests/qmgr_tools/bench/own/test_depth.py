@@ -24,6 +24,7 @@ def test_starts_are_judged_at_the_greatest_depth() -> None:
     assert [target.reached for target in Starts(series, 0.6).targets()] == [True, True, False]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_millions_are_measured_on_one_daemon(tmp_path: Path) -> None:
     found = ten_million(Setting(tmp_path, 0.1, 1, 0.0001))
@@ -36,6 +37,7 @@ def test_millions_are_measured_on_one_daemon(tmp_path: Path) -> None:
     assert min(found.put_ratio, found.get_ratio, found.put_p50_ratio, found.ack_p50_ratio) > 0
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_starts_are_measured_at_each_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depth, "START_DEPTHS", (0, 100_000))

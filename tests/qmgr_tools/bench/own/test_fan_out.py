@@ -45,6 +45,7 @@ def test_runs_last_about_as_long_whatever_the_subscriptions() -> None:
     assert [publications_of(count, setting) for count in (1, 100, 10_000)] == [20_000, 200, 20]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_fan_out_is_measured_over_one_connection_and_over_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

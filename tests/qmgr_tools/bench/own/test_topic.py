@@ -38,6 +38,7 @@ def test_bars_are_of_connections_of_their_own() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_all_four_are_measured(tmp_path: Path) -> None:
     found = topic(Setting(tmp_path, 0.05, 1, 0.01))

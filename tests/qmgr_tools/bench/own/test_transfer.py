@@ -52,6 +52,7 @@ def test_there_and_back_are_joined_by_the_time_that_they_took() -> None:
     assert joined([Pull(100, 1, 5), Pull(300, 2, 5.5)]) == Pull(150, 1.5, 5.25)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_all_legs_are_gone_over(tmp_path: Path) -> None:
     found = transfer(Setting(tmp_path, 0.1, 1, 0.004))

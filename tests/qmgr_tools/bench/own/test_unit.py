@@ -26,6 +26,7 @@ def test_bars_have_both_ways() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_units_are_measured_beside_the_same_work_without(tmp_path: Path) -> None:
     found = unit(Setting(tmp_path, 0.2, 1, 0.05))

@@ -211,7 +211,8 @@ class Model:
         threshold, limit = bounds["backout_threshold"], bounds["delivery_limit"]
         if how.is_failed and threshold and message.failed + 1 >= threshold:
             return ErrorCode.BACKOUT_THRESHOLD_REACHED
-        if how.is_delivered and limit and message.delivered + 1 >= limit:
+        in_vain = message.delivered + 1 - message.failed
+        if how.is_delivered and not how.is_failed and limit and in_vain >= limit:
             return ErrorCode.DELIVERY_LIMIT_REACHED
         return 0
 

@@ -18,7 +18,7 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
-SHORT = 30  # of them; the rest are run by make long
+SHORT = 12  # of them; the rest are run by make long
 Patch = pytest.MonkeyPatch
 
 
@@ -109,14 +109,26 @@ def no_number_settles_what_waits(patch: Patch) -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        what_comes_back_is_passed_over, what_has_expired_is_handed_out,
-        a_commit_forgets_all_gets_but_one, a_retry_does_not_wait, failures_are_not_counted,
-        duplicates_are_taken, what_is_parked_is_handed_out, what_left_comes_again,
-        a_whole_group_of_two_stays_parked, what_expired_left_for_good,
-        sessions_settle_for_each_other, any_number_settles_what_waits,
-        no_number_settles_what_waits,
+        what_comes_back_is_passed_over,
+        *(
+            pytest.param(plant, marks=pytest.mark.long)
+            for plant in (
+                what_has_expired_is_handed_out,
+                a_commit_forgets_all_gets_but_one,
+                a_retry_does_not_wait,
+                failures_are_not_counted,
+                duplicates_are_taken,
+                what_is_parked_is_handed_out,
+                what_left_comes_again,
+                a_whole_group_of_two_stays_parked,
+                what_expired_left_for_good,
+                sessions_settle_for_each_other,
+                any_number_settles_what_waits,
+                no_number_settles_what_waits,
+            )
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bug_is_found_within_its_minute(
     plant: Callable[[Patch], None], monkeypatch: Patch
 ) -> None:

@@ -1,0 +1,158 @@
+"""One consumer: what it holds, and the credit that lets more come.
+
+    credit at the queue manager ──Deliver──▶ buffer ──take──▶ application ──settle──▶ free
+              ▲                                                                        │
+              └────────────────── Credit, once half is free ───────────────────────────┘
+
+1. prefetch >= credit + held, in messages, and the same in bytes. Held is what came and is neither
+   settled nor out of its lease time. Credit and buffer together are as long as the application is
+   fast (ahead.py).
+2. A lost connection ends the leases. What the application has not been handed yet is dropped, as it
+   comes again; what it has been handed stays held until it settles it.
+3. What is past its lease time is another's by now: it is not handed out. Where that happens in the
+   buffer, the application takes nothing: it has no credit until it asks for a message.
+4. The lease of a message that the application takes starts again, soon after (in_work.py).
+5. What was delivered before is handed out at its place in the queue's order, not behind the buffer.
+"""
+
+from bisect import bisect
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from qmgr_client import message as messages
+from qmgr_client.ahead import Ahead
+from qmgr_client.in_work import InWork
+from qmgr_client.taken_back import TakenBack, TakenBacks, member_of
+from qmgr_protocol import messages as m
+
+
+class Held(NamedTuple):
+    """A message that this client has under lease."""
+
+    size_bytes: int  # of the record
+    until_ms: int  # when the lease is over, as seen from here
+
+
+@dataclass(slots=True)
+class Consumer:
+    """One consumer, over all connections."""
+
+    ticket: int
+    queue: str
+    prefetch: int  # messages
+    bytes_max: int
+    lease_wanted_ms: int  # 0 leaves it to the queue
+    selection: tuple[str, bytes, bytes]  # where, correlation id, group id
+    groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
+    auto_renew: bool = False  # whether leases of what the application has go on by themselves
+    lease_ms: int = 0  # as granted
+    request_id: int = 0  # on this connection
+    is_open: bool = False  # on this connection
+    is_cancelled: bool = False
+    is_idle: bool = False  # the application took nothing for as long as a lease lasts
+    credit_messages: int = 0  # what the queue manager may still send
+    credit_bytes: int = 0
+    held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
+    held_bytes: int = 0
+    buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
+    taken_back: TakenBacks = field(default_factory=TakenBacks)
+    ahead: Ahead = field(init=False)
+    in_work: InWork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ahead = Ahead(self.prefetch)
+        self.in_work = InWork(auto_renew=self.auto_renew)
+
+    @property
+    def free(self) -> tuple[int, int]:
+        """Messages and bytes that could be granted."""
+        if self.is_idle:
+            return 0, 0
+        most = min(self.prefetch - len(self.held), self.ahead.messages - len(self.buffer))
+        return (
+            max(most - self.credit_messages, 0),
+            max(self.bytes_max - self.credit_bytes - self.held_bytes, 0),
+        )
+
+    def grant(self) -> tuple[int, int]:
+        """Return what is free, as it is granted now."""
+        count, size = self.free
+        self.credit_messages += count
+        self.credit_bytes += size
+        return count, size
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether messages of a group come in the order of their numbers."""
+        return self.groups[0] != m.PHYSICAL
+
+    def take_back(self, group_id: bytes, number: int) -> TakenBack | None:
+        """Drop what is behind a message that goes back, and from now on what is on its way.
+
+        Not what is behind the same number where that came again: its lease was over already, and
+        it does not go back now.
+        """
+        found = [member_of(item) for _, item in self.buffer]
+        own = [member[1] if member and member[0] == group_id else 0 for member in found]
+        again = max((i for i, other in enumerate(own) if 0 < other <= number), default=-1)
+        end = len(own) if again < 0 else again
+        stale = [other > number and i < end for i, other in enumerate(own)]
+        for (_, item), is_stale in zip(self.buffer, stale, strict=True):
+            if is_stale:
+                self.let_go(item[: m.HANDLE.size])
+        pairs = zip(self.buffer, stale, strict=True)
+        self.buffer = deque(held for held, is_stale in pairs if not is_stale)
+        return None if again >= 0 else self.taken_back.add(group_id, number)
+
+    def let_go(self, handle: bytes) -> bool:
+        """Forget what is held under *handle*; return whether anything was."""
+        held = self.held.pop(handle, None)
+        if held is None:
+            return False
+        self.held_bytes -= held.size_bytes
+        self.in_work.forget(handle)
+        return True
+
+    def expire(self, now_ms: int) -> bool:
+        """Forget what is out of its lease time; return whether anything was."""
+        handles = [handle for handle, held in self.held.items() if held.until_ms <= now_ms]
+        for handle in handles:
+            self.let_go(handle)
+        if handles and self.buffer:
+            left = deque(x for x in self.buffer if x[1][: m.HANDLE.size] in self.held)
+            self.is_idle |= len(left) < len(self.buffer)
+            self.buffer = left
+        return bool(handles)
+
+    def keep(self, queue_id: int, item: bytes) -> None:
+        """Buffer a message; one that was delivered before at its place in the queue's order."""
+        buffer = self.buffer
+        if not buffer or self.is_ordered or not messages.is_redelivered(item):
+            buffer.append((queue_id, item))
+        else:
+            buffer.insert(
+                bisect(buffer, place_of(item), key=lambda x: place_of(x[1])), (queue_id, item)
+            )
+
+    def renew(self, handle: bytes, lease_ms: int, now_ms: int) -> None:
+        """Count on a message for longer: its lease is being renewed."""
+        held = self.held.get(handle)
+        if held is not None:
+            self.held[handle] = held._replace(until_ms=now_ms + (lease_ms or self.lease_ms))
+
+    def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
+        """Return queue id and handle of what is to be renewed now, counting on it."""
+        due = self.in_work.start(now_ms)
+        for queue_id, handle in self.in_work.started():
+            held = self.held.get(handle)
+            if held is not None and held.until_ms - now_ms <= 2 * self.lease_ms // 3:
+                due.append((queue_id, handle))
+        for _, handle in due:
+            self.renew(handle, 0, now_ms)
+        return due
+
+
+def place_of(item: bytes) -> tuple[int, bytes]:
+    """Return where a delivery item stands in its queue's order."""
+    return -item[0], item[1:9]

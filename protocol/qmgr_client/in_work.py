@@ -1,0 +1,57 @@
+"""What the application has of one consumer and has not settled: its leases start, and go on.
+
+    handed over ──5 ms──▶ started ──▶ renewed, again and again, if that was asked for
+         └────────settled─────┴──────────▶ forgotten
+
+A lease starts when the queue manager is told of it: by its first renewal. What is settled soon is
+not told of, so that fast work costs no frames.
+"""
+
+START_AFTER_MS = 5
+LEFT_MIN_MS = 2_000  # less than this, or half its time, is left of a lease: it starts at once
+
+
+class InWork:
+    """Handles of messages, with the ids of their queues."""
+
+    __slots__ = ("_auto_renew", "_fresh", "_started")
+
+    def __init__(self, *, auto_renew: bool) -> None:
+        self._auto_renew = auto_renew
+        self._fresh: dict[bytes, tuple[int, int]] = {}  # and when they are to be started
+        self._started: dict[bytes, int] = {}  # if they are to be renewed
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether leases are to be started."""
+        return bool(self._fresh)
+
+    def handed_over(
+        self, handle: bytes, queue_id: int, lease_ms: int, until_ms: int, now_ms: int
+    ) -> None:
+        """Take note that the application has a message, under a lease that ends at *until_ms*."""
+        is_late = until_ms - now_ms < max(lease_ms // 2, LEFT_MIN_MS)
+        self._fresh[handle] = queue_id, now_ms if is_late else now_ms + START_AFTER_MS
+
+    def forget(self, handle: bytes) -> None:
+        """Take note that a message is settled, or its lease over."""
+        if self._fresh.pop(handle, None) is None:
+            self._started.pop(handle, None)
+
+    def clear(self) -> None:
+        """Take note that all leases are over."""
+        self._fresh.clear()
+        self._started.clear()
+
+    def start(self, now_ms: int) -> list[tuple[int, bytes]]:
+        """Return queue id and handle of each message whose lease starts now."""
+        due = [(x[0], handle) for handle, x in self._fresh.items() if x[1] <= now_ms]
+        for queue_id, handle in due:
+            del self._fresh[handle]
+            if self._auto_renew:
+                self._started[handle] = queue_id
+        return due
+
+    def started(self) -> list[tuple[int, bytes]]:
+        """Return queue id and handle of each message whose lease goes on by itself."""
+        return [(queue_id, handle) for handle, queue_id in self._started.items()]
