@@ -29,22 +29,37 @@ from qmgr_client.aio_group_put import GroupPut
 from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.aio_groups import Groups
 from qmgr_client.aio_reader import GroupReader
+from qmgr_client.aio_replies import Replies
 from qmgr_client.aio_session import Session, Unopened
+from qmgr_client.aio_settle import Settling
 from qmgr_client.aio_subscription import Subscription
 from qmgr_client.aio_topics import Topics
 from qmgr_client.aio_unit import UnitOfWork
-from qmgr_client.client_name import client_name
+from qmgr_client.aio_work import Work, worker
+from qmgr_client.client_name import checked, client_name
 from qmgr_client.core import BYTES_MAX, ClientCore
+from qmgr_client.duration import Duration, in_ms, in_ms_or_none
 from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
+from qmgr_client.errors import RequestTimeout as RequestTimeout
 from qmgr_client.message import DeadLetter, Group, Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, delay_until, encode
-from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
+from qmgr_client.outgoing import (
+    Outgoing,
+    PutOptions,
+    PutResult,
+    each_outgoing,
+    encode,
+    outgoing_of,
+)
+from qmgr_client.selection import (
+    BrowseOrder,
+    GroupOrder,
+    Selection,
+    SelectionOrUid,
+    chosen_of_consumer,
+)
 from qmgr_client.selection import chosen as chosen
 from qmgr_client.selection import order_of as order_of
-from qmgr_client.settles import Terms
-from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.limits import CLIENT_NAME_MAX
 from qmgr_protocol.record import Uid
 
 __all__ = [
@@ -63,11 +78,13 @@ __all__ = [
     "PutResult",
     "QueueManager",
     "RequestError",
+    "RequestTimeout",
     "Subscription",
     "Uid",
     "UnitOfWork",
     "UnknownOutcome",
     "connect",
+    "worker",
 ]
 
 CLOSE_MAX_MS = 5_000
@@ -76,7 +93,7 @@ NAMES_KNOWN_MAX = 10_000
 
 def connect(
     address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
+    wait_ms: Duration | None = 0, give_up_ms: Duration | None = None, coalesce: bool = True,
 ) -> "QueueManager":  # fmt: skip
     """Return a client of the queue manager at *address*; ``async with``, or ``open``, connects it.
 
@@ -102,26 +119,19 @@ def connect(
     return QueueManager(
         addresses.parse(address),
         ClientCore(
-            _checked(name) or client_name(),
+            checked(name) or client_name(),
             producer_id,
             instance=secrets.randbits(63),
             coalesce=coalesce,
         ),
-        Patience(wait_ms, give_up_ms if reconnect else 0),
+        Patience(
+            in_ms_or_none("wait_ms", wait_ms),
+            in_ms_or_none("give_up_ms", give_up_ms) if reconnect else 0,
+        ),
     )
 
 
-def _checked(name: str) -> str:
-    try:
-        str.encode(name)
-    except (TypeError, UnicodeEncodeError):
-        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
-    if len(name) > CLIENT_NAME_MAX:
-        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
-    return name
-
-
-class QueueManager(Admin, Groups, Topics):
+class QueueManager(Groups, Topics, Settling, Work, Replies):
     """A queue manager, as its client sees it. All verbs raise RequestError where it refuses."""
 
     _session: Session = cast(Session, Unopened())
@@ -132,6 +142,8 @@ class QueueManager(Admin, Groups, Topics):
         self._patience = patience
         self._task: asyncio.Task[None] | None = None
         Groups.__init__(self)
+        Work.__init__(self)
+        Replies.__init__(self)
         self._names: set[str] = set()  # known to be well-formed
 
     async def __aenter__(self) -> "QueueManager":
@@ -149,6 +161,11 @@ class QueueManager(Admin, Groups, Topics):
         """The queue manager's name."""
         return self._core.welcome.name
 
+    @property
+    def admin(self) -> Admin:
+        """What operators ask of it: queues, links, topics, jobs, history."""
+        return Admin(self._ask)
+
     async def open(self) -> None:
         """Connect, and stay so until :meth:`close`.
 
@@ -156,7 +173,8 @@ class QueueManager(Admin, Groups, Topics):
             ConnectFailed: what, where, and what to try.
             ConnectionEnded: the queue manager wants no such client.
         """
-        assert self._task is None, "opened before"
+        if self._task is not None:
+            raise RuntimeError("the client is open already: open a client once, or connect another")
         self._session = Session(self._core)
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         dialler = Dialler(self._session, self._address, self._patience)
@@ -167,12 +185,12 @@ class QueueManager(Admin, Groups, Topics):
             await self._stop()
             raise
 
-    async def close(self, timeout_ms: int = CLOSE_MAX_MS) -> None:
+    async def close(self, timeout_ms: Duration = CLOSE_MAX_MS) -> None:
         """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
         if self._task is None:
             return
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(in_ms("timeout_ms", timeout_ms) / 1000):
                 await self._session.settled_down()
         except TimeoutError:
             pass  # What is left ends below, each with an error of its own.
@@ -181,6 +199,7 @@ class QueueManager(Admin, Groups, Topics):
 
     async def _stop(self) -> None:
         self._session.end(ErrorCode.CANCELLED, "closed by the caller")
+        await self._close_replies()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -199,22 +218,21 @@ class QueueManager(Admin, Groups, Topics):
         Waits only while more than a window of puts waits to be sent. *options* are the fields of
         :class:`Outgoing`: priority, headers, expiry_ms and so on.
         """
-        return await self._submit(queue, Outgoing(body, **options))
+        return await self._submit(queue, outgoing_of("submit", body, options))
 
     async def put(self, queue: str, body: bytes, **options: Unpack[PutOptions]) -> PutResult:
         """Put a message; return when it is on disk. *options* are as of :meth:`submit`.
 
         A put that is cancelled may still be stored.
         """
-        return await (await self._submit(queue, Outgoing(body, **options)))
+        return await (await self._submit(queue, outgoing_of("put", body, options)))
 
     async def put_many(
         self, queue: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
         """Put bodies or whole messages; return what became of each, in their order."""
         futures: list[asyncio.Future[PutResult] | RequestError] = []
-        for item in items:
-            outgoing = item if isinstance(item, Outgoing) else Outgoing(item)
+        for outgoing in each_outgoing("put_many", items):
             try:
                 futures.append(await self._submit(queue, outgoing))
             except RequestError as error:
@@ -222,8 +240,8 @@ class QueueManager(Admin, Groups, Topics):
         return [await _outcome(future) for future in futures]
 
     async def _submit(self, queue: str, outgoing: Outgoing) -> "asyncio.Future[PutResult]":
-        if outgoing.deliver_at is not None:
-            outgoing = outgoing.dated(datetime.now(UTC))
+        if outgoing.deliver_at is not None or outgoing.key is not None:
+            outgoing = outgoing.resolved(datetime.now(UTC))
         record = encode(outgoing)
         if type(queue) is not str or queue not in self._names:
             self._check(queue)
@@ -242,7 +260,7 @@ class QueueManager(Admin, Groups, Topics):
     # Getting
 
     async def get(
-        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1,
+        self, queue: str, wait_ms: Duration = 0, lease_ms: Duration = 0, messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*.
@@ -261,7 +279,7 @@ class QueueManager(Admin, Groups, Topics):
         return found[0] if found else None
 
     async def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
+        self, queue: str, messages_max: int, wait_ms: Duration = 0, lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, as soon as there is one; at most 256 at a time.
@@ -273,8 +291,8 @@ class QueueManager(Admin, Groups, Topics):
         return await get_many(self._session, queue, messages_max, wait_ms, lease_ms, wanted)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
-        groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
+        self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
+        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put.
@@ -292,71 +310,12 @@ class QueueManager(Admin, Groups, Topics):
             all_available: whether groups are begun only when all of them is there.
             selection: one of where, correlation_id and group_id.
         """
-        wanted, order = chosen(**selection)[:3], (order_of(groups, pinned=True), all_available)
+        wanted = chosen_of_consumer(**selection)
         ticket, stream = self._session.consume(
-            queue, prefetch, bytes_max, lease_ms, wanted, order, auto_renew=auto_renew
-        )
+            queue, prefetch, bytes_max, in_ms("lease_ms", lease_ms), wanted,
+            (order_of(groups, pinned=True), all_available), auto_renew=auto_renew,
+        )  # fmt: skip
         return Consumer(self._session, ticket, stream)
-
-    async def ack_soon(self, message: Message) -> "asyncio.Future[None]":
-        """Have a message removed for good; return a future that is done when that is on disk.
-
-        Waits for nothing: what is leased bounds it.
-        """
-        return self._session.settle(message, m.ACK)
-
-    async def ack(self, message: Message) -> None:
-        """Remove a message for good.
-
-        Raises:
-            RequestError: LEASE_LOST, another may have it by now.
-        """
-        await self._session.settle(message, m.ACK)
-
-    async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
-        """Remove messages for good; return why not for each that was not."""
-        futures = [self._session.settle(message, m.ACK) for message in messages]
-        return [await _refusal(future) for future in futures]
-
-    async def release(
-        self, message: Message, delay_ms: int | None = None, *, failed: bool = True,
-        retry_at: datetime | None = None, reason: str = "", text: str = "",
-    ) -> None:  # fmt: skip
-        """Give a message back: it can be had again.
-
-        Args:
-            delay_ms: not before so long, at most ten years; None is as the queue has it for what
-                failed, 0 at once.
-            failed: whether that counts as a failure: after as many as its queue allows it becomes
-                a dead letter.
-            retry_at: the same as *delay_ms* as a time of day, with its time zone.
-            reason, text: why, in a word of at most 64 characters, and for people in at most 1,000;
-                its note has them.
-
-        Raises:
-            RequestError: LEASE_LOST, another may have it by now.
-        """
-        if retry_at is not None:
-            if delay_ms is not None:
-                text = "delay_ms and retry_at are both given: one says it all"
-                raise RequestError(ErrorCode.VALUE_INVALID, text)
-            delay_ms = min(delay_until(retry_at, datetime.now(UTC), "retry_at"), m.DELAY_MAX_MS)
-        delay_ms = m.DELAY_OF_QUEUE if delay_ms is None else delay_ms
-        action = m.RELEASE if failed else m.RETURN
-        await self._session.settle(message, action, Terms(delay_ms, 0, reason, text))
-
-    async def reject(self, message: Message, reason: str = "", text: str = "") -> None:
-        """Have a message be a dead letter at once: it would fail again. Otherwise as a release."""
-        terms = Terms(reason=reason, text=text)
-        await self._session.settle(message, m.REJECT, terms)
-
-    async def renew(self, message: Message, lease_ms: int = 0) -> None:
-        """Keep a message for *lease_ms* from now on, at most a day; 0: as long as it was.
-
-        Raises:
-            RequestError: LEASE_LOST, another may have it by now.
-        """
-        await self._session.renew(message, lease_ms)
 
     def unit_of_work(self) -> UnitOfWork:
         """Return a unit of work, for ``async with``: puts and acks done together, or not at all."""
@@ -395,11 +354,3 @@ async def _outcome(future: "asyncio.Future[PutResult] | RequestError") -> PutRes
         return await future
     except RequestError as error:
         return error
-
-
-async def _refusal(future: "asyncio.Future[None]") -> RequestError | None:
-    try:
-        await future
-    except RequestError as error:
-        return error
-    return None

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from qmgr_client.aio_session import Session
+from qmgr_client.duration import Duration, in_ms
 from qmgr_client.errors import MessageDamaged
 from qmgr_client.message import Message
 from qmgr_client.units import Unit
@@ -15,7 +16,7 @@ UNGROUPED = (m.PHYSICAL, False, 0, 0)
 
 
 async def get_many(
-    session: Session, queue: str, messages_max: int, wait_ms: int, lease_ms: int,
+    session: Session, queue: str, messages_max: int, wait_ms: Duration, lease_ms: Duration,
     selection: tuple[str, bytes, bytes, bytes], unit: Unit | None = None,
     groups: tuple[int, bool, int, int] = UNGROUPED,
 ) -> list[Message]:  # fmt: skip
@@ -27,7 +28,8 @@ async def get_many(
     Raises:
         MessageDamaged: one cannot be read; the others are given back.
     """
-    fields = (queue, messages_max, wait_ms, lease_ms, BYTES_MAX, *selection, *groups)
+    times = in_ms("wait_ms", wait_ms), in_ms("lease_ms", lease_ms)
+    fields = (queue, messages_max, *times, BYTES_MAX, *selection, *groups)
     ticket, future = session.request(m.Get, *fields, unit=unit)
     try:
         found: list[Message] = await future

@@ -14,7 +14,7 @@ from typing import Unpack
 from qmgr_client.aio_unit import UnitOfWork
 from qmgr_client.group_id import SHOWN_MAX, GroupId
 from qmgr_client.group_put import GroupPutState
-from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
+from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult, each_outgoing, outgoing_of
 from qmgr_client.units import Unit
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -69,7 +69,7 @@ class GroupPut:
             RequestError: INCOMPLETE_GROUP, INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT,
                 GROUP_NUMBER_INVALID: nothing was put; or the queue manager refuses.
         """
-        outgoing = Outgoing(body, **options)
+        outgoing = outgoing_of("put", body, options)
         if in_group or last:
             (result,) = await self.put_many([outgoing], last, unit)
             return result
@@ -88,7 +88,7 @@ class GroupPut:
             RequestError: the first refusal. Those before it are put, and in *unit* perhaps others:
                 an error that leaves the unit's block backs them out.
         """
-        outgoing = [item if isinstance(item, Outgoing) else Outgoing(item) for item in items]
+        outgoing = list(each_outgoing("put_many", items))
         for item in outgoing:
             _check_ungrouped(item)
         async with self._turn:
@@ -111,7 +111,7 @@ class GroupPut:
         that leaves a group (INCOMPLETE_GROUP), or goes on with it in another way than before
         (INCONSISTENT_PERSISTENCE, INCONSISTENT_UNIT).
         """
-        outgoing = Outgoing(body, **options)
+        outgoing = outgoing_of("put_physical", body, options)
         async with self._turn:
             self._check_open()
             place = None if outgoing.group is None else _checked(outgoing.group)

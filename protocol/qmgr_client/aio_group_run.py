@@ -16,6 +16,7 @@ from qmgr_client.aio_group_put import GroupPut
 from qmgr_client.aio_group_status import RunStatus
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.duration import Duration
 from qmgr_client.group_status import GroupStatus, Run
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
@@ -174,7 +175,7 @@ def _options(outgoing: Outgoing) -> Any:
 
 async def get_group(
     manager: Manager, queue: str, handler: Handler, status_queue: str, name: str, batch: int,
-    wait_ms: int, all_available: bool, selection: SelectionOrUid,
+    wait_ms: Duration, all_available: bool, selection: SelectionOrUid,
 ) -> GroupGot | None:  # fmt: skip
     """Read one group; see QueueManager.get_group."""
     _check_batch(batch)
@@ -225,7 +226,7 @@ async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: 
 
 
 async def _next(
-    reader: GroupReader, unit: UnitOfWork, wait_ms: int, at: GroupStatus | None,
+    reader: GroupReader, unit: UnitOfWork, wait_ms: Duration, at: GroupStatus | None,
     selection: SelectionOrUid,
 ) -> Message | None:  # fmt: skip
     """Return the message behind the place *at*, or the first of a group."""

@@ -11,6 +11,7 @@ from qmgr_client.aio_group_run import BATCH_MESSAGES, GroupGot, GroupPutDone, Ha
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.duration import Duration
 from qmgr_client.group_id import GroupId, encoded
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing, PutResult
@@ -40,7 +41,9 @@ class Groups:
         first_id = None if group_id is None else encoded(group_id)
         return GroupPut(queue, self._submit, self.new_group_id, first_id)
 
-    def reader(self, queue: str, *, all_available: bool = False, lease_ms: int = 0) -> GroupReader:
+    def reader(
+        self, queue: str, *, all_available: bool = False, lease_ms: Duration = 0
+    ) -> GroupReader:
         """Return a reader that gets groups one behind the other, for ``async with``.
 
         Args:
@@ -84,7 +87,7 @@ class Groups:
 
     async def get_group(
         self, queue: str, handler: Handler, *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, wait_ms: int = 0, all_available: bool = True,
+        batch: int = BATCH_MESSAGES, wait_ms: Duration = 0, all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
     ) -> GroupGot | None:  # fmt: skip
         """Have *handler* do one group over several units of work, or go on where that broke off.

@@ -1,15 +1,17 @@
 """History for asyncio: what happened to messages, and cursors that keep it until it is exported.
 
-    async for row in queue_manager.history():
+    async for row in queue_manager.admin.history():
         for section in row.sections:
             ...
 
-The values of administration are maps as in PROTOCOL.md, section 11.
+manager_rows.py has what is returned.
 """
 
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from qmgr_client.aio_asker import Asker
+from qmgr_client.manager_rows import CursorRow, HistoryPage, HistoryShown
 from qmgr_protocol import history
 from qmgr_protocol import messages as m
 
@@ -23,7 +25,7 @@ class HistoryRow(NamedTuple):
     data: bytes
 
 
-class History:
+class History(Asker):
     """What a queue manager does with history."""
 
     async def history(self, after: int = 0, until: int = 0) -> AsyncGenerator[HistoryRow, None]:
@@ -48,25 +50,25 @@ class History:
 
     async def history_read(
         self, after: int = 0, until: int = 0, bytes_max: int = 2**20
-    ) -> dict[str, Any]:
+    ) -> HistoryPage:
         """Return stored rows behind *after* up to *until* (0: all): one, or within *bytes_max*.
 
         Raises:
             RequestError: HISTORY_DROPPED, HISTORY_AHEAD.
         """
-        return await self._row(m.HistoryRead, after, until, bytes_max)
+        return await self._row(HistoryPage, m.HistoryRead, after, until, bytes_max)
 
-    async def history_show(self) -> dict[str, Any]:
+    async def history_show(self) -> HistoryShown:
         """Return where the journal stands, and its cursors."""
-        return await self._row(m.HistoryShow)
+        return await self._row(HistoryShown, m.HistoryShow)
 
-    async def cursor_commit(self, cursor: str, position: int) -> dict[str, Any]:
+    async def cursor_commit(self, cursor: str, position: int) -> CursorRow:
         """Say that an export has all rows up to *position*; makes the cursor if there is none.
 
         Raises:
             RequestError: HISTORY_DROPPED, HISTORY_AHEAD, CURSORS_EXHAUSTED, VALUE_INVALID.
         """
-        return await self._row(m.CursorCommit, cursor, position)
+        return await self._row(CursorRow, m.CursorCommit, cursor, position)
 
     async def cursor_delete(self, cursor: str) -> None:
         """Forget a cursor: nothing is kept for it any more.
@@ -75,9 +77,3 @@ class History:
             RequestError: CURSOR_UNKNOWN.
         """
         await self._ask(m.CursorDelete, cursor)
-
-    async def _row(self, kind: type[Any], *fields: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def _ask(self, kind: type[Any], *fields: Any) -> Any:
-        raise NotImplementedError

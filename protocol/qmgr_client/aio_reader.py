@@ -14,6 +14,7 @@ from typing import Unpack
 from qmgr_client.aio_get import get_many, give_back
 from qmgr_client.aio_session import Session
 from qmgr_client.aio_unit import UnitOfWork
+from qmgr_client.duration import Duration
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.group_get import GroupGetState
 from qmgr_client.message import Message
@@ -32,7 +33,7 @@ class GroupReader:
     """
 
     def __init__(
-        self, session: Session, queue: str, number: int, *, all_available: bool, lease_ms: int
+        self, session: Session, queue: str, number: int, *, all_available: bool, lease_ms: Duration
     ) -> None:
         self._session = session
         self._queue = queue
@@ -57,8 +58,8 @@ class GroupReader:
         return self._state.warning
 
     async def get(
-        self, wait_ms: int = 0, unit: UnitOfWork | None = None, all_available: bool | None = None,
-        **selection: Unpack[SelectionOrUid],
+        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None,
+        all_available: bool | None = None, **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return the next message of the group, or the first of another one, under lease.
 
@@ -85,7 +86,7 @@ class GroupReader:
             return await self._get(wait_ms, unit, wanted, groups)
 
     async def get_physical(
-        self, wait_ms: int = 0, unit: UnitOfWork | None = None, number: int = 0,
+        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None, number: int = 0,
         all_available: bool = False, **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return a message by selection alone, under lease; the reader is behind it then.
@@ -104,7 +105,7 @@ class GroupReader:
             )
 
     async def _get(
-        self, wait_ms: int, unit: UnitOfWork | None, wanted: tuple[str, bytes, bytes, bytes],
+        self, wait_ms: Duration, unit: UnitOfWork | None, wanted: tuple[str, bytes, bytes, bytes],
         groups: tuple[int, bool, int, int],
     ) -> Message | None:  # fmt: skip
         if self._is_closed:

@@ -94,6 +94,7 @@ class Session:
         self.over: asyncio.Future[None] | None = None  # of this connection
         self.why = ""  # it was lost
         self.retry_after_ms = 0  # as the queue manager says
+        self.processing: set[tuple[int, bytes]] = set()  # lease keys that a block is to settle
         self._loop = asyncio.get_running_loop()
         self._wire: Wire | None = None
         self._futures: dict[int, asyncio.Future[Any]] = {}
@@ -132,7 +133,10 @@ class Session:
     ) -> "asyncio.Future[None]":
         """Hand a settle to the core; the future has its result."""
         self._check_open()
-        return self.result(self.core.settle(message, action, terms, unit))
+        ticket = self.core.settle(message, action, terms, unit)
+        if self.processing:
+            self.processing.discard(message.lease_key)
+        return self.result(ticket)
 
     def renew(self, message: Message, lease_ms: int) -> "asyncio.Future[None]":
         """Hand a renewal to the core; the future has its result."""
@@ -332,7 +336,9 @@ class Session:
     def _on_ended(self, event: e.ConsumerEnded) -> None:
         stream = self._streams.get(event.ticket)
         if stream is not None:
-            stream.has_ended, stream.error = True, event.error
+            # Who closes the client has its consumers end as if they were cancelled.
+            is_closed = self._is_closing and event.error is self.core.failed
+            stream.has_ended, stream.error = True, None if is_closed else event.error
             stream.changed.set()
 
     def _on_producer_lost(self, event: e.ProducerLost) -> None:

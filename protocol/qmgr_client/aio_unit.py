@@ -17,8 +17,9 @@ from typing import Any, Unpack
 from qmgr_client import destination
 from qmgr_client.aio_get import get_many, give_back, has_result
 from qmgr_client.aio_session import Session
-from qmgr_client.message import Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, encode
+from qmgr_client.duration import Duration
+from qmgr_client.message import Message, check_is_message, checked_messages
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing, encode, outgoing_of
 from qmgr_client.puts import FRAME_BYTES
 from qmgr_client.selection import SelectionOrUid, chosen
 from qmgr_client.units import Unit
@@ -45,7 +46,8 @@ class UnitOfWork:
         self._begun: Unit | None = None
 
     async def __aenter__(self) -> "UnitOfWork":
-        assert self._begun is None, "begun before"
+        if self._begun is not None:
+            raise RuntimeError("this unit of work was begun before: make another one")
         core = self._session.core
         ticket = core.begin_unit()
         future = self._session.result(ticket)
@@ -98,7 +100,7 @@ class UnitOfWork:
             RequestError: it is refused, and not in the unit; the unit goes on. UNIT_BACKED_OUT,
                 UNIT_UNKNOWN: the unit is over.
         """
-        (result,) = await self.put_many(queue, [Outgoing(body, **options)])
+        (result,) = await self.put_many(queue, [outgoing_of("put", body, options)])
         return result
 
     async def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
@@ -114,8 +116,8 @@ class UnitOfWork:
         results: list[PutResult] = []
         batch: list[tuple[bytes, Uid | None]] = []
         size = 0
-        for item in items:
-            outgoing = item if isinstance(item, Outgoing) else Outgoing(item)
+        for outgoing in each_outgoing("put_many", items):
+            outgoing = outgoing.resolved(datetime.now(UTC))
             record = self._record(outgoing)
             if batch and (
                 len(batch) == BATCH_MESSAGES_MAX or size + len(record) > self._batch_bytes_max
@@ -133,7 +135,7 @@ class UnitOfWork:
         return min(BATCH_BYTES_MAX, self._session.core.welcome.frame_max_bytes - FRAME_BYTES)
 
     def _record(self, outgoing: Outgoing) -> bytes:
-        record = encode(outgoing.dated(datetime.now(UTC)))
+        record = encode(outgoing)
         welcome = self._session.core.welcome
         limit = min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_BYTES)
         size = own_bytes(record)
@@ -153,14 +155,14 @@ class UnitOfWork:
         return results
 
     async def get(
-        self, queue: str, wait_ms: int = 0, **selection: Unpack[SelectionOrUid]
+        self, queue: str, wait_ms: Duration = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
         """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
         found = await self.get_many(queue, 1, wait_ms, **selection)
         return found[0] if found else None
 
     async def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0,
+        self, queue: str, messages_max: int, wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, which the commit removes, as soon as there is one.
@@ -198,11 +200,13 @@ class UnitOfWork:
         Raises:
             RequestError: LEASE_LOST, another may have it by now: it is not in the unit.
         """
+        check_is_message("ack", message)
         await self._session.settle(message, m.ACK, unit=self._unit)
 
     async def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
         """Do so with many; return why not for each that is not in the unit."""
-        acks = [self._session.settle(message, m.ACK, unit=self._unit) for message in messages]
+        wanted = checked_messages("ack_many", messages)
+        acks = [self._session.settle(message, m.ACK, unit=self._unit) for message in wanted]
         found = await asyncio.gather(*acks, return_exceptions=True)
         return [error if isinstance(error, RequestError) else None for error in found]
 

@@ -26,12 +26,21 @@ from qmgr_client.aio_group_run import GroupGot, GroupPutDone
 from qmgr_client.blocking_admin import Admin
 from qmgr_client.blocking_bridge import pages
 from qmgr_client.blocking_groups import GroupPut, GroupReader, Groups
+from qmgr_client.blocking_replies import Replies
 from qmgr_client.blocking_topics import Subscription, Topics
 from qmgr_client.blocking_unit import UnitOfWork
+from qmgr_client.blocking_work import Work, worker
 from qmgr_client.core import BYTES_MAX
-from qmgr_client.errors import ConnectFailed, ConnectionEnded, MessageDamaged, UnknownOutcome
-from qmgr_client.message import DeadLetter, Group, Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.duration import Duration
+from qmgr_client.errors import (
+    ConnectFailed,
+    ConnectionEnded,
+    MessageDamaged,
+    RequestTimeout,
+    UnknownOutcome,
+)
+from qmgr_client.message import DeadLetter, Group, Message, checked_messages
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing
 from qmgr_client.selection import BrowseOrder, GroupOrder, Selection, SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import Uid
@@ -52,11 +61,13 @@ __all__ = [
     "Outgoing",
     "PutResult",
     "RequestError",
+    "RequestTimeout",
     "Subscription",
     "Uid",
     "UnitOfWork",
     "UnknownOutcome",
     "connect",
+    "worker",
 ]
 
 Value = TypeVar("Value")
@@ -64,7 +75,7 @@ Value = TypeVar("Value")
 
 def connect(
     address: str, *, name: str = "", producer_id: bytes | None = None, reconnect: bool = True,
-    wait_ms: int | None = 0, give_up_ms: int | None = None, coalesce: bool = True,
+    wait_ms: Duration | None = 0, give_up_ms: Duration | None = None, coalesce: bool = True,
 ) -> "Client":  # fmt: skip
     """Return a client of the queue manager at *address*; ``with``, or ``open``, connects it.
 
@@ -78,7 +89,7 @@ def connect(
     )  # fmt: skip
 
 
-class Client(Admin, Groups, Topics):
+class Client(Groups, Topics, Work, Replies):
     """A queue manager, as its client sees it. The verbs are those of aio.QueueManager.
 
     Invariant: the loop runs in ``_thread``, and everything of ``_manager`` happens there.
@@ -89,6 +100,7 @@ class Client(Admin, Groups, Topics):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = 0  # A fork has no copy of the thread.
+        self._is_closed = False  # by the application
         self._closing = threading.Lock()  # so that one thread closes, and the others wait for it
         self._gate = threading.Lock()  # between calls that begin and the end of the loop
 
@@ -107,6 +119,11 @@ class Client(Admin, Groups, Topics):
         """The queue manager's name."""
         return self._manager.name
 
+    @property
+    def admin(self) -> Admin:
+        """What operators ask of it: queues, links, topics, jobs, history."""
+        return Admin(self._call, self._manager.admin)
+
     def open(self) -> None:
         """Connect, and stay so until :meth:`close`.
 
@@ -114,7 +131,8 @@ class Client(Admin, Groups, Topics):
             ConnectFailed: what, where, and what to try.
             ConnectionEnded: the queue manager wants no such client.
         """
-        assert self._thread is None, "opened before"
+        if self._thread is not None:
+            raise RuntimeError("the client is open already: open a client once, or connect another")
         self._loop, self._process = asyncio.new_event_loop(), os.getpid()
         # A daemon thread: an application that forgets close can still end.
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmgr", daemon=True)
@@ -125,13 +143,18 @@ class Client(Admin, Groups, Topics):
             self._stop()
             raise
 
-    def close(self, timeout_ms: int = aio.CLOSE_MAX_MS) -> None:
-        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times."""
+    def close(self, timeout_ms: Duration = aio.CLOSE_MAX_MS) -> None:
+        """Wait up to *timeout_ms* for puts and settles under way, then end. Any number of times.
+
+        The loops of other threads over consumers and subscriptions end, as if these were cancelled.
+        Any other call of theirs raises ConnectionEnded, such as an ack of what they still work on.
+        """
         if self._process != os.getpid():
             return  # It was never opened, or the connection is the parent's of this fork.
         with self._closing:
             if self._thread is None:
                 return
+            self._is_closed = True
             try:
                 self._call(self._manager.close(timeout_ms))
             finally:
@@ -169,6 +192,7 @@ class Client(Admin, Groups, Topics):
             if self._loop is None:
                 call.close()
                 text = "the client is not open: use it in a with, or call open()"
+                text = "the client is not open: it was closed" if self._is_closed else text
                 raise ConnectionEnded(ErrorCode.CANCELLED, text)
             future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
@@ -177,6 +201,15 @@ class Client(Admin, Groups, Topics):
             raise ConnectionEnded(ErrorCode.CANCELLED, "the client was closed meanwhile") from None
         except BaseException:
             future.cancel()  # Ctrl-C, say: nobody waits for it any more.
+            raise
+
+    def _unless_closed(self, call: Coroutine[Any, Any, Value]) -> Value | None:
+        """Have *call* done and return what it returns, or None where the client is closed."""
+        try:
+            return self._call(call)
+        except ConnectionEnded:
+            if self._is_closed:
+                return None
             raise
 
     # Putting
@@ -197,12 +230,12 @@ class Client(Admin, Groups, Topics):
         self, queue: str, items: Iterable[bytes | Outgoing]
     ) -> list[PutResult | RequestError]:
         """Put bodies or whole messages; return what became of each, in their order."""
-        return self._call(self._manager.put_many(queue, list(items)))
+        return self._call(self._manager.put_many(queue, list(each_outgoing("put_many", items))))
 
     # Getting
 
     def get(
-        self, queue: str, wait_ms: int = 0, lease_ms: int = 0, messages_max: int = 1,
+        self, queue: str, wait_ms: Duration = 0, lease_ms: Duration = 0, messages_max: int = 1,
         **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return the next message under lease, or None where none comes within *wait_ms*."""
@@ -210,7 +243,7 @@ class Client(Admin, Groups, Topics):
         return self._call(getting)
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0, lease_ms: int = 0,
+        self, queue: str, messages_max: int, wait_ms: Duration = 0, lease_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, as soon as there is one."""
@@ -218,8 +251,8 @@ class Client(Admin, Groups, Topics):
         return self._call(getting)
 
     def consume(
-        self, queue: str, prefetch: int = 256, lease_ms: int = 0, bytes_max: int = BYTES_MAX, *,
-        groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
+        self, queue: str, prefetch: int = 256, lease_ms: Duration = 0, bytes_max: int = BYTES_MAX,
+        *, groups: GroupOrder = "physical", all_available: bool = False, auto_renew: bool = False,
         **selection: Unpack[Selection],
     ) -> "Consumer":  # fmt: skip
         """Return an iterator over messages under lease, which come as they are put; see aio."""
@@ -242,10 +275,10 @@ class Client(Admin, Groups, Topics):
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
         """Remove messages for good; return why not for each that was not."""
-        return self._call(self._manager.ack_many(list(messages)))
+        return self._call(self._manager.ack_many(checked_messages("ack_many", messages)))
 
     def release(
-        self, message: Message, delay_ms: int | None = None, *, failed: bool = True,
+        self, message: Message, delay_ms: Duration | None = None, *, failed: bool = True,
         retry_at: datetime | None = None, reason: str = "", text: str = "",
     ) -> None:  # fmt: skip
         """Give a message back: it can be had again; see aio."""
@@ -258,7 +291,7 @@ class Client(Admin, Groups, Topics):
         """Have a message be a dead letter at once: it would fail again."""
         self._call(self._manager.reject(message, reason, text))
 
-    def renew(self, message: Message, lease_ms: int = 0) -> None:
+    def renew(self, message: Message, lease_ms: Duration = 0) -> None:
         """Keep a message for *lease_ms* from now on; 0 is as long as it was leased for."""
         self._call(self._manager.renew(message, lease_ms))
 
@@ -291,7 +324,7 @@ class Consumer:
 
     def __next__(self) -> Message:
         """Return the next message; raises as aio.Consumer does."""
-        found = self._client._call(_next(self._consumer))
+        found = self._client._unless_closed(_next(self._consumer))
         if found is None:
             raise StopIteration
         return found
@@ -307,7 +340,7 @@ class Consumer:
 
     def cancel(self) -> None:
         """End it: what was not handed out goes back. What was may still be settled."""
-        self._client._call(self._consumer.cancel())
+        self._client._unless_closed(self._consumer.cancel())
 
 
 async def _next(consumer: aio.Consumer) -> Message | None:

@@ -9,9 +9,10 @@ from qmgr_client import aio
 from qmgr_client.aio_group_run import BATCH_MESSAGES
 from qmgr_client.blocking_bridge import Ask, Caller, converse
 from qmgr_client.blocking_unit import UnitOfWork
+from qmgr_client.duration import Duration
 from qmgr_client.group_id import GroupId
 from qmgr_client.message import Message
-from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult
+from qmgr_client.outgoing import Group, Outgoing, PutOptions, PutResult, each_outgoing
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol.errors import ErrorCode
 
@@ -56,7 +57,9 @@ class GroupPut:
         self, items: Iterable[bytes | Outgoing], last: bool = False, unit: UnitOfWork | None = None
     ) -> list[PutResult]:
         """Put bodies or whole messages one behind the other; with *last* the group ends then."""
-        return self._call(self._handle.put_many(list(items), last, _aio(unit)))
+        return self._call(
+            self._handle.put_many(list(each_outgoing("put_many", items)), last, _aio(unit))
+        )
 
     def put_physical(
         self, body: bytes, unit: UnitOfWork | None = None, **options: Unpack[PutOptions]
@@ -96,14 +99,14 @@ class GroupReader:
         return self._reader.warning
 
     def get(
-        self, wait_ms: int = 0, unit: UnitOfWork | None = None, all_available: bool | None = None,
-        **selection: Unpack[SelectionOrUid],
+        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None,
+        all_available: bool | None = None, **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return the next message of the group, or the first of another one, under lease."""
         return self._call(self._reader.get(wait_ms, _aio(unit), all_available, **selection))
 
     def get_physical(
-        self, wait_ms: int = 0, unit: UnitOfWork | None = None, number: int = 0,
+        self, wait_ms: Duration = 0, unit: UnitOfWork | None = None, number: int = 0,
         all_available: bool = False, **selection: Unpack[SelectionOrUid],
     ) -> Message | None:  # fmt: skip
         """Return a message by selection alone, under lease; the reader is behind it then."""
@@ -132,7 +135,9 @@ class Groups:
 
         return GroupPut(self._call, self._call(made()))
 
-    def reader(self, queue: str, *, all_available: bool = False, lease_ms: int = 0) -> GroupReader:
+    def reader(
+        self, queue: str, *, all_available: bool = False, lease_ms: Duration = 0
+    ) -> GroupReader:
         """Return a reader that gets groups one behind the other, for ``with``."""
 
         async def made() -> aio.GroupReader:
@@ -161,7 +166,7 @@ class Groups:
 
     def get_group(
         self, queue: str, handler: Handler, *, status_queue: str, name: str,
-        batch: int = BATCH_MESSAGES, wait_ms: int = 0, all_available: bool = True,
+        batch: int = BATCH_MESSAGES, wait_ms: Duration = 0, all_available: bool = True,
         **selection: Unpack[SelectionOrUid],
     ) -> aio.GroupGot | None:  # fmt: skip
         """Have *handler* do one group over several units of work, or go on where that broke off.

@@ -12,8 +12,9 @@ from typing import Unpack
 
 from qmgr_client import aio
 from qmgr_client.blocking_bridge import Caller
-from qmgr_client.message import Message
-from qmgr_client.outgoing import Outgoing, PutOptions, PutResult
+from qmgr_client.duration import Duration
+from qmgr_client.message import Message, checked_messages
+from qmgr_client.outgoing import Outgoing, PutOptions, PutResult, each_outgoing
 from qmgr_client.selection import SelectionOrUid
 from qmgr_protocol.errors import ErrorCode, RequestError
 
@@ -70,16 +71,16 @@ class UnitOfWork:
 
     def put_many(self, queue: str, items: Iterable[bytes | Outgoing]) -> list[PutResult]:
         """Put bodies or whole messages; return what became of each; raise the first refusal."""
-        return self._call(self.begun.put_many(queue, list(items)))
+        return self._call(self.begun.put_many(queue, list(each_outgoing("put_many", items))))
 
     def get(
-        self, queue: str, wait_ms: int = 0, **selection: Unpack[SelectionOrUid]
+        self, queue: str, wait_ms: Duration = 0, **selection: Unpack[SelectionOrUid]
     ) -> Message | None:
         """Return the next message, which the commit removes; None where none comes in *wait_ms*."""
         return self._call(self.begun.get(queue, wait_ms, **selection))
 
     def get_many(
-        self, queue: str, messages_max: int, wait_ms: int = 0,
+        self, queue: str, messages_max: int, wait_ms: Duration = 0,
         **selection: Unpack[SelectionOrUid],
     ) -> list[Message]:  # fmt: skip
         """Return up to *messages_max* messages, which the commit removes, once there is one."""
@@ -91,7 +92,7 @@ class UnitOfWork:
 
     def ack_many(self, messages: Iterable[Message]) -> list[RequestError | None]:
         """Do so with many; return why not for each that is not in the unit."""
-        return self._call(self.begun.ack_many(list(messages)))
+        return self._call(self.begun.ack_many(checked_messages("ack_many", messages)))
 
     def commit(self) -> None:
         """Have all of it done; return when it is on disk."""

@@ -10,6 +10,8 @@ import socket
 import sys
 from pathlib import Path
 
+from qmgr_protocol.limits import CLIENT_NAME_MAX
+
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 PROGRAM_MAX, HOST_MAX = 24, 24  # characters; with a process id the name stays below 64
 
@@ -20,6 +22,21 @@ def client_name(program: str = "") -> str:
     parts = (program or program_of(sys.argv[:1]), PROGRAM_MAX), (host, HOST_MAX)
     words = [_UNFIT.sub("-", text)[:length] for text, length in parts]
     return ".".join([*words, str(os.getpid())])
+
+
+def checked(name: str) -> str:
+    """Return *name*, which a client was given.
+
+    Raises:
+        ValueError: it is not text of UTF-8, or longer than 255 characters.
+    """
+    try:
+        str.encode(name)
+    except (TypeError, UnicodeEncodeError):
+        raise ValueError(f"the name {name!r} is no text of UTF-8") from None
+    if len(name) > CLIENT_NAME_MAX:
+        raise ValueError(f"a name of {len(name)} characters, at most {CLIENT_NAME_MAX}")
+    return name
 
 
 def program_of(arguments: list[str]) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from qmgr_protocol.codec import unpack
-from qmgr_protocol.errors import FrameMalformed, name_of
+from qmgr_protocol.errors import ErrorCode, FrameMalformed
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 US_MAX = 253_402_300_799_999_999  # the last microsecond of the year 9999
@@ -21,7 +21,7 @@ class Attempt(NamedTuple):
     """One time that it failed."""
 
     us: int  # wall clock of the queue manager, microseconds
-    code: int
+    code: ErrorCode
     reason: str  # what the consumer said
     text: str
     client: str  # the name of who had it
@@ -31,7 +31,7 @@ class Attempt(NamedTuple):
 class DeadLetter:
     """Why a message lies on a dead-letter queue."""
 
-    code: int  # an ErrorCode
+    code: ErrorCode
     reason: str  # what the consumer said of it, a word
     text: str  # the same for people
     queue: str  # where it came from
@@ -46,7 +46,7 @@ class DeadLetter:
     @property
     def code_name(self) -> str:
         """The code as a word."""
-        return name_of(self.code)
+        return self.code.name
 
     @property
     def time(self) -> datetime:
@@ -72,7 +72,7 @@ def dead_letter(note: bytes) -> DeadLetter | None:
         return None
     left_ms = found.get("left_ms")
     return DeadLetter(
-        code=found["code"],
+        code=ErrorCode(found["code"]),
         reason=_value(found.get("reason"), ""),
         text=_value(found.get("text"), ""),
         queue=_value(found.get("queue"), ""),
@@ -97,7 +97,11 @@ def attempts(note: bytes) -> tuple[Attempt, ...]:
 def _attempt(row: list[Any]) -> Attempt:
     us, code, reason, text, client = (row + [None] * 5)[:5]
     return Attempt(
-        _value(us, 0), _value(code, 0), _value(reason, ""), _value(text, ""), _value(client, "")
+        _value(us, 0),
+        ErrorCode(_value(code, 0)),
+        _value(reason, ""),
+        _value(text, ""),
+        _value(client, ""),
     )
 
 

@@ -5,15 +5,24 @@
     │   └── AddressInvalid      none was tried: also a ValueError
     └── RequestError            of the protocol: its code, its text, what may be done next
         ├── UnknownOutcome      it may have been done: the queue manager cannot tell any more
+        │   └── RequestTimeout  a request had no reply in time: also a TimeoutError
         ├── ConnectionEnded     this client is done, for good
-        └── MessageDamaged      a message came whose record cannot be read
+        ├── MessageDamaged      a message came whose record cannot be read
+        ├── QueueUnknown        QUEUE_UNKNOWN
+        ├── QueueFull           QUEUE_FULL, QUEUE_BYTES_FULL
+        ├── Duplicate           DUPLICATE_MESSAGE
+        ├── LeaseLost           LEASE_LOST
+        └── NotAuthorized       NOT_AUTHORIZED
 
-So ``except RequestError`` meets whatever an open client may answer.
+So ``except RequestError`` meets whatever an open client may answer. ``code`` is an ErrorCode.
 """
 
 from typing import TYPE_CHECKING
 
-from qmgr_protocol.errors import ErrorClass, ErrorCode, RequestError, class_of
+from qmgr_protocol.errors import ErrorClass as ErrorClass
+from qmgr_protocol.errors import ErrorCode as ErrorCode
+from qmgr_protocol.errors import RequestError as RequestError
+from qmgr_protocol.errors import class_of
 
 if TYPE_CHECKING:
     from qmgr_client.message import Message
@@ -45,6 +54,34 @@ class UnknownOutcome(RequestError):
     def error_class(self) -> ErrorClass:
         """What the caller may do next: look, before asking again."""
         return ErrorClass.UNKNOWN_OUTCOME
+
+
+class RequestTimeout(UnknownOutcome, TimeoutError):
+    """A request to other applications had no reply in time; it may have been worked on."""
+
+    def __init__(self, queue: str, timeout_ms: int) -> None:
+        text = f"no reply to a request on {queue} within {timeout_ms:,} ms: does anybody reply?"
+        super().__init__(ErrorCode.MESSAGE_EXPIRED, text)
+
+
+class QueueUnknown(RequestError, codes=[ErrorCode.QUEUE_UNKNOWN]):
+    """There is no queue of that name: create it, or correct the name."""
+
+
+class QueueFull(RequestError, codes=[ErrorCode.QUEUE_FULL, ErrorCode.QUEUE_BYTES_FULL]):
+    """The queue holds as many messages or bytes as it may: wait, then put again."""
+
+
+class Duplicate(RequestError, codes=[ErrorCode.DUPLICATE_MESSAGE]):
+    """The queue has, or remembers, a message of that UID: what was to be put is stored."""
+
+
+class LeaseLost(RequestError, codes=[ErrorCode.LEASE_LOST]):
+    """The lease of the message is over, so another consumer may have it."""
+
+
+class NotAuthorized(RequestError, codes=[ErrorCode.NOT_AUTHORIZED]):
+    """This client may not do that: ask the operator."""
 
 
 class ConnectionEnded(RequestError):

@@ -1,5 +1,6 @@
 """Messages as applications see them: what is delivered, and what is put (outgoing.py)."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -12,7 +13,8 @@ from qmgr_client.outgoing import Outgoing as Outgoing
 from qmgr_client.outgoing import PutResult as PutResult
 from qmgr_client.outgoing import encode as encode
 from qmgr_protocol import record as records
-from qmgr_protocol.errors import FieldInvalid, RequestError
+from qmgr_protocol.errors import ErrorCode, FieldInvalid, RequestError
+from qmgr_protocol.group_id import shown
 from qmgr_protocol.messages import (
     DELIVERY,
     DELIVERY_BYTES,
@@ -89,6 +91,21 @@ class Message(NamedTuple):
     expiry_left_ms: int | None = None  # when it was delivered; None is for ever
     note: bytes = b""  # what a dead letter, or one that failed, is accompanied by
     topic: str = ""  # that it was published to
+
+    def __repr__(self) -> str:
+        """Return what it is, in a line: never its body, which may be long or secret."""
+        told = f"{self.uid or 'no UID'} of {self.queue}: {len(self.body)} bytes"
+        told += f", priority {self.priority}, delivered {self.delivered}, failed {self.failed}"
+        if self.group is not None:
+            told += f", group {shown(self.group.id)} number {self.group.number}"
+        if self.topic:
+            told += f", topic {self.topic}"
+        return f"<Message {told}{', damaged' if self.damage else ''}>"
+
+    @property
+    def lease_key(self) -> tuple[int, bytes]:
+        """What tells its lease from any other of this client: the queue's id and the handle."""
+        return self.queue_id, self.handle
 
     @property
     def headers(self) -> dict[str, Any]:
@@ -172,6 +189,26 @@ class Message(NamedTuple):
     def put_time(self) -> datetime:
         """When it was put on this queue."""
         return EPOCH + timedelta(microseconds=self.put_us)
+
+
+def check_is_message(verb: str, found: object) -> None:
+    """Raise RequestError VALUE_INVALID where *found*, given to *verb*, is not a message."""
+    if isinstance(found, Message):
+        return
+    hint = ": get returns None if none came in time" if found is None else ""
+    text = f"{verb} needs a message that was got, not {type(found).__name__}{hint}"
+    raise RequestError(ErrorCode.VALUE_INVALID, text)
+
+
+def checked_messages(verb: str, found: Iterable[Message]) -> list[Message]:
+    """Return the messages given to *verb*; raise RequestError VALUE_INVALID where one is not."""
+    if isinstance(found, Message) or not isinstance(found, Iterable):
+        text = f"{verb} needs a list of messages, not {type(found).__name__}: write [message]"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    messages = list(found)
+    for message in messages:
+        check_is_message(verb, message)
+    return messages
 
 
 def decode(

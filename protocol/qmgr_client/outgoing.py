@@ -1,11 +1,15 @@
 """What is put: a message on its way out, how it becomes a record, and what became of it."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
+from qmgr_client import key as keys
+from qmgr_client import option
+from qmgr_client.duration import Duration, in_ms
 from qmgr_client.group_id import SHOWN_MAX, GroupId, encoded
+from qmgr_client.key import Key
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_protocol.record import (
@@ -69,20 +73,27 @@ class Outgoing(NamedTuple):
     headers: Headers | None = None
     reply_to: str = ""
     content_type: str = ""
-    expiry_ms: int = 0  # how long it is worth delivering; 0 is for ever
-    delay_ms: int = 0  # from the put until it can be got; at most ten years
+    expiry_ms: Duration = 0  # how long it is worth delivering; 0 is for ever
+    delay_ms: Duration = 0  # from the put until it can be got; at most ten years
     deliver_at: datetime | None = None  # the same as a time of day, with its time zone
     persistent: bool = True  # False: given up when its queue manager starts anew
     report: bool = False  # to reply_to, if it expires
     group: tuple[GroupId, int, bool] | None = None  # id, number, last
     retained: bool = False  # of a publication: its topic keeps it for those who subscribe later
+    key: Key | None = None  # any text or UUID, by which the queue refuses a second put
 
-    def dated(self, now: datetime) -> "Outgoing":
-        """Return this message with ``deliver_at`` as a delay from *now* on.
+    def resolved(self, now: datetime) -> "Outgoing":
+        """Return this message with ``deliver_at`` as a delay from *now* on, and ``key`` as a UID.
 
         Raises:
-            RequestError: VALUE_INVALID, a time without a zone, or one beside a delay.
+            RequestError: VALUE_INVALID, a time without a zone, or one next to a delay; a key that
+                is not one, or one next to a UID.
         """
+        if self.key is not None:
+            if self.uid is not None:
+                text = "uid and key are both given: either identifies the message"
+                raise RequestError(ErrorCode.VALUE_INVALID, text)
+            return self._replace(uid=keys.uid_of(self.key), key=None).resolved(now)
         if self.deliver_at is None:
             return self
         if self.delay_ms:
@@ -101,12 +112,37 @@ class PutOptions(TypedDict, total=False):
     headers: Headers | None
     reply_to: str
     content_type: str
-    expiry_ms: int
-    delay_ms: int
+    expiry_ms: Duration
+    delay_ms: Duration
     deliver_at: datetime | None
     persistent: bool
     report: bool
     group: tuple[GroupId, int, bool] | None
+    key: Key | None
+
+
+def outgoing_of(verb: str, body: bytes, options: PutOptions) -> Outgoing:
+    """Returns a message of *body* with the *options* of a call of *verb*.
+
+    Raises:
+        RequestError: VALUE_INVALID, there is no such option.
+    """
+    try:
+        return Outgoing(body, **options)
+    except TypeError:
+        raise option.unknown(options, PutOptions.__annotations__, verb) from None
+
+
+def each_outgoing(verb: str, items: Iterable[bytes | Outgoing]) -> Iterator[Outgoing]:
+    """Yields *items* of a call of *verb* as messages; bodies become messages without options.
+
+    Raises:
+        RequestError: VALUE_INVALID, *items* is a single body, or nothing that has items.
+    """
+    if isinstance(items, bytes | bytearray | str | Outgoing) or not isinstance(items, Iterable):
+        text = f"{verb} puts a list of bodies or messages, not {type(items).__name__}: write [...]"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return (item if isinstance(item, Outgoing) else Outgoing(item) for item in items)
 
 
 def delay_until(when: datetime, now: datetime, name: str) -> int:
@@ -124,21 +160,26 @@ def delay_until(when: datetime, now: datetime, name: str) -> int:
 
 
 def encode(outgoing: Outgoing) -> bytes:
-    """Return *outgoing*, which is :meth:`Outgoing.dated`, as a record.
+    """Return *outgoing*, which is :meth:`Outgoing.resolved`, as a record.
 
     Raises:
         RequestError: VALUE_INVALID, a field beyond its limit, or headers that no peer could read.
     """
     (
         body, uid, priority, correlation_id, headers, reply_to, content_type, expiry_ms, delay_ms,
-        deliver_at, persistent, report, group, retained,
+        deliver_at, persistent, report, group, retained, key,
     ) = outgoing  # fmt: skip
-    assert deliver_at is None, "a time of day, and no clock to hold it against"
+    assert deliver_at is None, "a time of day, and no clock to check it against"
+    assert key is None, "a key without its UID"
     if type(body) is not bytes:
         raise _mistyped("body", body, bytes)
     envelope: dict[str, Any] = {}
     if headers or reply_to or content_type:
         envelope = _envelope(headers, reply_to, content_type)
+    if type(expiry_ms) is not int:
+        expiry_ms = in_ms("expiry_ms", expiry_ms)
+    if type(delay_ms) is not int:
+        delay_ms = in_ms("delay_ms", delay_ms)
     flags = 0
     if priority is None:
         priority, flags = PRIORITY_DEFAULT, FLAG_PRIORITY_OF_QUEUE
@@ -164,8 +205,6 @@ def _fault(outgoing: Outgoing) -> RequestError:
     for name, value, wanted in (
         ("priority", outgoing.priority or 0, int),
         ("correlation_id", outgoing.correlation_id, bytes),
-        ("expiry_ms", outgoing.expiry_ms, int),
-        ("delay_ms", outgoing.delay_ms, int),
         ("uid", outgoing.uid or Uid("", 0), Uid),
     ):
         if type(value) is not wanted:

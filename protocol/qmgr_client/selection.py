@@ -1,7 +1,8 @@
 """Which messages a get, a consumer or a browse wants."""
 
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
+from qmgr_client import option
 from qmgr_client.group_id import GroupId, encoded
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
@@ -28,14 +29,16 @@ class SelectionOrUid(Selection, total=False):
 
 def chosen(
     where: str | None = None, correlation_id: bytes = b"", group_id: GroupId = b"",
-    uid: Uid | None = None,
+    uid: Uid | None = None, **unknown: object,
 ) -> tuple[str, bytes, bytes, bytes]:  # fmt: skip
     """Return a selection as the protocol has it: selector, correlation id, group id, encoded UID.
 
     Raises:
         RequestError: SELECTOR_INVALID, an empty one; VALUE_INVALID, two of them are given, or what
-            is no UID or id of a group.
+            is no UID or id of a group, or an option that does not exist.
     """
+    if unknown:
+        raise option.unknown(unknown, get_type_hints(SelectionOrUid), "a selection")
     if where == "":  # To the protocol that is any message, seldom to who computed it.
         text = "the selector is empty: leave where out to have any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)
@@ -50,6 +53,19 @@ def chosen(
     if not isinstance(uid, Uid):
         raise RequestError(ErrorCode.VALUE_INVALID, f"{uid!r} is not a Uid")
     return where, correlation_id, group, encode_uid(uid)
+
+
+def chosen_of_consumer(**selection: Unpack[Selection]) -> tuple[str, bytes, bytes]:
+    """Return the same for a consumer, which cannot select by UID.
+
+    Raises:
+        RequestError: as :func:`chosen`; VALUE_INVALID, a UID.
+    """
+    where, correlation_id, group_id, uid = chosen(**selection)
+    if uid:
+        text = "a consumer does not select by uid: get the one message with get(queue, uid=...)"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return where, correlation_id, group_id
 
 
 def order_of(word: str, *, pinned: bool = False) -> int:

@@ -39,3 +39,16 @@ class Coded(IntEnum):
         self._value_, self.error_class, self.mq = number, error_class, mq
         self.means, self.remedy = means, remedy
         return self
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Coded | None":
+        """Return a code for a number that this version does not know: ERROR_4711, never to retry.
+
+        It is made anew for each lookup, so that a peer cannot fill the table.
+        """
+        if type(value) is not int:
+            return None
+        self = int.__new__(cls, value)
+        self._name_, self._value_ = f"ERROR_{value}", value
+        self.error_class, self.mq, self.means, self.remedy = ErrorClass.NEVER, "", "", ""
+        return self

@@ -15,6 +15,9 @@
 What is to be said of each code is in error_code.py.
 """
 
+from collections.abc import Iterable
+from typing import ClassVar, Self, cast
+
 from qmgr_protocol.error_code import ErrorClass as ErrorClass
 from qmgr_protocol.error_code import ErrorCode as ErrorCode
 
@@ -23,18 +26,12 @@ TEXT_MAX = 1_000  # characters of what an error says; a message may carry 4096
 
 def class_of(code: int) -> ErrorClass:
     """Return what a peer may do after *code*; an unknown code is not worth a retry."""
-    try:
-        return ErrorCode(code).error_class
-    except ValueError:
-        return ErrorClass.NEVER
+    return ErrorCode(code).error_class
 
 
 def name_of(code: int) -> str:
     """Return the name of *code*, or its number where this version does not know it."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"ERROR_{code}"
+    return ErrorCode(code).name
 
 
 class LocalProtocolError(Exception):
@@ -44,12 +41,25 @@ class LocalProtocolError(Exception):
 class RequestError(Exception):
     """A request that cannot be done; the connection goes on.
 
-    A text too long for a message is cut: it may quote what a peer sent.
+    A text too long for a message is cut: it may quote what a peer sent. ``code`` is an ErrorCode:
+    one that this version does not know has a name such as ERROR_4711 and the class NEVER.
+
+    A subclass may name the *codes* that it stands for. A RequestError of such a code is one.
     """
+
+    _kinds: ClassVar[dict[int, type["RequestError"]]] = {}
+
+    def __init_subclass__(cls, codes: Iterable[ErrorCode] = ()) -> None:
+        RequestError._kinds |= dict.fromkeys(codes, cls)
+
+    def __new__(cls, code: int, *args: object, **named: object) -> Self:
+        """Make an error of the class for *code*, unless a subclass is called for."""
+        kind = RequestError._kinds.get(code, cls) if cls is RequestError else cls
+        return cast(Self, super().__new__(kind))
 
     def __init__(self, code: int, text: str, retry_after_ms: int = 0) -> None:
         super().__init__(text)
-        self.code = code
+        self.code = code if type(code) is ErrorCode else ErrorCode(code)  # Most are one already.
         self.text = text[:TEXT_MAX]
         self.retry_after_ms = retry_after_ms
 

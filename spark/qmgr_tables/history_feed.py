@@ -11,8 +11,9 @@ What was under way when a queue manager went away is asked again: a cursor goes 
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables.line import DataLost, Line
 
@@ -58,7 +59,7 @@ class HistoryFeed(Line):
         Raises:
             ManagerAway: nobody answers.
         """
-        row = self.ask(lambda client: client.history_show(), wait_ms)
+        row = self.ask(lambda client: client.admin.history_show(), wait_ms)
         cursors = {cursor["cursor"]: cursor["position"] for cursor in row["cursors"]}
         return State(row["manager"], row["store_id"], row["first"], row["next"], cursors)
 
@@ -69,7 +70,7 @@ class HistoryFeed(Line):
             ManagerAway: nobody answers.
             RequestError: HISTORY_DROPPED and CURSORS_EXHAUSTED of one that is new, HISTORY_AHEAD.
         """
-        row = self.ask(lambda client: client.cursor_commit(cursor, position), wait_ms)
+        row = self.ask(lambda client: client.admin.cursor_commit(cursor, position), wait_ms)
         return int(row["position"])
 
     def rows(self, store_id: str, after: int, until: int) -> Iterator[tuple[int, bytes]]:
@@ -94,8 +95,8 @@ class HistoryFeed(Line):
                 self._lost(f"row {after + 1} of history is missing", after + 1, until)
                 after = until
 
-    def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
-        page = self.ask(lambda client: client.history_read(after, until, PAGE_BYTES))
+    def _page(self, store_id: str, after: int, until: int) -> HistoryPage:
+        page = self.ask(lambda client: client.admin.history_read(after, until, PAGE_BYTES))
         if page["store_id"] != store_id:
             raise DataLost(
                 f"{self.address}: store {page['store_id']} of {page['manager']} is there, not "

@@ -53,7 +53,9 @@ class QueueFeed(Line):
         Raises:
             ManagerAway: nobody answers.
         """
-        status, rows = self.ask(lambda client: (client.status(), client.queue_list()), wait_ms)
+        status, rows = self.ask(
+            lambda client: (client.admin.status(), client.admin.queue_list()), wait_ms
+        )
         queues = {
             row["queue_id"]: Extent(row["queue"], row["arrived"])
             for row in rows
@@ -99,10 +101,10 @@ class QueueFeed(Line):
 def _page(queue: str, after: int, messages_max: int, client: Client) -> dict[str, Any]:
     """Return a page of the queue of that name; where there is none, whose store that is."""
     try:
-        return client.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
+        return client.admin.browse_arrivals(queue, after, messages_max, PAGE_BYTES)
     except RequestError as error:
         if error.code in (ErrorCode.QUEUE_UNKNOWN, ErrorCode.QUEUE_IS_REMOTE):
-            return {"store_id": client.status()["store_id"], "queue_id": NO_QUEUE}
+            return {"store_id": client.admin.status()["store_id"], "queue_id": NO_QUEUE}
         raise
 
 

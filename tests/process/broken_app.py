@@ -31,7 +31,7 @@ def repeat() -> None:
 def overread() -> None:
     """A group that is read goes on behind the message that is due."""
 
-    async def hasty(reader: Any, unit: Any, wait_ms: int, at: Any, selection: Any) -> Any:
+    async def hasty(reader: Any, unit: Any, wait_ms: Any, at: Any, selection: Any) -> Any:
         if at is not None and reader.current is None:
             at = at._replace(number=at.number + 1)
         return await next_(reader, unit, wait_ms, at, selection)

@@ -102,12 +102,12 @@ async def _live(
 
 async def _define(hub: Node, edge: Node) -> None:
     async with connect(hub.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.queue_create("AWAY", {"accounting": "on"})
-        await manager.link_allow(edge.name)
+        await manager.admin.queue_create("AWAY", accounting="on")
+        await manager.admin.link_allow(edge.name)
     async with connect(edge.address, name="crash", wait_ms=WAIT_MS) as manager:
-        await manager.queue_create("LOCAL", {"accounting": "on"})
-        await manager.link_create("HUB", [hub.tcp])
-        await manager.queue_create("AWAY@HUB")
+        await manager.admin.queue_create("LOCAL", accounting="on")
+        await manager.admin.link_create("HUB", [hub.tcp])
+        await manager.admin.queue_create("AWAY@HUB")
 
 
 def _show(cycle: int, cycles: int, loads: list[Load]) -> None:

@@ -91,7 +91,7 @@ class GroupLoad:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for queue in QUEUES:
-                await manager.queue_create(queue)
+                await manager.admin.queue_create(queue)
             async with asyncio.TaskGroup() as tasks:
                 takers = [tasks.create_task(self._consume()) for _ in range(CONSUMERS)]
                 takers += [tasks.create_task(self._collect()), tasks.create_task(self._read())]
@@ -101,7 +101,7 @@ class GroupLoad:
                 await self._drain()
                 for taker in takers:
                     taker.cancel()
-            left = await manager.queue_show(STATUS)
+            left = await manager.admin.queue_show(STATUS)
             if left["depth"]:
                 self.left.append(f"{left['depth']} on {STATUS}")
 
@@ -169,7 +169,7 @@ class GroupLoad:
         """
         while True:
             try:
-                found = await manager.show_group(queue, _group_id(name))
+                found = await manager.admin.show_group(queue, _group_id(name))
                 return bool(found["last"])
             except RequestError as error:
                 if error.code != ErrorCode.GROUP_UNKNOWN:

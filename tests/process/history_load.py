@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from typing import Any
 
 from qmgr_client.aio import connect
 from qmgr_protocol.errors import RequestError
@@ -29,17 +30,17 @@ class HistoryLoad:
     async def run(self) -> None:
         """Export until told to stop, then what is left."""
         async with connect(self.node.address, name="export", wait_ms=WAIT_MS) as manager:
-            after = (await manager.cursor_commit(CURSOR, 0))["position"]
+            after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
             while True:
                 is_last = self.stopping.is_set()
                 try:
-                    found = (await manager.history_read(after))["rows"]
+                    found = (await manager.admin.history_read(after))["rows"]
                     after = self._write(after, found)
                     if self._random.random() < FORGETS:
                         self.forgot += 1
-                        after = (await manager.cursor_commit(CURSOR, 0))["position"]
+                        after = (await manager.admin.cursor_commit(CURSOR, 0))["position"]
                     elif found:
-                        await manager.cursor_commit(CURSOR, after)
+                        await manager.admin.cursor_commit(CURSOR, after)
                 except RequestError as error:
                     self.wrong.append(error.text)
                     return
@@ -48,7 +49,7 @@ class HistoryLoad:
                         return
                     await asyncio.sleep(0.1)
 
-    def _write(self, after: int, found: list[tuple[int, bytes]]) -> int:
+    def _write(self, after: int, found: list[list[Any]]) -> int:
         for seq, data in found:
             if seq != after + 1 or self.rows.setdefault(seq, data) != data:
                 self.wrong.append(f"row {seq} behind {after} is missing, or another one now")

@@ -126,12 +126,12 @@ class LinkLoad:
         self, node: Node, peer: Node, proxy: Proxy, outgoing: str, incoming: str
     ) -> None:
         async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
-            await manager.queue_create(incoming)
-            await manager.link_allow(peer.name)
-            await manager.link_create(
+            await manager.admin.queue_create(incoming)
+            await manager.admin.link_allow(peer.name)
+            await manager.admin.link_create(
                 peer.name, [proxy.address], connections=CONNECTIONS, ordered=node is self.hub
             )
-            await manager.queue_create(f"{outgoing}@{peer.name}")
+            await manager.admin.queue_create(f"{outgoing}@{peer.name}")
 
     async def _suffer(self, kinds: Sequence[str]) -> None:
         for cycle, kind in enumerate(kinds, 1):
@@ -157,18 +157,18 @@ class LinkLoad:
             if not node.is_running():
                 raise RuntimeError(f"{node.name} ended by itself:\n{node.log_tail()}")
             async with connect(node.address, name="crash", wait_ms=WAIT_MS) as manager:
-                row = await manager.link_show(peer.name)
+                row = await manager.admin.link_show(peer.name)
             stalls = sum(path["stalls"] for path in row["paths"])
             self._counted[node.name, node.starts] = (row["resent"], stalls)
-            rows.append(row)
+            rows.append(dict(row))
         return rows
 
     async def _is_empty(self, source: Node, target: Node, queue: str) -> bool:
         async with connect(source.address, name="crash", wait_ms=WAIT_MS) as manager:
-            if (await manager.link_show(target.name))["waiting"]:
+            if (await manager.admin.link_show(target.name))["waiting"]:
                 return False
         async with connect(target.address, name="crash", wait_ms=WAIT_MS) as manager:
-            depth: int = (await manager.queue_show(queue))["depth"]
+            depth: int = (await manager.admin.queue_show(queue))["depth"]
             return depth == 0
 
     async def _settle(self) -> None:

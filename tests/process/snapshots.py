@@ -58,7 +58,7 @@ class Family:
         """Work until told to stop."""
         async with self._connect() as manager:
             for queue in FAMILY:
-                await manager.queue_create(queue)
+                await manager.admin.queue_create(queue)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._produce())
             tasks.create_task(self._produce())
@@ -138,13 +138,13 @@ class SnapshotLoad:
 
     async def _define(self) -> None:
         async with connect(self.hub.address, name="run", wait_ms=WAIT_MS) as manager:
-            await manager.queue_create(LINKED)
-            await manager.link_allow(self.edge.name)
+            await manager.admin.queue_create(LINKED)
+            await manager.admin.link_allow(self.edge.name)
         async with connect(self.edge.address, name="run", wait_ms=WAIT_MS) as manager:
-            await manager.queue_create("LOCAL")
-            await manager.queue_create(PROBE)
-            await manager.link_create("HUB", [self.hub.tcp])
-            await manager.queue_create(f"{LINKED}@HUB")
+            await manager.admin.queue_create("LOCAL")
+            await manager.admin.queue_create(PROBE)
+            await manager.admin.link_create("HUB", [self.hub.tcp])
+            await manager.admin.queue_create(f"{LINKED}@HUB")
 
     async def _under_load(self, seconds: float, period_s: float) -> None:
         edge, hub, seed = self.edge, self.hub, self._seed
@@ -205,7 +205,7 @@ class SnapshotLoad:
         directory = self._snapshots / f"{name}-{len(self.taken):04}"
         self.taken.append(directory)
         began = time.monotonic()
-        await manager.snapshot(str(directory), self._rate_bytes)
+        await manager.admin.snapshot(str(directory), self._rate_bytes)
         self.took_s.append(time.monotonic() - began)
 
     def check(self) -> None:

@@ -33,11 +33,11 @@ def daemons(tmp_path: Path, **limits: str) -> Iterator[tuple[Daemon, Daemon]]:
 
 async def define(edge: Daemon, hub: Daemon) -> None:
     async with connect(hub.address) as manager:
-        await manager.queue_create("AWAY")
-        await manager.link_allow("EDGE")
+        await manager.admin.queue_create("AWAY")
+        await manager.admin.link_allow("EDGE")
     async with connect(edge.address) as manager:
-        await manager.link_create("HUB", [hub.address])
-        await manager.queue_create("AWAY@HUB")
+        await manager.admin.link_create("HUB", [hub.address])
+        await manager.admin.queue_create("AWAY@HUB")
 
 
 def longest(size_bytes: int) -> bytes:
@@ -74,6 +74,6 @@ async def test_message_that_is_too_long_for_the_peer_holds_up_no_other(tmp_path:
                 assert found is not None
                 assert found.body == b"behind it"
             async with connect(edge.address) as manager:
-                row = await manager.link_show("HUB")
+                row = await manager.admin.link_show("HUB")
                 assert (row["state"], row["blocked_queue"]) == ("blocked", "AWAY")
                 assert "raise its limits.message_max_bytes" in row["error"]

@@ -112,7 +112,7 @@ async def test_full_store_is_drained_by_acks_in_any_order(daemon: Daemon, body_b
     daemon.sections["store"] = {"map_bytes": "16 MiB"}
     daemon.start()
     async with asyncio.timeout(PATIENCE_S), connect(daemon.address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         while not any(
             isinstance(result, RequestError)
             for result in await manager.put_many("Q", [bytes(body_bytes)] * 500)

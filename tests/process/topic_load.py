@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 from qmgr_client.aio import QueueManager, connect
+from qmgr_client.attributes import SubscriptionAttributes
 from qmgr_client.message import Message, PutResult
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.topic import filter_of, fits, levels_of
@@ -83,8 +84,8 @@ class TopicLoad:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for name, filter_ in SUBSCRIBERS.items():
-                limit = {"redelivery_limit": 1} if name == FAILS else {}
-                await manager.subscription_create(filter_, name, attributes=limit)
+                limit: SubscriptionAttributes = {"redelivery_limit": 1} if name == FAILS else {}
+                await manager.admin.subscription_create(filter_, name, **limit)
             async with asyncio.TaskGroup() as tasks:
                 others = [tasks.create_task(self._consume(name)) for name in SUBSCRIBERS]
                 others.append(tasks.create_task(self._operate()))
@@ -102,12 +103,12 @@ class TopicLoad:
             consumed = sum(map(len, self.consumed.values()))
             if consumed != seen:
                 seen, since = consumed, time.monotonic()
-            kept = (await manager.queue_show(PUBLICATIONS))["depth"]
+            kept = (await manager.admin.queue_show(PUBLICATIONS))["depth"]
             if not (kept or self.lost):
                 break
             await asyncio.sleep(0.2)
         self.left += [f"{kept} on {PUBLICATIONS}"] * bool(kept)
-        self.left += [f"parked: {row['uid']}" async for row in manager.republish_list()]
+        self.left += [f"parked: {row['uid']}" async for row in manager.admin.republish_list()]
 
     def _connect(self) -> QueueManager:
         return connect(self._address, name="topics", wait_ms=WAIT_MS)
@@ -166,12 +167,12 @@ class TopicLoad:
         async with self._connect() as manager:
             while True:
                 try:
-                    rows = [row async for row in manager.republish_list()]
+                    rows = [row async for row in manager.admin.republish_list()]
                     self.parked.update(row["uid"] for row in rows)
                     names = {row["subscription"] for row in rows}
                     if names:
                         chosen = self._random.choice([[], sorted(names)])
-                        await manager.republish(subscriptions=chosen)
+                        await manager.admin.republish(subscriptions=chosen)
                 except RequestError:
                     continue  # It was killed meanwhile, and nobody knows whether it was done.
                 await asyncio.sleep(self._random.uniform(0.05, 0.5))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 
 from qmgr_client.aio import QueueManager, connect
+from qmgr_client.attributes import QueueAttributes
 from qmgr_client.errors import UnknownOutcome
 from qmgr_client.message import Message
 from qmgr_protocol.errors import RequestError
@@ -23,7 +24,7 @@ STALL_MAX_S = 60
 BACKLOG_MAX = 2_000
 PRODUCERS = 4
 POISON_EVERY = 97  # what cannot be worked on
-RETRY = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
+RETRY: QueueAttributes = {"backout_threshold": 3, "retry_initial_ms": 50, "retry_max_ms": 500}
 QUEUES = ("IN", "IN.B", "OUT")
 DEAD_LETTERS = "SYSTEM.DEAD.LETTERS"
 
@@ -49,7 +50,7 @@ class UnitLoad:
         """Work until told to stop, then until everything came out."""
         async with self._connect() as manager:
             for queue in QUEUES:
-                await manager.queue_create(queue, RETRY)
+                await manager.admin.queue_create(queue, **RETRY)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._bury())
             for source, target in 2 * (("IN", "OUT"), ("IN", "OUT"), ("IN.B", ""), ("OUT", "")):

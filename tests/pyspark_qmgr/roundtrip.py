@@ -99,7 +99,7 @@ def value_of(text: str) -> int | str | None:
 async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Report) -> None:
     """Put *flights* on a queue, by ten priorities, and take a snapshot of it."""
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.queue_create(QUEUE)
+        await manager.admin.queue_create(QUEUE)
         with report.step("put on a queue", len(flights)):
             for first in range(0, len(flights), PIECE):
                 futures = [
@@ -114,7 +114,7 @@ async def put(node: Node, flights: list[data.Flight], snapshot: Path, report: Re
                 ]  # fmt: skip
                 await asyncio.gather(*futures)
         with report.step("snapshot", len(flights)):
-            await manager.snapshot(str(snapshot))
+            await manager.admin.snapshot(str(snapshot))
 
 
 def of_arrow(name: str, found: pa.Table, arrivals: list[int], began: float) -> Way:

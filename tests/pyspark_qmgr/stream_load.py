@@ -22,7 +22,7 @@ async def define(address: str) -> None:
     """Have the queues there, and keep accounts of them."""
     async with connect(address, name="load", wait_ms=WAIT_MS) as manager:
         for queue in QUEUES:
-            await manager.queue_create(queue, {"accounting": "on", "backout_threshold": 3})
+            await manager.admin.queue_create(queue, accounting="on", backout_threshold=3)
 
 
 async def produce(address: str, rng: random.Random, stopping: asyncio.Event) -> None:

@@ -36,7 +36,7 @@ ALL = ReadAllAvailable()
 @contextmanager
 def served(directory: Path) -> Iterator[Client]:
     with Server(directory), connect(address_of(directory)) as client:
-        client.queue_create("Q", {"accounting": "on"})
+        client.admin.queue_create("Q", accounting="on")
         yield client
 
 
@@ -44,7 +44,7 @@ def happen(client: Client, count: int) -> str:
     """Have so much happen, in a row of history each; return the id of the store."""
     for _ in range(count):
         client.put("Q", b"x")
-    store_id: str = client.history_show()["store_id"]
+    store_id: str = client.admin.history_show()["store_id"]
     return store_id
 
 
@@ -81,7 +81,7 @@ def test_batches_follow_each_other(tmp_path: Path) -> None:
         assert rows(reader, end, end) == []
         happen(client, 2)
         reader.commit(end)
-        assert client.history_show()["cursors"][0]["position"] == 3
+        assert client.admin.history_show()["cursors"][0]["position"] == 3
         assert [row["seq"] for row in rows(reader, end, reader.latestOffset(end, ALL))] == [4, 5]
         reader.stop()
         reader.stop()
@@ -130,7 +130,7 @@ def test_available_now_ends_where_it_began(tmp_path: Path) -> None:
         reader = reader_of(tmp_path, maxRowsPerTrigger="2")
         assert isinstance(reader, SupportsTriggerAvailableNow)
         reader.prepareForTriggerAvailableNow()
-        assert client.history_show()["cursors"] == []  # A look changes nothing.
+        assert client.admin.history_show()["cursors"] == []  # A look changes nothing.
         happen(client, 5)
         start, seen = reader.initialOffset(), []
         while (end := reader.latestOffset(start, ReadMaxRows(2))) != start:
@@ -161,7 +161,7 @@ def test_batch_that_was_planned_is_read_again_after_a_restart(tmp_path: Path) ->
         assert again.latestOffset(end, ALL) == {store: 8}
         again.commit(end)
         again.commit(end)
-        assert client.history_show()["cursors"][0]["position"] == 4
+        assert client.admin.history_show()["cursors"][0]["position"] == 4
 
 
 def test_reader_and_partitions_travel_without_connections(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_every_batch_has_the_very_schema_that_spark_wants(
 def test_queues_are_chosen_and_offsets_go_on_all_the_same(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 2)
-        client.queue_create("OTHER", {"accounting": "on"})
+        client.admin.queue_create("OTHER", accounting="on")
         client.put("OTHER", b"x")
         store = happen(client, 1)
         reader = reader_of(tmp_path, queues="OTHER")
@@ -232,7 +232,7 @@ def test_first_batch_begins_where_it_did_also_where_it_is_read_again(tmp_path: P
     with served(tmp_path) as client:
         store = happen(client, 3)
         for start in ("earliest", "latest"):
-            client.cursor_commit("other", 0)
+            client.admin.cursor_commit("other", 0)
             options = {"startingOffsets": start, "cursor": start}
             begun = reader_of(tmp_path, None, **options).initialOffset()
             last = begun[store] + 2

@@ -45,7 +45,7 @@ def drained(found: DataFrame, directory: Path) -> Counter[tuple[str, int, bytes]
 
 def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
-        client.queue_create("A")
+        client.admin.queue_create("A")
         client.put_many("A", [b"1", b"2", b"3", b"4", b"5"])
         found = messages(spark, tmp_path / "qm", maxRowsPerTrigger="2", minPartitions="2")
         expected = {("A", at, b"%d" % at) for at in range(1, 6)}
@@ -55,7 +55,7 @@ def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_p
         for message in client.get_many("A", 5):
             client.ack(message)  # What has been streamed stays in the files.
         client.put("A", b"6", delay_ms=86_400_000)
-        client.queue_create("B")
+        client.admin.queue_create("B")
         client.put_many("B", [b"1", b"2"])
         expected |= {("A", 6, b"6"), ("B", 1, b"1"), ("B", 2, b"2")}
         assert drained(found, tmp_path) == Counter(expected)
@@ -63,7 +63,7 @@ def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_p
 
 def test_latest_has_what_comes_from_then_on(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
-        client.queue_create("A")
+        client.admin.queue_create("A")
         client.put("A", b"before")
         found = messages(spark, tmp_path / "qm", startingOffsets="latest")
         assert drained(found, tmp_path) == Counter()
@@ -78,7 +78,7 @@ def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
     with served(tmp_path / "qm") as client:
         found = messages(spark, tmp_path / "qm", startingOffsets="latest", queues="NEW")
         assert drained(found, tmp_path) == Counter()
-        client.queue_create("NEW")
+        client.admin.queue_create("NEW")
         client.put("NEW", b"x")
         assert drained(found, tmp_path) == Counter([("NEW", 1, b"x")])
 
@@ -86,7 +86,7 @@ def test_latest_has_all_of_a_queue_that_comes_between_two_queries(
 @pytest.mark.long
 def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
-        client.queue_create("A")
+        client.admin.queue_create("A")
         client.put("A", b"x")
     copytree(tmp_path / "qm", tmp_path / "kept", ignore=ignore_patterns("*.sock"))
     with served(tmp_path / "qm") as client:
@@ -95,7 +95,7 @@ def test_store_that_was_put_back_is_named_by_the_query(spark: SparkSession, tmp_
     rmtree(tmp_path / "qm")
     (tmp_path / "kept").rename(tmp_path / "qm")
     with served(tmp_path / "qm") as client:
-        assert client.queue_show("A")["arrived"] == 1
+        assert client.admin.queue_show("A")["arrived"] == 1
         with pytest.raises(StreamingQueryException, match="queue A was read up to arrival 2, and"):
             drained(messages(spark, tmp_path / "qm"), tmp_path)
         client.put("A", b"other")

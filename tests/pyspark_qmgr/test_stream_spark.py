@@ -46,10 +46,10 @@ def test_stream_of_a_daemon_goes_on_where_its_checkpoint_says(
         assert drained(history, tmp_path) == Counter()
         for expected in (5, 8):
             with connect(address_of(tmp_path / "qm")) as app:
-                while app.history_show()["next"] <= expected:
+                while app.admin.history_show()["next"] <= expected:
                     app.put("Q", b"x")
             assert drained(history, tmp_path) == Counter((n, 1) for n in range(1, expected + 1))
-        assert client.history_show()["first"] > 1
+        assert client.admin.history_show()["first"] > 1
 
 
 def test_stream_of_snapshots(spark: SparkSession, tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_what_is_lost_is_named_by_the_query(spark: SparkSession, tmp_path: Path)
         )
         client.put("Q", b"x")
         drained(history, tmp_path)
-        client.cursor_delete("lake")
+        client.admin.cursor_delete("lake")
         client.put("Q", b"x")
-        client.cursor_commit("other", 2)
+        client.admin.cursor_commit("other", 2)
         client.put("Q", b"x")
         with pytest.raises(StreamingQueryException, match="rows 2 to 2 of history are not kept"):
             drained(history, tmp_path)

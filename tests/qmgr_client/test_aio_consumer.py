@@ -85,3 +85,17 @@ async def test_consumer_that_python_drops_is_cancelled(tmp_path: Path) -> None:
             gc.collect()
             assert (await talk.hear(m.Cancel)).request_id == request_id
             talk.say(m.Ended(request_id, ErrorCode.CANCELLED, "cancelled"))
+
+
+async def test_close_ends_the_loop_of_another_task(tmp_path: Path) -> None:
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+
+            async def consume() -> list[bytes]:
+                return [message.body async for message in manager.consume("Q")]
+
+            consuming = asyncio.create_task(consume())
+            await opened(talk)
+        assert await consuming == []

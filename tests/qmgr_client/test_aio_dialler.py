@@ -142,7 +142,7 @@ async def test_lost_connection_is_given_up_after_a_while(tmp_path: Path) -> None
         manager = connect(listener.address, give_up_ms=50)
         await manager.open()
         talk = await greeting
-        asking = asyncio.create_task(manager.status())
+        asking = asyncio.create_task(manager.admin.status())
         await talk.hear(m.Status)
         Path(f"{tmp_path}/listener.sock").unlink()
         talk.close()

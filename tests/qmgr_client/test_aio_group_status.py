@@ -29,7 +29,7 @@ async def two(directory: Path) -> AsyncIterator[tuple[QueueManager, QueueManager
     """Run a daemon with queues; yield two clients of it."""
     async with serve(directory) as address, connect(address) as one, connect(address) as other:
         for queue in ("Q", "R", "DONE", "STATUS"):
-            await one.queue_create(queue)
+            await one.admin.queue_create(queue)
         yield one, other
 
 
@@ -49,7 +49,7 @@ async def bodies(manager: QueueManager, queue: str) -> list[bytes]:
 
 
 async def depth(manager: QueueManager, queue: str) -> int:
-    row = await manager.queue_show(queue)
+    row = await manager.admin.queue_show(queue)
     return int(row["depth"])
 
 
@@ -172,7 +172,7 @@ async def test_first_unit_of_a_dead_connection_is_waited_for(tmp_path: Path) -> 
         await unit.__aenter__()
         await RunStatus(one, "STATUS", LOAD).replace(unit, GroupStatus(A, 2))
         putting = asyncio.create_task(other.put_group("Q", items(5), **RUN))
-        while not (await other.queue_show("STATUS"))["refused"]:  # It has met the claim then.
+        while not (await other.admin.queue_show("STATUS"))["refused"]:  # It has met the claim then.
             assert not putting.done()
         await unit.backout()
         assert (await putting).put == 5
@@ -195,13 +195,13 @@ async def test_first_unit_that_does_not_end_is_told(
 async def test_queue_that_remembers_uids_is_refused(tmp_path: Path) -> None:
     """At once, not when the name is used again."""
     async with two(tmp_path) as (one, _):
-        await one.queue_alter("STATUS", {"dedup_retention_ms": 60_000})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         why = r"STATUS is no queue for .*: qmctl queue alter STATUS --dedup-retention 0"
         with pytest.raises(RequestError, match=why) as caught:
             await one.put_group("Q", items(5), **RUN)
         assert caught.value.code == ErrorCode.VALUE_INVALID
         assert await depth(one, "Q") == 0
-        await one.queue_alter("STATUS", {"dedup_retention_ms": 0})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
         assert (await one.put_group("Q", items(5), **RUN)).put == 5
 
 
@@ -210,12 +210,12 @@ async def test_name_that_is_remembered_still_is_told(
 ) -> None:
     monkeypatch.setattr(aio_group_status, "WAIT_MS", aio_group_status.PAUSE_MS)
     async with two(tmp_path) as (one, _):
-        await one.queue_alter("STATUS", {"dedup_retention_ms": 60_000})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=60_000)
         await one.put("STATUS", b"", uid=LOAD.claim)
         message = await one.get("STATUS")
         assert message is not None
         await one.ack(message)
-        await one.queue_alter("STATUS", {"dedup_retention_ms": 0})
+        await one.admin.queue_alter("STATUS", dedup_retention_ms=0)
         with pytest.raises(RequestError, match=r"VALUE_INVALID.*, and nobody sees it: UIDs that"):
             await one.put_group("Q", items(5), **RUN)
         assert await depth(one, "Q") == 0

@@ -155,7 +155,7 @@ async def test_durable_one_that_somebody_ended_is_not_made_again(tmp_path: Path)
 
 async def test_refusal_is_raised_and_the_next_try_asks_anew(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.subscription_create("flights/#", "B:late")
+        await manager.admin.subscription_create("flights/#", "B:late")
         subscription = manager.subscribe("ships/#", "B:late")
         for attempt in (subscription.open, subscription.__aenter__, lambda: anext(subscription)):
             with pytest.raises(RequestError) as caught:
@@ -167,7 +167,7 @@ async def test_refusal_is_raised_and_the_next_try_asks_anew(tmp_path: Path) -> N
 
 
 async def names(manager: Any) -> list[str]:
-    return [row["subscription"] for row in await manager.subscription_list()]
+    return [row["subscription"] for row in await manager.admin.subscription_list()]
 
 
 async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_cancel_ends_one_that_is_not_durable_and_leaves_the_others(tmp_pat
             assert await names(manager) == ["B:stays", passing.name]
         assert await names(manager) == ["B:stays"]
         await manager.ack(message)  # It is gone, which is as good.
-        assert (await manager.queue_show("B:stays"))["consumers"] == 0
+        assert (await manager.admin.queue_show("B:stays"))["consumers"] == 0
 
 
 async def test_loop_ends_where_it_is_cancelled(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from qmgr_client.blocking import (
     Client,
     ConnectFailed,
     ConnectionEnded,
+    Message,
     Outgoing,
     PutResult,
     RequestError,
@@ -26,7 +30,7 @@ from tests.qmgr_client.served import Server
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
@@ -38,7 +42,7 @@ def test_message_goes_there_and_back(client: Client) -> None:
     assert (message.body, message.uid) == (b"apples", result.uid)
     client.ack(message)
     assert client.get("Q") is None
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_refusal_has_its_code(client: Client) -> None:
@@ -55,7 +59,7 @@ def test_futures_are_for_threads(client: Client) -> None:
     messages = client.get_many("Q", 100)
     acks = [client.ack_soon(message) for message in messages]
     assert [ack.result(5) for ack in acks] == [None] * 50
-    assert client.queue_show("Q")["depth"] == 0
+    assert client.admin.queue_show("Q")["depth"] == 0
 
 
 def test_batches(client: Client) -> None:
@@ -111,7 +115,7 @@ def test_threads_share_a_client(client: Client) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert client.queue_show("Q")["depth"] == 40
+    assert client.admin.queue_show("Q")["depth"] == 40
 
 
 def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
@@ -119,7 +123,7 @@ def test_connection_lives_while_the_application_is_busy(tmp_path: Path) -> None:
         Server(tmp_path, heartbeat_ms=20, liveness_ms=80) as server,
         connect(server.address, reconnect=False) as client,
     ):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         # Sleeping is the subject: four times as long as a silent peer is kept.
         threading.Event().wait(0.32)
         client.put("Q", b"x")
@@ -139,7 +143,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         client = connect(server.address)
         with client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         client.close()
         with pytest.raises(ConnectionEnded, match="not open"):
             client.put("Q", b"x")
@@ -148,7 +152,7 @@ def test_closed_client_says_so(tmp_path: Path) -> None:
 def test_close_waits_for_what_is_under_way(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
             futures = [client.submit("Q", b"x") for _ in range(20)]
         assert all(future.result(0).uid for future in futures)
 
@@ -157,7 +161,7 @@ def test_call_that_races_with_close_ends(tmp_path: Path) -> None:
     """Threads share a client: one of them may close it while others are in a call."""
     with Server(tmp_path) as server:
         with connect(server.address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
         for _ in range(20):
             client = connect(server.address)
             client.open()
@@ -221,3 +225,119 @@ def test_many_may_close(tmp_path: Path) -> None:
         for thread in closing:
             thread.join(60)
             assert not thread.is_alive()
+
+
+ITERATIONS: dict[str, Callable[[Client], AbstractContextManager[Iterator[Message]]]] = {
+    "consumer": lambda client: client.consume("Q"),
+    "subscription": lambda client: client.subscribe("a/#"),
+}
+
+
+@pytest.mark.parametrize("iteration", ITERATIONS)
+def test_close_ends_the_loops_of_other_threads(tmp_path: Path, iteration: str) -> None:
+    """Those that wait for a message, in the middle of a with; nothing is raised anywhere."""
+    raised: list[BaseException] = []
+    waiting = threading.Barrier(4, timeout=30)
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        client.open()
+        client.admin.queue_create("Q")
+
+        def consume() -> None:
+            try:
+                with ITERATIONS[iteration](client) as messages:
+                    waiting.wait()
+                    assert list(messages) == []
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=consume) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        waiting.wait()
+        client.close()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert raised == []
+
+
+@pytest.mark.parametrize("iteration", ITERATIONS)
+def test_loop_that_goes_on_after_a_close_ends(client: Client, iteration: str) -> None:
+    with ITERATIONS[iteration](client) as messages:
+        client.close()
+        assert list(messages) == []
+
+
+def test_close_under_work_lets_its_ack_say_so(tmp_path: Path) -> None:
+    """The loop ends; what it still works on cannot be acknowledged, and comes again."""
+    raised: list[str] = []
+    begun, closed = threading.Event(), threading.Event()
+    with Server(tmp_path) as server:
+        client = connect(server.address)
+        client.open()
+        client.admin.queue_create("Q")
+        client.put_many("Q", [b"1", b"2"])
+
+        def consume() -> None:
+            for message in client.consume("Q"):
+                begun.set()
+                closed.wait(30)
+                try:
+                    client.ack(message)
+                except ConnectionEnded as error:
+                    raised.append(str(error))
+
+        thread = threading.Thread(target=consume)
+        thread.start()
+        assert begun.wait(30)
+        client.close()
+        closed.set()
+        thread.join(30)
+        assert not thread.is_alive()
+        with connect(server.address) as client:
+            assert [message.body for message in client.get_many("Q", 2)] == [b"1", b"2"]
+    assert raised == ["CANCELLED: the client is not open: it was closed"]
+
+
+def test_loop_over_a_client_that_an_operator_closed_raises(client: Client, tmp_path: Path) -> None:
+    """Only the application's own close is an end like any other."""
+    consumer = client.consume("Q")
+    with connect(f"unix:{tmp_path}/qmgrd.sock", name="operator") as operator:
+        rows = operator.admin.connection_list()
+        (number,) = [row["connection"] for row in rows if row["name"] != "operator"]
+        operator.admin.connection_close(number)
+    with pytest.raises(ConnectionEnded, match="goodbye"):
+        next(consumer)
+
+
+PROGRAM = """
+import sys, threading
+from qmgr_client.blocking import connect
+
+def consume(client):
+    with client.consume("Q") as messages:
+        for message in messages:
+            client.ack(message)
+            seen.release()
+
+seen = threading.Semaphore(0)
+with connect(sys.argv[1]) as client:
+    threads = [threading.Thread(target=consume, args=[client]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    client.put_many("Q", [b"x"] * 30)
+    for _ in range(30):
+        seen.acquire()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_program_that_closes_under_its_threads_prints_nothing(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        with connect(server.address) as client:
+            client.admin.queue_create("Q")
+        command = [sys.executable, "-c", PROGRAM, server.address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qmgr_client.blocking import Client, connect
+from qmgr_client.rows import JobRow
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.served import Server
 
@@ -46,7 +47,7 @@ def refused(caught: "pytest.ExceptionInfo[RequestError]") -> ErrorCode:
 def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
     """G20, G22: hidden until the commit, in both directions."""
     for queue in ("ORDERS", "BILLS"):
-        client.queue_create(queue)
+        client.admin.queue_create(queue)
     client.put("ORDERS", b"order")
     with connect(server.address) as other, client.unit_of_work() as unit:
         order = unit.get("ORDERS")
@@ -60,7 +61,7 @@ def test_unit_goes_over_queues_at_once(client: Client, server: Server) -> None:
 
 def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server: Server) -> None:
     """G20, G21: what it got is back in its old place, and the backout is counted."""
-    client.queue_create("Q")
+    client.admin.queue_create("Q")
     client.put_many("Q", [b"1", b"2"])
     with client.unit_of_work() as unit:
         assert [message.body for message in unit.get_many("Q", 2)] == [b"1", b"2"]
@@ -82,7 +83,7 @@ def test_unit_that_is_backed_out_or_lost_was_never_there(client: Client, server:
 
 def test_message_put_first_and_committed_later_is_got_first(client: Client) -> None:
     """G23, A12: nor is it there twice."""
-    client.queue_create("Q")
+    client.admin.queue_create("Q")
     with client.unit_of_work() as unit:
         result = unit.put("Q", b"first")
         client.put("Q", b"second")
@@ -94,17 +95,17 @@ def test_message_put_first_and_committed_later_is_got_first(client: Client) -> N
 
 def test_what_is_not_persistent_is_gone_with_a_restart(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put("Q", b"gone", persistent=False)
         client.put("Q", b"kept")
         assert browsed(client, "Q") == [b"gone", b"kept"]
     with Server(tmp_path) as server, connect(server.address) as client:
         assert browsed(client, "Q") == [b"kept"]
-        assert client.queue_show("Q")["lost"] == 1
+        assert client.admin.queue_show("Q")["lost"] == 1
 
 
 def test_ways_a_lease_ends(client: Client, server: Server) -> None:
-    client.queue_create("Q")
+    client.admin.queue_create("Q")
     client.put("Q", b"x")
     with connect(server.address) as dying:
         assert dying.get("Q", lease_ms=LONG_MS) is not None
@@ -129,7 +130,7 @@ def test_ways_a_lease_ends(client: Client, server: Server) -> None:
 
 def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
     """G24: with what its consumers said; then home, and it is not lost on the way."""
-    client.queue_create("Q", {"backout_threshold": 2, "retry_initial_ms": SOON_MS})
+    client.admin.queue_create("Q", backout_threshold=2, retry_initial_ms=SOON_MS)
     client.put("Q", b"x")
     for text in ("first", "second"):
         message = client.get("Q", wait_ms=LONG_MS)
@@ -140,7 +141,7 @@ def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
     assert letter.dead is not None
     assert (letter.dead.queue, letter.dead.reason, letter.dead.failed) == ("Q", "BANK_DOWN", 2)
     assert [attempt.text for attempt in letter.attempts] == ["first", "second"]
-    moving = client.queue_move(DEAD_LETTERS, where="dead_reason = 'BANK_DOWN'")
+    moving = client.admin.queue_move(DEAD_LETTERS, where="dead_reason = 'BANK_DOWN'")
     assert done(client, moving["job"])["done"] == 1
     home = client.get("Q")
     assert home is not None
@@ -148,36 +149,34 @@ def test_failures_lead_to_the_dead_letters_and_back(client: Client) -> None:
     (letter,) = client.browse(DEAD_LETTERS)
     assert letter.dead is not None
     assert (letter.dead.reason, letter.dead.text) == ("WRONG", "no such account")
-    assert client.queue_purge(DEAD_LETTERS, "dead_queue = 'Q'") == {"messages": 1}
+    assert client.admin.queue_purge(DEAD_LETTERS, "dead_queue = 'Q'") == {"messages": 1}
 
 
-def done(client: Client, job: int) -> dict[str, object]:
+def done(client: Client, job: int) -> JobRow:
     """Return the row of a job that is over, asking until it is."""
     while True:
-        row = client.job_show(job)
+        row = client.admin.job_show(job)
         if row["state"] not in ("running", "waiting"):
             return row
 
 
 def test_breaker_pauses_and_probes(client: Client) -> None:
-    client.queue_create(
-        "Q", {"breaker_percent": 50, "breaker_messages_min": 2, "breaker_pause_ms": 100}
-    )
+    client.admin.queue_create("Q", breaker_percent=50, breaker_messages_min=2, breaker_pause_ms=100)
     client.put_many("Q", [b"1", b"2", b"3"])
     for message in client.get_many("Q", 2):
         client.release(message)
-    assert client.queue_show("Q")["breaker"] == "open"
+    assert client.admin.queue_show("Q")["breaker"] == "open"
     assert client.get("Q") is None
     probe = client.get_many("Q", 3, wait_ms=LONG_MS)
     assert [message.body for message in probe] == [b"1"]
     client.ack(probe[0])
-    assert client.queue_show("Q")["breaker"] == "closed"
+    assert client.admin.queue_show("Q")["breaker"] == "closed"
     assert bodies(client, "Q") == [b"2", b"3"]
 
 
 def test_times(client: Client) -> None:
     for queue in ("Q", "REPORTS"):
-        client.queue_create(queue)
+        client.admin.queue_create(queue)
     client.put("Q", b"late", delay_ms=SOON_MS)
     client.put("Q", b"dated", deliver_at=datetime.now(UTC) + timedelta(hours=1))
     client.put("Q", b"short", expiry_ms=1, reply_to="REPORTS", report=True)
@@ -186,9 +185,9 @@ def test_times(client: Client) -> None:
     message = client.get("Q", wait_ms=LONG_MS)
     assert message is not None
     assert message.body == b"late"
-    shown = client.queue_show("Q")
+    shown = client.admin.queue_show("Q")
     assert (shown["expired"], shown["delayed"]) == (1, 1)
-    client.queue_alter("Q", {"expiry_max_ms": 1, "expiry_action": "dead-letter"})
+    client.admin.queue_alter("Q", expiry_max_ms=1, expiry_action="dead-letter")
     client.put("Q", b"capped")
     dead = client.get(DEAD_LETTERS, wait_ms=LONG_MS)
     assert dead is not None
@@ -199,7 +198,7 @@ def test_times(client: Client) -> None:
 def test_selection(client: Client) -> None:
     """A13: by its ids, and by what it says."""
     for queue in ("Q", "BIG"):
-        client.queue_create(queue)
+        client.admin.queue_create(queue)
     uid = client.put("Q", b"plain").uid
     client.put("Q", b"asked", correlation_id=b"c1")
     client.put("Q", b"grouped", group=(b"g" * 24, 1, True))
@@ -218,7 +217,7 @@ def test_selection(client: Client) -> None:
         client.ack(message)
     with client.consume("Q", where="seats between 200 and 400") as consumer:
         assert next(consumer).body == b"UA 300"
-    moving = client.queue_move("Q", "BIG", where="carrier like 'D%'")
+    moving = client.admin.queue_move("Q", "BIG", where="carrier like 'D%'")
     assert done(client, moving["job"])["state"] == "done"
     assert browsed(client, "BIG") == [b"DL 300"]
     with pytest.raises(RequestError) as caught:
@@ -227,7 +226,7 @@ def test_selection(client: Client) -> None:
 
 
 def test_browsing_marks_nothing_and_outlives_gets_and_puts(client: Client) -> None:
-    client.queue_create("Q")
+    client.admin.queue_create("Q")
     client.put_many("Q", [b"1", b"2", b"3"])
     walk = iter(client.browse("Q", 1))
     first = next(walk)
@@ -240,13 +239,13 @@ def test_browsing_marks_nothing_and_outlives_gets_and_puts(client: Client) -> No
 
 
 def test_attributes(client: Client, server: Server) -> None:
-    client.queue_create("Q", {"depth_max": 1, "priority_default": 7, "dedup_retention_ms": LONG_MS})
-    client.queue_create("SALES", {"alias_of": "Q"})
+    client.admin.queue_create("Q", depth_max=1, priority_default=7, dedup_retention_ms=LONG_MS)
+    client.admin.queue_create("SALES", alias_of="Q")
     client.put("SALES", b"old")
     with pytest.raises(RequestError) as caught:
         client.put("Q", b"too many")
     assert refused(caught) is ErrorCode.QUEUE_FULL
-    client.queue_alter("Q", {"overflow": "dead-letter-oldest"})
+    client.admin.queue_alter("Q", overflow="dead-letter-oldest")
     client.put("Q", b"new")
     assert (browsed(client, "Q"), browsed(client, DEAD_LETTERS)) == ([b"new"], [b"old"])
     message = client.get("SALES")
@@ -256,10 +255,10 @@ def test_attributes(client: Client, server: Server) -> None:
     with pytest.raises(RequestError) as caught:  # Consumed, and remembered.
         client.put("Q", b"new", uid=message.uid)
     assert refused(caught) is ErrorCode.DUPLICATE_MESSAGE
-    client.template_set("ONLY.*", {"exclusive": True})
-    client.queue_create("ONLY.ONE")
+    client.admin.template_set("ONLY.*", exclusive=True)
+    client.admin.queue_create("ONLY.ONE")
     with connect(server.address) as other, client.consume("ONLY.ONE"):
-        client.status()  # The consumer was there before: requests are answered in their order.
+        client.admin.status()  # The consumer is open: requests are answered in their order.
         with pytest.raises(RequestError) as caught:
             other.get("ONLY.ONE")
     assert refused(caught) is ErrorCode.QUEUE_EXCLUSIVE
@@ -267,12 +266,12 @@ def test_attributes(client: Client, server: Server) -> None:
 
 def test_copies_and_events(client: Client) -> None:
     for queue in ("Q", "COPY"):
-        client.queue_create(queue)
+        client.admin.queue_create(queue)
     client.put_many("Q", [b"1", b"2"])
-    copying = client.queue_move("Q", "COPY", copy=True)
+    copying = client.admin.queue_move("Q", "COPY", copy=True)
     assert done(client, copying["job"])["done"] == 2
     assert browsed(client, "Q") == browsed(client, "COPY") == [b"1", b"2"]
-    client.queue_alter("Q", {"put_inhibit": True, "depth_max": 2})
+    client.admin.queue_alter("Q", put_inhibit=True, depth_max=2)
     with pytest.raises(RequestError) as caught:
         client.put("Q", b"3")
     assert refused(caught) is ErrorCode.PUT_INHIBITED

@@ -3,13 +3,13 @@
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qmgr_client import aio_subscription, aio_topics
 from qmgr_client.blocking import Client, Outgoing, RequestError, Subscription, connect
-from qmgr_client.blocking_topics import Topics
+from qmgr_client.blocking_topics import Topics, TopicsAdmin
+from qmgr_client.rows import JobRow
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.served import Server
 
@@ -20,9 +20,19 @@ VERBS = [
 ]
 
 
+ADMIN = [name for name in vars(aio_topics.TopicsAdmin) if not name.startswith("_")]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_is_that_of_the_asyncio_client(verb: str) -> None:
     ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in (Topics, aio_topics.Topics))
+    assert list(ours.parameters.values()) == list(theirs.parameters.values())
+
+
+@pytest.mark.parametrize("verb", ADMIN)
+def test_verb_of_operators_is_that_of_the_asyncio_client(verb: str) -> None:
+    kinds = TopicsAdmin, aio_topics.TopicsAdmin
+    ours, theirs = (inspect.signature(getattr(kind, verb)) for kind in kinds)
     assert list(ours.parameters.values()) == list(theirs.parameters.values())
 
 
@@ -52,7 +62,7 @@ def test_publications_come_to_a_loop(client: Client) -> None:
                     break
             assert found == [b"1", b"2", b"3"]
         assert passing.name.startswith("~")
-    assert [row["subscription"] for row in client.subscription_list()] == ["B:s"]
+    assert [row["subscription"] for row in client.admin.subscription_list()] == ["B:s"]
 
 
 def test_loop_ends_where_it_is_cancelled(client: Client) -> None:
@@ -62,7 +72,7 @@ def test_loop_ends_where_it_is_cancelled(client: Client) -> None:
     for message in subscription:
         client.ack(message)
         subscription.cancel()
-    assert client.subscription_list() == []
+    assert client.admin.subscription_list() == []
     assert subscription.name
 
 
@@ -72,36 +82,38 @@ def test_subscribing_that_is_refused_raises(client: Client) -> None:
     assert caught.value.code == ErrorCode.TOPIC_INVALID
 
 
-def finished(client: Client, row: dict[str, Any]) -> dict[str, Any]:
+def finished(client: Client, row: JobRow) -> JobRow:
     while row["ended_us"] is None:
-        row = client.job_show(row["job"])
+        row = client.admin.job_show(row["job"])
     return row
 
 
 def test_what_operators_ask(client: Client) -> None:
     """C14, C24."""
-    assert client.topic_set("a", {"redelivery_limit": 0})["redelivery_limit"] == 0
-    client.subscription_create("a/#", "B:s")
+    assert client.admin.topic_set("a", redelivery_limit=0)["redelivery_limit"] == 0
+    client.admin.subscription_create("a/#", "B:s")
     client.publish("a/kept", b"x", retained=True)
     result = client.publish("a/b", b"x")
     assert result.uid is not None
     for message in client.get_many("B:s", 9):
         client.reject(message, reason="BAD")
-    assert [row["topic"] for row in client.republish_list()] == ["a/kept", "a/b"]
-    (row,) = client.republish_list(uid=result.uid, subscription="B:s", where="dead_reason = 'BAD'")
+    assert [row["topic"] for row in client.admin.republish_list()] == ["a/kept", "a/b"]
+    (row,) = client.admin.republish_list(
+        uid=result.uid, subscription="B:s", where="dead_reason = 'BAD'"
+    )
     assert row["code"] == "MESSAGE_REJECTED"
-    assert client.topic_lacks(result.uid)["subscriptions"][0]["state"] == "parked"
+    assert client.admin.topic_lacks(result.uid)["subscriptions"][0]["state"] == "parked"
     with client.subscribe("a/#", "B:s") as subscription:
-        done = finished(client, client.republish(uid=result.uid))
-        assert done["done"] == 1
+        done = client.admin.republish(uid=result.uid, wait=True)
+        assert (done["state"], done["done"]) == ("done", 1)
         message = next(subscription)
         assert (message.uid, message.republished) == (result.uid, True)
         client.ack(message)
-    assert finished(client, client.republish(drop=True))["done"] == 1
-    assert client.subscription_healthy("B:s")["job"] is None
-    assert [row["topic"] for row in client.topic_list()] == ["a", "a/kept"]
-    assert client.topic_show("a/b")["subscriptions"] == 1
-    client.topic_delete("a/kept", retained=True)
-    client.topic_delete("a")
-    assert client.topic_list() == []
+    assert finished(client, client.admin.republish(drop=True))["done"] == 1
+    assert client.admin.subscription_healthy("B:s")["job"] is None
+    assert [row["topic"] for row in client.admin.topic_list()] == ["a", "a/kept"]
+    assert client.admin.topic_show("a/b")["subscriptions"] == 1
+    client.admin.topic_delete("a/kept", retained=True)
+    client.admin.topic_delete("a")
+    assert client.admin.topic_list() == []
     assert client.unsubscribe("B:s") == {"messages": 0}

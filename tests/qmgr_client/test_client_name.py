@@ -1,9 +1,10 @@
 import os
 import socket
+from typing import Any
 
 import pytest
 
-from qmgr_client.client_name import client_name, program_of
+from qmgr_client.client_name import checked, client_name, program_of
 from qmgr_protocol.name import is_name
 
 
@@ -33,3 +34,14 @@ def test_name_is_plain_and_short_whatever_the_program_is_called(
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     monkeypatch.setattr(socket, "gethostname", lambda: "h" * 64)
     assert is_name(client_name("my büro app " * 10))
+
+
+@pytest.mark.parametrize("name", ["", "billing", "Lager Süd", "x" * 255])
+def test_name_that_is_given_may_be_any_short_text(name: str) -> None:
+    assert checked(name) == name
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "\ud800", b"billing", None])
+def test_name_that_no_queue_manager_would_take_is_refused(name: Any) -> None:
+    with pytest.raises(ValueError, match="name"):
+        checked(name)

@@ -23,7 +23,7 @@ ANY = st.recursive(
 
 
 def test_note_is_read() -> None:
-    attempt = Attempt(1_700_000_000_000_000, 412, "BAD_CARRIER", "why", "billing")
+    attempt = Attempt(1_700_000_000_000_000, ErrorCode(412), "BAD_CARRIER", "why", "billing")
     found = dead_letter(pack(NOTE))
     assert found == DeadLetter(
         ErrorCode.MESSAGE_REJECTED, "BAD_CARRIER", "carrier XX is not known", "FLIGHTS", "NYC",
@@ -36,7 +36,7 @@ def test_note_is_read() -> None:
 
 def test_what_is_missing_reads_as_nothing_and_what_is_new_is_ignored() -> None:
     found = dead_letter(pack({"code": 9_999, "hue": "red"}))
-    assert found == DeadLetter(9_999, "", "", "", "", 0, 0, 0, 0, None, ())
+    assert found == DeadLetter(ErrorCode(9_999), "", "", "", "", 0, 0, 0, 0, None, ())
     assert found is not None
     assert found.code_name == "ERROR_9999"
 
@@ -51,7 +51,9 @@ def test_what_is_no_note_is_none(note: bytes) -> None:
 def test_message_that_failed_is_no_dead_letter() -> None:
     note = pack({"attempts": [[1, 500], "rot", [2, True, "R", "t", "c", "of a newer one"]]})
     assert dead_letter(note) is None
-    assert attempts(note) == (Attempt(1, 500, "", "", ""), Attempt(2, 0, "R", "t", "c"))
+    assert attempts(note) == (
+        Attempt(1, ErrorCode(500), "", "", ""), Attempt(2, ErrorCode(0), "R", "t", "c"),
+    )  # fmt: skip
 
 
 @given(st.dictionaries(st.sampled_from(sorted(NOTE)), ANY))

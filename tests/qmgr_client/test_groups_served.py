@@ -45,7 +45,7 @@ async def read(manager: QueueManager) -> list[bytes]:
 async def test_group_goes_there_and_back(tmp_path: Path) -> None:
     """E3, E4: what is put in logical order is got so; a message of no group is one of its own."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
             await group.put(b"1", priority=0)
             await group.put(b"2", priority=9)
@@ -65,7 +65,7 @@ async def test_group_goes_there_and_back(tmp_path: Path) -> None:
 async def test_groups_that_came_in_any_order_are_read_one_by_one(tmp_path: Path) -> None:
     """E5, E8, E9: puts in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
             for group_id, number in ((A, 3), (B, 2), (A, 1), (B, 1), (A, 2)):
                 body = group_id[:1] + b"%d" % number
@@ -77,7 +77,7 @@ async def test_groups_that_came_in_any_order_are_read_one_by_one(tmp_path: Path)
 async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None:
     """E18: 2247."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
         await put(manager, B, 1, 2, last=2)
         async with manager.reader("Q") as reader:
@@ -94,7 +94,7 @@ async def test_wrong_selection_inside_a_group_is_refused(tmp_path: Path) -> None
 async def test_number_is_put_once(tmp_path: Path) -> None:
     """E19, E36."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
         for number, last, code in (
             (1, False, ErrorCode.GROUP_NUMBER_TAKEN),
@@ -110,7 +110,7 @@ async def test_number_is_put_once(tmp_path: Path) -> None:
 async def test_backout_restores_both_ends(tmp_path: Path) -> None:
     """E24: put 1, 2 (commit), 3, 4 (backout), go on: 3, 4; and get likewise."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
             for bodies, is_kept in (((b"1", b"2"), True), ((b"x", b"y"), False)):
                 async with manager.unit_of_work() as unit:
@@ -131,13 +131,13 @@ async def test_backout_restores_both_ends(tmp_path: Path) -> None:
                         await unit.backout()
         numbers = [(n, b"%d" % n) for n in (1, 2, 3, 4)]
         assert found == [*numbers[:2], *numbers[2:], *numbers[2:]]
-        assert (await manager.queue_show("Q"))["depth"] == 0
+        assert (await manager.admin.queue_show("Q"))["depth"] == 0
 
 
 async def test_inconsistent_ways_are_refused_or_told(tmp_path: Path) -> None:
     """E15, E16, E17: failed in logical order, a warning in physical order."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         async with manager.group("Q") as group:
             await group.put(b"1")
             with pytest.raises(RequestError, match="INCONSISTENT_PERSISTENCE"):
@@ -180,7 +180,7 @@ async def test_group_is_put_and_read_over_units_and_kills(tmp_path: Path, killed
     async with serve(tmp_path) as address:
         async with connect(address) as manager:
             for queue in ("Q", "DONE", "STATUS"):
-                await manager.queue_create(queue)
+                await manager.admin.queue_create(queue)
 
             with pytest.raises(Killed):
                 await manager.put_group("Q", broken(), status_queue="STATUS", name="put", batch=2)
@@ -200,14 +200,14 @@ async def test_group_is_put_and_read_over_units_and_kills(tmp_path: Path, killed
             assert got.has_ended
             found = await manager.get_many("DONE", 20)
             assert [message.body for message in found] == items(9)
-            assert (await manager.queue_show("STATUS"))["depth"] == 0
-            assert (await manager.queue_show("Q"))["depth"] == 0
+            assert (await manager.admin.queue_show("STATUS"))["depth"] == 0
+            assert (await manager.admin.queue_show("Q"))["depth"] == 0
 
 
 async def test_consumers_have_groups_pinned(tmp_path: Path) -> None:
     """Each group in order, at one consumer; what fails is tried again before the others."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         groups = [bytes([65 + n]) * 24 for n in range(4)]
         for number in range(1, 6):
             for group_id in groups:
@@ -239,7 +239,7 @@ async def test_consumers_have_groups_pinned(tmp_path: Path) -> None:
 async def test_browse_in_logical_order(tmp_path: Path) -> None:
     """E39: pages go on where they were, also behind a message of no group."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await put(manager, A, *range(150, 0, -1), last=150)
         await put(manager, B, 2, last=2)
         await manager.put("Q", b"alone")
@@ -250,31 +250,31 @@ async def test_browse_in_logical_order(tmp_path: Path) -> None:
 
 async def test_operator_looks_after_groups(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await put(manager, A, 1, 2, last=2)
         await put(manager, B, 1, 3, last=3)
-        assert [row["group"] async for row in manager.groups("Q")] == [A.hex(), B.hex()]
-        (row,) = [row async for row in manager.groups("Q", incomplete=True)]
+        assert [row["group"] async for row in manager.admin.groups("Q")] == [A.hex(), B.hex()]
+        (row,) = [row async for row in manager.admin.groups("Q", incomplete=True)]
         assert (row["group"], row["state"], row["missing"]) == (B.hex(), "gap", 1)
-        shown = await manager.show_group("Q", B)
+        shown = await manager.admin.show_group("Q", B)
         assert [member["number"] for member in shown["members"]] == [1, 3]
         assert shown["gaps"] == [[2, 2]]
-        assert (await manager.pause_group("Q", A))["state"] == "paused"
-        assert (await manager.resume_group("Q", A))["state"] == "complete"
-        assert (await manager.skip_group("Q", A))["next"] == 2
+        assert (await manager.admin.pause_group("Q", A))["state"] == "paused"
+        assert (await manager.admin.resume_group("Q", A))["state"] == "complete"
+        assert (await manager.admin.skip_group("Q", A))["next"] == 2
         with pytest.raises(RequestError, match="GROUP_NO_READER: nobody else reads groups"):
-            await manager.reassign_group("Q", A)
+            await manager.admin.reassign_group("Q", A)
         await put(manager, b"c" * 24, 1, 2)
-        assert (await manager.close_group("Q", b"c" * 24))["last"] == 2
+        assert (await manager.admin.close_group("Q", b"c" * 24))["last"] == 2
         with pytest.raises(RequestError, match="GROUP_UNKNOWN"):
-            await manager.show_group("Q", b"n" * 24)
+            await manager.admin.show_group("Q", b"n" * 24)
 
 
 def test_groups_without_async(tmp_path: Path) -> None:
     """E4, E25, E26, without async."""
     with Server(tmp_path) as server, connect_blocking(server.address) as client:
         for queue in ("Q", "DONE", "STATUS"):
-            client.queue_create(queue)
+            client.admin.queue_create(queue)
         with client.group("Q") as group:
             group.put(b"1")
             group.put(b"2", last=True)
@@ -293,43 +293,43 @@ def test_groups_without_async(tmp_path: Path) -> None:
         )
         assert got == GroupGot(done.group_id, 5, 0, True)
         assert [x.body for x in client.get_many("DONE", 9)] == [b"%d" % n for n in range(5)]
-        assert client.queue_show("STATUS")["depth"] == 0
-        assert list(client.groups("Q")) == []
+        assert client.admin.queue_show("STATUS")["depth"] == 0
+        assert list(client.admin.groups("Q")) == []
 
 
 async def test_verbs_take_what_is_listed_and_texts(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
         for queue in ("Q", "STATUS"):
-            await manager.queue_create(queue)
+            await manager.admin.queue_create(queue)
         await manager.put_group("Q", [b"1", b"2"], status_queue="STATUS", name="n", group_id="N1")
-        (listed,) = [row["group"] async for row in manager.groups("Q")]
+        (listed,) = [row["group"] async for row in manager.admin.groups("Q")]
         for group_id in (listed, "N1"):
-            assert len((await manager.show_group("Q", group_id))["members"]) == 2
-            assert (await manager.pause_group("Q", group_id))["state"] == "paused"
-            assert (await manager.resume_group("Q", group_id))["state"] == "complete"
+            assert len((await manager.admin.show_group("Q", group_id))["members"]) == 2
+            assert (await manager.admin.pause_group("Q", group_id))["state"] == "paused"
+            assert (await manager.admin.resume_group("Q", group_id))["state"] == "complete"
             with pytest.raises(RequestError, match="GROUP_NO_READER: nobody else reads groups"):
-                await manager.reassign_group("Q", group_id)
+                await manager.admin.reassign_group("Q", group_id)
             assert [x.body async for x in manager.browse("Q", group_id=group_id)] == [b"1", b"2"]
-        assert (await manager.close_group("Q", listed))["last"] == 2
-        assert (await manager.skip_group("Q", listed))["next"] == 2
+        assert (await manager.admin.close_group("Q", listed))["last"] == 2
+        assert (await manager.admin.skip_group("Q", listed))["next"] == 2
         async with manager.reader("Q") as reader:
             message = await reader.get(group_id="N1")
         assert message is not None
         assert message.group_id == Group("N1", 1).id
         with pytest.raises(RequestError, match="VALUE_INVALID: the group id b'N1' is 2 bytes"):
-            await manager.show_group("Q", b"N1")
+            await manager.admin.show_group("Q", b"N1")
 
 
 def test_verbs_take_texts_without_async(tmp_path: Path) -> None:
     with Server(tmp_path) as server, connect_blocking(server.address) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put("Q", b"1", group=("N1", 1, False))
         with client.group("Q", group_id="N2") as group:
             group.put(b"2", last=True)
-        listed = [row["group"] for row in client.groups("Q")]
+        listed = [row["group"] for row in client.admin.groups("Q")]
         assert listed == [Group(text, 1).id.hex() for text in ("N1", "N2")]
         for group_id in (*listed, "N1", "N2"):
-            assert client.pause_group("Q", group_id)["state"] == "paused"
-            client.resume_group("Q", group_id)
-        assert client.close_group("Q", "N1")["last"] == 1
+            assert client.admin.pause_group("Q", group_id)["state"] == "paused"
+            client.admin.resume_group("Q", group_id)
+        assert client.admin.close_group("Q", "N1")["last"] == 1
         assert [x.body for x in client.get_many("Q", 9, group_id="N2")] == [b"2"]

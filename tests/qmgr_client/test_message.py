@@ -264,3 +264,16 @@ def test_rot_is_damage_and_no_error(rot: bytes, state: int) -> None:
     assert got.damage
     assert 0 <= record_bytes(item(rot, state)) <= len(rot)
     assert got.attempts == () or got.note
+
+
+def test_repr_is_short_and_has_no_body() -> None:
+    record = encode(Outgoing(b"secret" * 1_000, Uid("NYC", 7), group=("N12345", 3, False)))
+    got = decode(item(record, 0), "ORDERS", 3)
+    assert repr(got) == (
+        "<Message NYC.7 of ORDERS: 6000 bytes, priority 4, delivered 2, failed 1, "
+        "group N12345 number 3>"
+    )
+    rotten = decode(item(b"secret", 0), "Q", 3)._replace(topic="a/b")
+    assert repr(rotten).endswith("topic a/b, damaged>")
+    assert repr(rotten).startswith("<Message no UID of Q: 6 bytes, ")
+    assert "secret" not in f"{got!r} {got} {[rotten]}"

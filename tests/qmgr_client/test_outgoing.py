@@ -13,6 +13,7 @@ from qmgr_protocol.record import (
     FLAG_PRIORITY_OF_QUEUE,
     FLAG_REPORT_EXPIRY,
     FLAG_RETAINED,
+    Uid,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,22 +55,29 @@ def test_what_its_topic_is_to_keep_says_so() -> None:
     ],
 )
 def test_time_of_day_becomes_a_delay(deliver_at: datetime, delay_ms: int) -> None:
-    outgoing = Outgoing(b"x", deliver_at=deliver_at).dated(NOW)
+    outgoing = Outgoing(b"x", deliver_at=deliver_at).resolved(NOW)
     assert (outgoing.deliver_at, outgoing.delay_ms) == (None, delay_ms)
-    assert Outgoing(b"x").dated(NOW) == Outgoing(b"x")
+    assert Outgoing(b"x").resolved(NOW) == Outgoing(b"x")
+
+
+def test_key_becomes_a_uid() -> None:
+    outgoing = Outgoing(b"x", key="invoice-7", deliver_at=NOW + timedelta(seconds=1)).resolved(NOW)
+    assert (outgoing.key, outgoing.uid) == (None, Uid("key.invoice-7", 0))
+    assert (outgoing.deliver_at, outgoing.delay_ms) == (None, 1_000)
 
 
 @pytest.mark.parametrize(
     ("outgoing", "why"),
     [
+        (Outgoing(b"x", key="a", uid=Uid("A", 1)), "uid and key are both given"),
         (Outgoing(b"x", deliver_at=datetime(2026, 1, 1)), "has no time zone"),
         (Outgoing(b"x", deliver_at=NOW, delay_ms=1), "both given"),
         (Outgoing(b"x", deliver_at="noon"), "of type str, not datetime"),  # type: ignore[arg-type]
     ],
 )
-def test_time_of_day_that_means_nothing_is_refused(outgoing: Outgoing, why: str) -> None:
+def test_what_contradicts_itself_is_refused(outgoing: Outgoing, why: str) -> None:
     with pytest.raises(RequestError, match=why) as caught:
-        outgoing.dated(NOW)
+        outgoing.resolved(NOW)
     assert caught.value.code == ErrorCode.VALUE_INVALID
 
 

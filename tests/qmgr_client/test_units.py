@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qmgr_client.core import ClientCore
-from qmgr_client.errors import UnknownOutcome
+from qmgr_client.errors import QueueFull, UnknownOutcome
 from qmgr_client.events import Failed
 from qmgr_client.message import Home, Message, PutResult, decode
 from qmgr_client.units import Unit, outcomes
@@ -129,7 +129,7 @@ def test_commit_waits_for_steps_that_are_under_way() -> None:
     refused_with(ErrorCode.UNIT_UNKNOWN, working.ack)
     assert pair.core.outstanding == 2
     working.stamped(refused=[[0, ErrorCode.QUEUE_FULL, "full"]])
-    assert [type(found) for found in pair.done[first]] == [RequestError]
+    assert [type(found) for found in pair.done[first]] == [QueueFull]
     settle = pair.hear(m.Settle)
     pair.say(m.Settled(settle.settle_id, [[settle.settle_id, 0, ErrorCode.LEASE_LOST]]))
     assert working.code_of(ack) == ErrorCode.LEASE_LOST

@@ -10,15 +10,15 @@ from tests.qmgr_client.served import serve
 
 
 async def depth(manager: QueueManager, queue: str) -> int:
-    found: int = (await manager.queue_show(queue))["depth"]
+    found: int = (await manager.admin.queue_show(queue))["depth"]
     return found
 
 
 async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
     """G20: an uncommitted put is invisible; the commit does puts and gets together."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("IN")
-        await manager.queue_create("OUT")
+        await manager.admin.queue_create("IN")
+        await manager.admin.queue_create("OUT")
         await manager.put("IN", b"x")
         async with manager.unit_of_work() as unit:
             message = await unit.get("IN")
@@ -34,8 +34,8 @@ async def test_unit_is_seen_when_it_is_committed(tmp_path: Path) -> None:
 async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
     """G20: backout removes puts and reinstates gets in place."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("IN")
-        await manager.queue_create("OUT")
+        await manager.admin.queue_create("IN")
+        await manager.admin.queue_create("OUT")
         await manager.put_many("IN", [b"1", b"2"])
         async with manager.unit_of_work() as unit:
             await unit.get("IN")
@@ -48,7 +48,7 @@ async def test_backout_reinstates_gets_in_their_place(tmp_path: Path) -> None:
 
 async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("IN")
+        await manager.admin.queue_create("IN")
         await manager.put("IN", b"x")
         async with manager.unit_of_work() as unit:
             message = await unit.get("IN")
@@ -62,7 +62,7 @@ async def test_settling_outside_what_a_unit_got_says_that_it_has_it(tmp_path: Pa
 async def test_unit_ends_with_its_connection(tmp_path: Path) -> None:
     """G20: what was not committed when the connection was lost is backed out."""
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("IN")
+        await manager.admin.queue_create("IN")
         await manager.put("IN", b"x")
         async with connect(address) as other:
             unit = await other.unit_of_work().__aenter__()
@@ -73,7 +73,7 @@ async def test_unit_ends_with_its_connection(tmp_path: Path) -> None:
 
 async def test_large_unit_is_committed(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("OUT")
+        await manager.admin.queue_create("OUT")
         async with manager.unit_of_work() as unit:
             assert len(await unit.put_many("OUT", [b"x"] * 1_500)) == 1_500
         assert await depth(manager, "OUT") == 1_500
@@ -81,8 +81,8 @@ async def test_large_unit_is_committed(tmp_path: Path) -> None:
 
 async def test_order_stays_where_not_all_that_it_makes_has_room(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("IN")
-        await manager.queue_create("OUT", {"depth_max": 3})
+        await manager.admin.queue_create("IN")
+        await manager.admin.queue_create("OUT", depth_max=3)
         await manager.put("IN", b"order")
 
         async def work() -> None:
@@ -97,7 +97,7 @@ async def test_order_stays_where_not_all_that_it_makes_has_room(tmp_path: Path) 
 
 async def test_message_says_all_that_was_put(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await manager.put("Q", b"x", expiry_ms=60_000, persistent=False, group=(b"g" * 24, 1, True))
         message = await manager.get("Q")
         assert message is not None
@@ -109,7 +109,7 @@ async def test_message_says_all_that_was_put(tmp_path: Path) -> None:
 
 async def test_delayed_message_is_browsed_apart(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await manager.put("Q", b"late", deliver_at=datetime.now(UTC) + timedelta(hours=1))
         assert await manager.get("Q") is None
         assert [message.body async for message in manager.browse("Q")] == []
@@ -118,7 +118,7 @@ async def test_delayed_message_is_browsed_apart(tmp_path: Path) -> None:
 
 async def test_selection(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await manager.put_many(
             "Q", [Outgoing(b"blue", headers={"color": "blue"}), Outgoing(b"c", correlation_id=b"c")]
         )
@@ -133,7 +133,7 @@ async def test_selection(tmp_path: Path) -> None:
 
 async def test_renewed_lease_lasts(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("Q")
+        await manager.admin.queue_create("Q")
         await manager.put("Q", b"x")
         message = await manager.get("Q", lease_ms=60_000)
         assert message is not None
@@ -148,8 +148,8 @@ async def test_renewed_lease_lasts(tmp_path: Path) -> None:
 
 async def test_rejected_message_is_a_dead_letter(tmp_path: Path) -> None:
     async with serve(tmp_path) as address, connect(address) as manager:
-        await manager.queue_create("DEAD")
-        await manager.queue_create("Q", {"backout_queue": "DEAD"})
+        await manager.admin.queue_create("DEAD")
+        await manager.admin.queue_create("Q", backout_queue="DEAD")
         await manager.put("Q", b"x")
         message = await manager.get("Q")
         assert message is not None

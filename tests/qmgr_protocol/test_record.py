@@ -199,7 +199,7 @@ def test_mutated_record_with_a_right_checksum_is_read_or_refused(
     try:
         found = record.decode(bytes(mutated))
     except RequestError as error:
-        refused = error.code
+        refused: int = error.code
     else:
         refused = 0
         assert 0 <= found.priority <= 9

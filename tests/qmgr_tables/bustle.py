@@ -30,7 +30,7 @@ class Bustle:
         )  # fmt: skip
         self._start()
         for queue in QUEUES:
-            self.client.queue_create(queue, {"backout_threshold": 2} if queue == "FAILS" else {})
+            self.client.admin.queue_create(queue, backout_threshold=2 if queue == "FAILS" else None)
 
     def _start(self) -> None:
         self._open = ExitStack()
@@ -62,10 +62,10 @@ class Bustle:
     def there(self) -> set[tuple[str, int]]:
         """Queue and arrival of each message that is there now, delayed ones too."""
         found = set()
-        for row in self.client.queue_list():
+        for row in self.client.admin.queue_list():
             after: int | None = 0
             while row["kind"] == "local" and after is not None:
-                page = self.client.browse_arrivals(row["queue"], after)
+                page = self.client.admin.browse_arrivals(row["queue"], after)
                 found |= {(row["queue"], arrival_of(item)) for item in page["items"]}
                 after = page["next"] and page["next"][1]
         return found
@@ -141,7 +141,7 @@ class Bustle:
 
     def _move(self) -> None:
         if self._random.random() < 0.3:
-            self.client.queue_move("A", "B", messages_max=5)
+            self.client.admin.queue_move("A", "B", messages_max=5)
 
     def _queue(self) -> str:
         return self._random.choice(QUEUES)

@@ -30,8 +30,8 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 def put(daemon: Daemon, count: int) -> None:
     with connect(daemon.unix) as client:
-        if "A" not in [row["queue"] for row in client.queue_list()]:
-            client.queue_create("A", {"accounting": "on"})
+        if "A" not in [row["queue"] for row in client.admin.queue_list()]:
+            client.admin.queue_create("A", accounting="on")
         for _ in range(count):
             client.put("A", b"x")
 
@@ -46,7 +46,7 @@ def run(
 def position(daemon: Daemon) -> tuple[int, int]:
     """How far the cursor is, and the last row that there is."""
     with connect(daemon.unix) as client:
-        found = client.history_show()
+        found = client.admin.history_show()
     (cursor,) = found["cursors"]
     return cursor["position"], found["next"] - 1
 
@@ -86,7 +86,7 @@ def test_files_that_are_ahead_of_the_store_are_seen(daemon: Daemon, tmp_path: Pa
     run(daemon, tmp_path / "out")
     manifest = tmp_path / "out/history/_manifest"
     with connect(daemon.unix) as client:
-        store_id = client.history_show()["store_id"]
+        store_id = client.admin.history_show()["store_id"]
     with manifest.open("ab") as file:
         file.write(line({"key": store_id, "last": 1_000}))
     with pytest.raises(ExportRefused, match="the store was put back to a backup"):
@@ -98,6 +98,6 @@ def test_the_cursor_goes_on_to_what_is_in_the_files(daemon: Daemon, tmp_path: Pa
     put(daemon, 3)
     run(daemon, tmp_path / "out")
     with connect(daemon.unix) as client:
-        client.cursor_delete("lake")
+        client.admin.cursor_delete("lake")
     assert run(daemon, tmp_path / "out").written == []
     assert position(daemon)[0] == position(daemon)[1]

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
 from qmgr_client.blocking import Client, connect
+from qmgr_client.manager_rows import HistoryPage
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgr_tables import history_feed
 from qmgr_tables.history_feed import HistoryFeed
@@ -24,7 +25,7 @@ def served(directory: Path) -> Iterator[tuple[Client, HistoryFeed]]:
 
 
 def happen(client: Client, count: int) -> None:
-    client.queue_create("Q", {"accounting": "on"})
+    client.admin.queue_create("Q", accounting="on")
     for _ in range(count):
         client.put("Q", b"x")
 
@@ -69,7 +70,7 @@ def test_rows_that_were_dropped_are_lost_or_passed_over(
 ) -> None:
     with Server(tmp_path) as server, connect(server.address) as client:
         happen(client, 8)
-        client.cursor_commit("other", 5)
+        client.admin.cursor_commit("other", 5)
         client.put("Q", b"x")  # The turn in which they go.
         with HistoryFeed(server.address, 0) as feed:
             assert feed.state().first == 6
@@ -98,7 +99,7 @@ class Scripted(HistoryFeed):
         super().__init__("nowhere:1", 0, skip_lost=skip_lost)
         self.stored = rows
 
-    def _page(self, store_id: str, after: int, until: int) -> dict[str, Any]:
+    def _page(self, store_id: str, after: int, until: int) -> HistoryPage:
         there = [seq for seq in sorted(self.stored) if after < seq <= until]
         found: list[list[object]] = []
         for seq in there:
@@ -108,7 +109,7 @@ class Scripted(HistoryFeed):
                     break
                 raise row
             found.append([seq, row])
-        return {"rows": found}
+        return cast(HistoryPage, {"rows": found})
 
 
 DAMAGED = RequestError(ErrorCode.STORE_DAMAGED, "row of history id 3: its checksum is wrong")

@@ -15,7 +15,7 @@ NAME = "lake"
 
 
 def name_of(client: Client) -> str:
-    name: str = client.status()["name"]
+    name: str = client.admin.status()["name"]
     return name
 
 
@@ -32,7 +32,7 @@ def test_line_is_open_once_it_is_asked_and_closed_any_number_of_times(tmp_path: 
 
 
 def names(app: Client) -> list[str]:
-    return [row["name"] for row in app.connection_list()]
+    return [row["name"] for row in app.admin.connection_list()]
 
 
 def test_queue_manager_that_starts_anew_is_waited_for(tmp_path: Path) -> None:
@@ -87,6 +87,6 @@ def test_what_may_pass_is_asked_again_on_a_new_connection(
 def test_refusal_is_handed_on_at_once(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Line(server.address, 60_000, NAME) as line:
         with pytest.raises(RequestError) as refused:
-            line.ask(lambda client: client.queue_show("NONE"))
+            line.ask(lambda client: client.admin.queue_show("NONE"))
         assert refused.value.code == ErrorCode.QUEUE_UNKNOWN
         assert line.ask(name_of) == "QM1"

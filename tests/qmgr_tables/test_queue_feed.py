@@ -38,26 +38,30 @@ def arrivals(found: Iterator[Page]) -> list[list[int]]:
 
 def test_state_has_the_queues_that_applications_put_to_and_no_others(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
-        client.queue_create("Q")
-        client.queue_create("OTHER", {"alias_of": "Q"})
-        client.link_create("NYC", ["127.0.0.1:1"], stopped=True)
-        client.queue_create("FAR@NYC")
-        client.subscription_create("flights/#", ":late")
+        client.admin.queue_create("Q")
+        client.admin.queue_create("OTHER", alias_of="Q")
+        client.admin.link_create("NYC", ["127.0.0.1:1"], stopped=True)
+        client.admin.queue_create("FAR@NYC")
+        client.admin.subscription_create("flights/#", ":late")
         client.publish("flights/JFK", b"late")
         client.put("FAR@NYC", b"away")
         client.put("OTHER", b"by another name")
         state = feed.state()
-        assert (state.queue_manager, state.store_id) == ("QM1", client.status()["store_id"])
+        assert (state.queue_manager, state.store_id) == ("QM1", client.admin.status()["store_id"])
         found = {extent.queue: extent.arrived for extent in state.queues.values()}
         assert found.pop("Q") == 1
         assert all(name.startswith("SYSTEM.") for name in found)
-        assert {row["kind"] for row in client.queue_list()} > {"local", "alias", "transmission"}
+        assert {row["kind"] for row in client.admin.queue_list()} > {
+            "local",
+            "alias",
+            "transmission",
+        }
         assert state.others.items() >= {("OTHER", "alias"), ("FAR@NYC", "remote")}
 
 
 def test_open_unit_of_work_holds_the_extent_back(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
-        row = client.queue_create("Q")
+        row = client.admin.queue_create("Q")
         client.put("Q", b"before")
         with client.unit_of_work() as unit:
             unit.put("Q", b"held")
@@ -76,7 +80,7 @@ def test_pages_come_in_the_order_of_arrival_and_end_where_they_are_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served(tmp_path) as (client, feed):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         for number in range(10):
             client.put("Q", b"x" * 100, priority=number, delay_ms=60_000 * (number % 2))
         assert arrivals(pages(feed, "Q")) == [list(range(1, 11))]
@@ -97,7 +101,7 @@ def test_pages_come_in_the_order_of_arrival_and_end_where_they_are_told_to(
 
 def test_more_that_expired_than_a_page_looks_at_is_passed_over(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put_many("Q", [Outgoing(b"", expiry_ms=1)] * 2_500)  # Not all are swept at once.
         client.put("Q", b"there")
         assert arrivals(pages(feed, "Q", messages_max=7))[-1][-1] == 2_501
@@ -105,30 +109,30 @@ def test_more_that_expired_than_a_page_looks_at_is_passed_over(tmp_path: Path) -
 
 def test_queue_that_is_gone_or_another_by_now_has_nothing(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put("Q", b"x")
         found = pages(feed, "Q")
         state = feed.state()
-        client.queue_delete("Q", purge=True)
+        client.admin.queue_delete("Q", purge=True)
         assert list(found) == []
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         client.put("Q", b"x")
         (old,) = state.queues.keys() - feed.state().queues.keys()
         assert list(feed.pages(state.store_id, "Q", old, 0, 9)) == []
-        client.queue_delete("Q", purge=True)
-        client.queue_create("OTHER")
+        client.admin.queue_delete("Q", purge=True)
+        client.admin.queue_create("OTHER")
         client.put("OTHER", b"x")
-        client.queue_create("Q", {"alias_of": "OTHER"})
+        client.admin.queue_create("Q", alias_of="OTHER")
         assert list(feed.pages(state.store_id, "Q", old, 0, 9)) == []
-        client.queue_delete("Q")
-        client.link_create("Q", ["127.0.0.1:1"], stopped=True)
-        client.queue_create("FAR@Q")
+        client.admin.queue_delete("Q")
+        client.admin.link_create("Q", ["127.0.0.1:1"], stopped=True)
+        client.admin.queue_create("FAR@Q")
         assert list(feed.pages(state.store_id, "FAR@Q", old, 0, 9)) == []
 
 
 def test_other_store_is_no_answer_whatever_queues_it_has(tmp_path: Path) -> None:
     with served(tmp_path) as (client, feed):
-        row = client.queue_create("Q")
+        row = client.admin.queue_create("Q")
         for queue, queue_id in (("Q", row["queue_id"]), ("Q", 99), ("NONE", 99)):
             with pytest.raises(DataLost, match=r"is there, not 0123: name the address where that"):
                 list(feed.pages("0123", queue, queue_id, 0, 5))
@@ -138,7 +142,7 @@ def test_daemon_that_starts_anew_between_two_pages_is_waited_for(tmp_path: Path)
     address = address_of(tmp_path)
     with QueueFeed(address, 60_000) as feed:
         with Server(tmp_path), connect(address) as client:
-            client.queue_create("Q")
+            client.admin.queue_create("Q")
             for number in range(5):
                 client.put("Q", b"x", persistent=number != 3)
             found = pages(feed, "Q", messages_max=2)

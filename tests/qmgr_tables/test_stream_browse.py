@@ -35,18 +35,18 @@ def browsing(*directories: Path, **options: str) -> Browsing:
 def served(directory: Path) -> Iterator[Client]:
     directory.mkdir(exist_ok=True)
     with Server(directory), connect(address_of(directory)) as client:
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         yield client
 
 
 def offset_of(client: Client, queue: str = "Q") -> str:
     """What an offset calls a queue."""
-    return f"{client.status()['store_id']}/{client.queue_show(queue)['queue_id']}"
+    return f"{client.admin.status()['store_id']}/{client.admin.queue_show(queue)['queue_id']}"
 
 
 def begun_of(client: Client) -> str:
     """What an offset of a stream from the latest on calls its beginning."""
-    return f"{client.status()['store_id']}/0"
+    return f"{client.admin.status()['store_id']}/0"
 
 
 def put(client: Client, count: int, queue: str = "Q") -> None:
@@ -128,7 +128,7 @@ def test_latest_where_nothing_is_yet_has_all_that_comes(tmp_path: Path) -> None:
         start = source.begin()
         first = source.ends(start, wait=False)
         assert (start, first) == ({}, {begun_of(client): 0})
-        client.queue_create("NEW")
+        client.admin.queue_create("NEW")
         put(client, 2, "NEW")
         again = browsing(tmp_path, startingOffsets="latest", queues="NEW")
         begun = again.ends(first, wait=True)
@@ -141,10 +141,10 @@ def test_latest_of_which_all_queues_were_deleted_has_all_of_those_that_come(tmp_
         put(client, 3)
         source = browsing(tmp_path, startingOffsets="latest", queues="Q")
         first = source.ends(source.begin(), wait=False)
-        client.queue_delete("Q", purge=True)
+        client.admin.queue_delete("Q", purge=True)
         none = source.ends(first, wait=False)
         assert none == {begun_of(client): 0} == source.lasts()
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         put(client, 2)
         begun = source.ends(none, wait=False)
         assert begun == none | {offset_of(client): 0}
@@ -156,7 +156,7 @@ def test_queue_that_comes_later_is_begun_before_it_is_read(tmp_path: Path) -> No
         put(client, 1)
         source = browsing(tmp_path)
         start = source.ends(source.begin(), wait=False)
-        client.queue_create("NEW")
+        client.admin.queue_create("NEW")
         put(client, 2, "NEW")
         end = source.ends(start, wait=False)
         assert end == start | {offset_of(client, "NEW"): 0}
@@ -169,9 +169,9 @@ def test_queue_that_is_deleted_drops_out_and_another_of_its_name_is_new(tmp_path
         put(client, 3)
         source, old = browsing(tmp_path), offset_of(client)
         planned = source.parts({old: 0}, {old: 3}, source._options.of)
-        client.queue_delete("Q", purge=True)
+        client.admin.queue_delete("Q", purge=True)
         assert rows_of(planned, source) == []
-        client.queue_create("Q")
+        client.admin.queue_create("Q")
         put(client, 3)
         new = offset_of(client)
         assert new != old
@@ -184,7 +184,7 @@ def test_queue_that_is_deleted_drops_out_and_another_of_its_name_is_new(tmp_path
 
 def test_queue_that_is_not_wanted_any_more_keeps_its_place(tmp_path: Path) -> None:
     with served(tmp_path) as client:
-        client.queue_create("OTHER")
+        client.admin.queue_create("OTHER")
         put(client, 3)
         put(client, 3, "OTHER")
         names = {"Q": offset_of(client), "OTHER": offset_of(client, "OTHER")}
@@ -201,10 +201,10 @@ def test_queue_that_is_not_wanted_any_more_keeps_its_place(tmp_path: Path) -> No
 
 def test_what_applications_do_not_put_to_is_not_streamed(tmp_path: Path) -> None:
     with served(tmp_path) as client:
-        client.queue_create("ALIAS", {"alias_of": "Q"})
-        client.link_create("NYC", ["127.0.0.1:1"], stopped=True)
-        client.queue_create("FAR@NYC")
-        client.subscription_create("flights/#", ":late")
+        client.admin.queue_create("ALIAS", alias_of="Q")
+        client.admin.link_create("NYC", ["127.0.0.1:1"], stopped=True)
+        client.admin.queue_create("FAR@NYC")
+        client.admin.subscription_create("flights/#", ":late")
         client.publish("flights/JFK", b"late")
         client.put("FAR@NYC", b"away")
         client.put("ALIAS", b"by another name")
@@ -217,8 +217,8 @@ def test_name_of_what_is_not_streamed_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(tmp_path) as client:
-        client.queue_create("ALIAS", {"alias_of": "Q"})
-        client.queue_create("SAME", {"alias_of": "Q"})
+        client.admin.queue_create("ALIAS", alias_of="Q")
+        client.admin.queue_create("SAME", alias_of="Q")
         source = browsing(tmp_path, queues="Q,ALIAS,LATER", queuesPattern=".*")
         source.ends(source.ends(source.begin(), wait=False), wait=False)
         told = [record.message for record in caplog.records]
@@ -268,12 +268,12 @@ def test_task_that_meets_another_store_says_so(tmp_path: Path) -> None:
             with pytest.raises(DataLost, match=r"is there, not .*: name the address where that"):
                 rows_of([moved], source)
             if queue == "Q":
-                client.queue_create("R")
+                client.admin.queue_create("R")
 
 
 def test_checkpoint_of_another_table_is_named(tmp_path: Path) -> None:
     with served(tmp_path) as client:
-        store_id = client.status()["store_id"]
+        store_id = client.admin.status()["store_id"]
         source = browsing(tmp_path)
         for ask in (
             lambda: source.ends({store_id: 3}, wait=False),
@@ -314,7 +314,7 @@ def test_short_ranges_share_a_task_and_long_ones_are_cut(tmp_path: Path) -> None
     with served(tmp_path) as client:
         counts = {"A": 3, "B": 2, "C": 10, "D": 1}
         for queue, count in counts.items():
-            client.queue_create(queue)
+            client.admin.queue_create(queue)
             put(client, count, queue)
         source = browsing(tmp_path, rowsPerPartition="4")
         start = source.begin()

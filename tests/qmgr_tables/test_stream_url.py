@@ -26,7 +26,7 @@ def journals(*directories: Path, **options: str) -> Journals:
 @contextmanager
 def served(directory: Path) -> Iterator[Client]:
     with Server(directory), connect(address_of(directory)) as client:
-        client.queue_create("Q", {"accounting": "on"})
+        client.admin.queue_create("Q", accounting="on")
         yield client
 
 
@@ -34,17 +34,17 @@ def happen(client: Client, count: int) -> int:
     """Have so much happen, in a row of history each; return the last row."""
     for _ in range(count):
         client.put("Q", b"x")
-    last: int = client.history_show()["next"] - 1
+    last: int = client.admin.history_show()["next"] - 1
     return last
 
 
 def store_of(client: Client) -> str:
-    store_id: str = client.history_show()["store_id"]
+    store_id: str = client.admin.history_show()["store_id"]
     return store_id
 
 
 def cursor_of(client: Client) -> int | None:
-    cursors = {row["cursor"]: row["position"] for row in client.history_show()["cursors"]}
+    cursors = {row["cursor"]: row["position"] for row in client.admin.history_show()["cursors"]}
     return cursors.get("lake")
 
 
@@ -165,7 +165,7 @@ def test_cursor_that_was_deleted_is_made_again(
         store = store_of(client)
         source = journals(tmp_path)
         source.begin()
-        client.cursor_delete("lake")
+        client.admin.cursor_delete("lake")
         assert source.ends({store: 2}, wait=False) == {store: 4}
         assert cursor_of(client) == 2
         assert "cursor lake is not there; it is made again" in caplog.text
@@ -177,9 +177,9 @@ def test_history_that_is_gone_is_an_error_or_passed_over(
     with served(tmp_path) as client:
         happen(client, 6)
         store = store_of(client)
-        client.cursor_commit("lake", 4)
+        client.admin.cursor_commit("lake", 4)
         happen(client, 1)
-        assert client.history_show()["first"] == 5
+        assert client.admin.history_show()["first"] == 5
         with pytest.raises(DataLost, match="rows 2 to 4 of history are not kept"):
             journals(tmp_path).ends({store: 1}, wait=False)
         source = journals(tmp_path, failOnDataLoss="false")
@@ -203,12 +203,12 @@ def test_cursor_that_went_back_betrays_a_store_that_was_put_back(tmp_path: Path)
     with served(tmp_path) as client:
         happen(client, 5)
         store = store_of(client)
-        client.cursor_commit("other", 2)
+        client.admin.cursor_commit("other", 2)
         source = journals(tmp_path)
         source.ends(source.begin(), wait=False)
         source.commit({store: 4})
-        client.cursor_delete("lake")
-        client.cursor_commit("lake", 3)
+        client.admin.cursor_delete("lake")
+        client.admin.cursor_commit("lake", 3)
         with pytest.raises(DataLost, match="cursor lake went back to row 3: the store was put"):
             source.ends({store: 4}, wait=False)
 
@@ -237,12 +237,12 @@ def test_checkpoint_of_messages_is_named(tmp_path: Path, fail: str) -> None:
 def test_cursor_that_loses_a_race_with_a_limit_begins_where_history_does(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         happen(client, 3)
-        client.cursor_commit("other", 2)
+        client.admin.cursor_commit("other", 2)
         happen(client, 1)
         source = journals(tmp_path)
         url = address_of(tmp_path)
         stale = State("QM1", store_of(client), 1, 4, {})
-        assert source._new(url, stale) == client.history_show()["first"] - 1
+        assert source._new(url, stale) == client.admin.history_show()["first"] - 1
 
 
 def test_same_parts_whenever_they_are_asked_for(tmp_path: Path) -> None:

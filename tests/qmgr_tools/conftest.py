@@ -133,7 +133,7 @@ def bad(qm: Qmctl, daemon: Daemon, queue: str) -> str:
     name = f"{queue}.BAD"
     qm("queue", "create", name)
     with connect(daemon.unix, name="billing") as client:
-        client.queue_alter(queue, {"backout_queue": name})
+        client.admin.queue_alter(queue, backout_queue=name)
         for body in (b"a", b"bb", b"\xff"):
             client.put(queue, body, headers={"n": len(body)}, expiry_ms=3_600_000)
             message = client.get(queue)

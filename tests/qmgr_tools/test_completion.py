@@ -123,9 +123,9 @@ def test_subscription_of_no_client_is_completed(tab: Tab, qm: Qmctl, queue: str)
 @pytest.mark.process
 def test_templates_and_values_are_offered(tab: Tab, daemon: Daemon) -> None:
     with connect(daemon.unix) as client:
-        client.template_set("TAB.*")
+        client.admin.template_set("TAB.*")
         assert "TAB.*" in tab("template", "show", "TA")
-        client.template_delete("TAB.*")
+        client.admin.template_delete("TAB.*")
     assert tab("queue", "create", "Q", "--overflow", "") == [
         "refuse", "discard-oldest", "dead-letter-oldest",
     ]  # fmt: skip
@@ -135,8 +135,8 @@ def test_open_connections_are_offered_with_their_names(
     tab: Tab, daemon: Daemon, home: dict[str, str]
 ) -> None:
     with connect(daemon.unix, name="billing") as client, connect(daemon.unix, name="$(a b)") as bad:
-        numbers = {row["name"]: str(row["connection"]) for row in client.connection_list()}
-        bad.status()
+        numbers = {row["name"]: str(row["connection"]) for row in client.admin.connection_list()}
+        bad.admin.status()
         assert {numbers["billing"], numbers["$(a b)"]} <= set(tab("connection", "close", ""))
         said = home | {"QMCTL_CONNECT": daemon.unix, "_QMCTL_COMPLETE": "complete_fish"}
         said |= {"_TYPER_COMPLETE_ARGS": "qmctl connection close "}

@@ -51,11 +51,11 @@ def test_closed_connection_gives_back_what_it_leased(qm: Qmctl, queue: str, daem
         assert (row["dry_run"], row["name"], row["leased"]) == (True, "hangs", 1)
         ended = qm("connection", "close", str(number))
         assert (ended.code, "no terminal is here to confirm it" in ended.err) == (2, True)
-        assert client.status()["name"] == "QM"
+        assert client.admin.status()["name"] == "QM"
         said = qm("connection", "close", str(number), "--yes").out
         assert said == f"closed connection {number} of hangs; it held 1 message\n"
         with pytest.raises(RequestError, match="closed by an operator of QM"):
-            client.status()
+            client.admin.status()
     assert qm("get", queue, "--wait", "20s", "--body-only").out == "x"
 
 
@@ -85,7 +85,7 @@ def test_connection_that_is_not_there_is_refused(
 def test_name_of_any_length_takes_a_part_of_a_line(qm: Qmctl, daemon: Daemon) -> None:
     name = "long." + "x" * 200
     with connect(daemon.unix, name=name) as client:
-        client.status()
+        client.admin.status()
         for words in (["connection", "ls"], ["top", "-b", "-d", "100ms"]):
             out = qm(*words).out
             assert f"\t{name[:63]}…\t" in out

@@ -210,7 +210,7 @@ def test_show_has_no_column_without_a_word_and_does_not_contradict_its_counts(
     name = f"{queue}.BAD"
     qm("queue", "create", name)
     with connect(daemon.unix, name="billing") as client:
-        client.queue_alter(queue, {"backout_queue": name, "backout_threshold": 2})
+        client.admin.queue_alter(queue, backout_queue=name, backout_threshold=2)
         client.put(queue, b"x")
         for _ in range(2):
             message = client.get(queue)

@@ -66,8 +66,8 @@ def test_follow_tells_of_what_comes(qm: Qmctl, daemon: Daemon, queue: str) -> No
 def test_state_and_cursors_are_shown_and_forgotten(qm: Qmctl, daemon: Daemon) -> None:
     assert "no export cursor" in qm("history", "show").err
     with connect(daemon.unix) as client:
-        shown = client.history_show()
-        client.cursor_commit("LAKE", shown["next"] - 1)
+        shown = client.admin.history_show()
+        client.admin.cursor_commit("LAKE", shown["next"] - 1)
     found = qm("history", "show", "-o", "json").json
     assert [row["cursor"] for row in found["cursors"]] == ["LAKE"]
     assert "LAKE" in qm("history", "show").out

@@ -84,3 +84,9 @@ def test_messages_are_counted_in_words(count: int, text: str) -> None:
 def test_size_that_was_set_is_shown_as_it_was_set(size_bytes: int, text: str) -> None:
     assert humane.exact_size(size_bytes) == text
     assert parse_bytes(text) == size_bytes
+
+
+def test_number_of_messages_that_nobody_knows_is_told_so() -> None:
+    """The answer to a deletion was lost with a connection."""
+    assert humane.messages(2) == "2 messages"
+    assert humane.messages(None) == "an unknown number of messages"

@@ -1,7 +1,5 @@
 """A job that a command began: how it is told at its end."""
 
-from typing import Any
-
 import pytest
 
 from qmgr_client.blocking import connect
@@ -21,11 +19,11 @@ def test_job_that_did_not_end_well_is_a_failure(
     qm("queue", "alter", f"{queue}.SHUT", "--put-inhibit")
     qm("put", queue, "x")
     with connect(daemon.unix) as client:
-        row: dict[str, Any] = client.queue_move(queue, f"{queue}.SHUT")
+        row = client.admin.queue_move(queue, f"{queue}.SHUT")
         if state == "cancelled":
-            client.job_cancel(row["job"])
+            client.admin.job_cancel(row["job"])
         else:
-            client.queue_delete(f"{queue}.SHUT")
+            client.admin.queue_delete(f"{queue}.SHUT")
         with pytest.raises(Failure) as caught:
             job_run.run(Call(), client, row, "moved", detach=False)
     assert caught.value.exit_code is Exit.FAILED
@@ -38,7 +36,7 @@ def test_job_that_is_left_is_told_of(
 ) -> None:
     qm("queue", "create", f"{queue}.TO")
     with connect(daemon.unix) as client:
-        row = client.queue_move(queue, f"{queue}.TO")
+        row = client.admin.queue_move(queue, f"{queue}.TO")
         job_run.run(Call(), client, row, "moved", detach=True)
     job = row["job"]
     assert capsys.readouterr().out == f"job {job} has begun; see: qmctl job show {job}\n"

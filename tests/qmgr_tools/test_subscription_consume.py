@@ -32,7 +32,7 @@ def test_one_without_a_name_ends_with_the_command(qm: Qmctl, daemon: Daemon, que
         names.append(row["queue"])
     assert len(set(names)) == 2
     with connect(daemon.unix) as client:
-        assert client.subscription_list(queue) == []
+        assert client.admin.subscription_list(queue) == []
     qm("topic", "rm", queue, "--retained")
 
 

@@ -57,7 +57,7 @@ def apply(call: Call, file: File, prune: Prune = False, dry: dry_run.DryRun = Fa
         unchanged = wanted.count() - len(steps)
         kept: list[str] = []
         if prune:
-            depths = {row["queue"]: row.get("depth", 0) for row in client.queue_list()}
+            depths = {row["queue"]: row.get("depth", 0) for row in client.admin.queue_list()}
             gone, kept = plan.prunings(wanted, there, depths)
             steps += gone
         for step in steps:

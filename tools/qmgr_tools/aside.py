@@ -1,5 +1,6 @@
 """qmctl aside: ls, retry, drop."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,7 +61,8 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call, "list what is set aside",
-        lambda client: listing.rows([_shown(row) for row in client.aside_list()]), listing.show,
+        lambda client: listing.rows([_shown(row) for row in client.admin.aside_list()]),
+        listing.show,
     )  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def retry(call: Call, number: Number) -> None:
       qmctl aside retry 3
     """
     with call.client(f"retry item {number}") as client:
-        row = client.aside_retry(number)
+        row = client.admin.aside_retry(number)
     if call.is_json:
         output.document(_shown(row))
     else:
@@ -102,21 +104,21 @@ def drop(call: Call, number: Number, yes: Yes = False) -> None:
         found = _find(client, number)
         doing = f"delete item {number}, {found['what']}"
         confirm(str(number), doing, "what it holds is gone for good", yes=yes)
-        row = client.aside_drop(number)
+        row = client.admin.aside_drop(number)
     if call.is_json:
         output.document(_shown(row))
     else:
         output.say(f"deleted item {number}, {row['what']}")
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item with its time as people and scripts read it."""
     shown = {key: value for key, value in row.items() if key != "set_aside_us"}
     return shown | {"set_aside": rfc3339(int(row.get("set_aside_us", 0)))}
 
 
-def _find(client: "Client", number: int) -> dict[str, Any]:
-    for row in client.aside_list():
+def _find(client: "Client", number: int) -> Mapping[str, Any]:
+    for row in client.admin.aside_list():
         if row["number"] == number:
             return row
     raise Failure(

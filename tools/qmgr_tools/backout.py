@@ -40,9 +40,9 @@ def missing(
 
 def _is_there(client: "Client", name: str) -> bool:
     try:
-        row = client.queue_show(name)
+        row = client.admin.queue_show(name)
         if row["kind"] == "alias":
-            client.queue_show(row["alias_of"])
+            client.admin.queue_show(row["alias_of"])
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise

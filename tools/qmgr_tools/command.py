@@ -188,7 +188,7 @@ def _meant(client: "Client", known: str, error: RequestError) -> str:
 def _queues(client: "Client") -> list[str]:
     """Return the names of the queues that people make, as far as the daemon tells."""
     try:
-        rows = client.queue_list()
+        rows = client.admin.queue_list()
     except RequestError:
         return []
     return [str(row["queue"]) for row in rows if row.get("kind") != "transmission"]

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
@@ -87,8 +87,8 @@ def browsable_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the first subscriptions."""
 
-    def ask(client: "Client") -> list[dict[str, Any]]:
-        return client.subscription_list(limit=SUBSCRIPTIONS_MAX)
+    def ask(client: "Client") -> Sequence[Mapping[str, Any]]:
+        return client.admin.subscription_list(limit=SUBSCRIPTIONS_MAX)
 
     found = (row.get("subscription") for row in _asked(ctx, ask) or ())
     return [name for name in found if isinstance(name, str) and _SUBSCRIPTION.fullmatch(name)]
@@ -97,14 +97,15 @@ def subscriptions(ctx: typer.Context, incomplete: str) -> list[str]:
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the topics for which something is set, or that retained a publication."""
     found = (
-        row.get("topic") for row in _asked(ctx, lambda c: c.topic_list(limit=OFFERED_MAX)) or ()
+        row.get("topic")
+        for row in _asked(ctx, lambda c: c.admin.topic_list(limit=OFFERED_MAX)) or ()
     )
     return [name for name in found if isinstance(name, str) and _TOPIC.fullmatch(name)]
 
 
 def templates(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the patterns of the templates."""
-    rows = _asked(ctx, lambda client: client.template_list()) or ()
+    rows = _asked(ctx, lambda client: client.admin.template_list()) or ()
     patterns = (str(row.get("pattern")) for row in rows)
     return [pattern for pattern in patterns if is_name(pattern.replace("*", "-"))]
 
@@ -117,13 +118,13 @@ def new_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def links(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the links that lead from here."""
-    found = _asked(ctx, lambda client: client.link_list()) or {}
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("link") for row in found.get("links", ()))
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the links that lead from here, and of the managers with one to here."""
-    found = _asked(ctx, lambda client: client.link_list()) or {}
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     named = [row.get("link") for row in found.get("links", ())]
     for inbound in ("inbound", "allowed", "refused"):
         named += [row.get("peer") for row in found.get(inbound, ())]
@@ -132,26 +133,26 @@ def peers(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def allowed(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queue managers that may open links to here."""
-    found = _asked(ctx, lambda client: client.link_list()) or {}
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("allowed", ()))
 
 
 def refused(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the queue managers that tried to open links to here, and may not."""
-    found = _asked(ctx, lambda client: client.link_list()) or {}
+    found = _asked(ctx, lambda client: client.admin.link_list()) or {}
     return _names(row.get("peer") for row in found.get("refused", ()))
 
 
 def connections(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the numbers of the open connections, each with the name that the peer gave."""
-    rows = _asked(ctx, lambda client: client.connection_list()) or ()
+    rows = _asked(ctx, lambda client: client.admin.connection_list()) or ()
     found = [(row.get("connection"), _names([row.get("name")])) for row in rows]
     return [(str(number), "".join(names)) for number, names in found if type(number) is int]
 
 
 def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the numbers of the jobs, each with its kind and state."""
-    rows = _asked(ctx, lambda client: client.job_list()) or ()
+    rows = _asked(ctx, lambda client: client.admin.job_list()) or ()
     return [
         (str(row["job"]), "-".join(_names([row.get("kind"), row.get("state")])))
         for row in rows
@@ -165,7 +166,7 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
     queue = str(ctx.params.get("queue") or next(iter(ctx.args), ""))
 
     def ask(client: "Client") -> list[str]:
-        return [_group(row["group"]) for row in islice(client.groups(queue), OFFERED_MAX)]
+        return [_group(row["group"]) for row in islice(client.admin.groups(queue), OFFERED_MAX)]
 
     return _asked(ctx, ask) or []
 
@@ -210,7 +211,7 @@ def of_argument(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _queues(ctx: typer.Context) -> Iterator[tuple[str, str]]:
-    for row in _asked(ctx, lambda client: client.queue_list()) or ():
+    for row in _asked(ctx, lambda client: client.admin.queue_list()) or ():
         for name in _names([row.get("queue")]):
             yield name, str(row.get("kind"))
 

@@ -58,7 +58,7 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the connections", lambda client: listing.rows(client.connection_list()),
+        call, "list the connections", lambda client: listing.rows(client.admin.connection_list()),
         listing.show,
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def close(
       qmctl connection close 17
     """
     with call.client(f"close connection {connection}") as client:
-        found = {row["connection"]: row for row in client.connection_list()}.get(connection)
+        found = {row["connection"]: row for row in client.admin.connection_list()}.get(connection)
         if found is None:
             raise Failure(
                 Exit.NOT_FOUND, f"cannot close connection {connection}",
@@ -101,7 +101,7 @@ def close(
             dry_run.tell(call, found, f"{doing}, which holds {leased}")
             return
         confirm(str(connection), doing, f"it holds {leased}, which others get then", yes=yes)
-        row = client.connection_close(connection)
+        row = client.admin.connection_close(connection)
     if call.is_json:
         output.document(row)
     else:

@@ -22,7 +22,7 @@ What is a state is no definition: inhibits, and whether a link is stopped.
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +91,7 @@ def read(path: Path) -> Definitions:
         raise usage(f"cannot apply {path}", one_line(str(error)), "nothing is changed") from None
 
 
-def parsed(document: dict[str, Any]) -> Definitions:
+def parsed(document: Mapping[str, Any]) -> Definitions:
     """Return what a decoded file defines."""
     for key in document:
         if key not in TABLES:
@@ -112,7 +112,7 @@ def parsed(document: dict[str, Any]) -> Definitions:
     return found
 
 
-def _table(document: dict[str, Any], table: str) -> list[tuple[str, Any]]:
+def _table(document: Mapping[str, Any], table: str) -> list[tuple[str, Any]]:
     found = document.get(table, {})
     if type(found) is not dict:
         raise _Fault(table, "it is no table")
@@ -211,7 +211,7 @@ def _map(path: str, given: Any) -> dict[str, Any]:
     return given
 
 
-def _values(path: str, given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _values(path: str, given: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """Return what is *given* in base units."""
     found = {}
     for key, value in given.items():
@@ -245,7 +245,7 @@ def _checked(path: str, check: Callable[..., Any], *arguments: Any) -> Any:
 def of_manager(client: "Client") -> Definitions:
     """Return what is defined at the queue manager of *client*."""
     found = Definitions()
-    listed = client.link_list()
+    listed = client.admin.link_list()
     for link in listed["links"]:
         found.links[link["link"]] = {
             key: link.get(key, default)
@@ -253,9 +253,10 @@ def of_manager(client: "Client") -> Definitions:
         }
     for peer in listed.get("allowed", ()):
         found.inbound[peer["peer"]] = peer["store_id"]
-    for template in client.template_list():
+    for template in client.admin.template_list():
         found.templates[template["pattern"]] = dict(template["attributes"])
-    for row in client.queue_list():
+    queues: Sequence[Mapping[str, Any]] = client.admin.queue_list()
+    for row in queues:
         given = {key: row[key] for key in row["given"]}
         if row["kind"] == "alias":
             found.aliases[row["queue"]] = row["alias_of"]
@@ -284,7 +285,7 @@ def text(found: Definitions) -> str:
     return tomlkit.dumps({table: names_ for table, names_ in document.items() if names_})
 
 
-def _said(given: dict[str, Any]) -> dict[str, Any]:
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes as people write them."""
     return {
         name: queue_attribute.value_text(name, value)

@@ -147,7 +147,7 @@ def retry(
         if dry:
             dlq_retry.preview_retry(call, client, queue, to, selector, max_retries, limit)
             return
-        row = client.queue_move(
+        row = client.admin.queue_move(
             queue,
             to,
             where=dlq_retry.dead(selector) if to else selector,
@@ -191,7 +191,7 @@ def drop(
                 queue, f"drop dead letters of {queue}", f"{messages(found.messages)} will be lost",
                 yes=yes,
             )  # fmt: skip
-        count = client.queue_purge(queue, selector)["messages"]
+        count = client.admin.queue_purge(queue, selector)["messages"]
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:

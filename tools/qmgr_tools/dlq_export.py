@@ -55,7 +55,7 @@ def export(
     """
     selector = selecting.within(where, group)
     with call.client(f"export the dead letters of {queue}", queue) as client:
-        depth = int(client.queue_show(queue).get("depth", 0))
+        depth = int(client.admin.queue_show(queue).get("depth", 0))
         found = client.browse(queue, where=selector or None)
         try:
             with file.open("x", encoding="utf-8") as lines:

@@ -1,5 +1,6 @@
 """What a retry of dead letters would do: which would go, and why others would stay."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qmgr_tools import destination, preview
@@ -18,7 +19,7 @@ def dead(where: str) -> str:
     return f"{DEAD} AND ({where})" if where else DEAD
 
 
-def is_of_dead(row: dict[str, Any]) -> bool:
+def is_of_dead(row: Mapping[str, Any]) -> bool:
     """Return whether a move with that *row* of a job is one of dead letters that go back."""
     return row.get("retries_max", 0) > 0 and str(row.get("where", "")).startswith(DEAD)
 
@@ -60,9 +61,9 @@ class _Homes:
         self._source = source
         self._to = to
         self._retries_max = retries_max
-        self._manager = client.status()["name"]
-        self._rows = {str(row["queue"]): row for row in client.queue_list()}
-        self._subscriptions = {str(row["subscription"]) for row in client.subscription_list()}
+        self._manager = client.admin.status()["name"]
+        self._rows = {str(row["queue"]): row for row in client.admin.queue_list()}
+        self._subscriptions = {str(row["subscription"]) for row in client.admin.subscription_list()}
         self.bound: dict[str, int] = {}  # how many would go to each
 
     def why_stays(self, message: "Message") -> str:

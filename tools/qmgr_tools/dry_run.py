@@ -3,6 +3,7 @@
 What the command itself would be refused is refused here, too: exit code 0 says that it would go.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,7 @@ DryRun = Annotated[
 ]
 
 
-def tell(call: Call, row: dict[str, Any], words: str) -> None:
+def tell(call: Call, row: Mapping[str, Any], words: str) -> None:
     """Print what would be done: *row* as JSON, *words* for people."""
     if call.is_json:
         output.document({"dry_run": True, **row})
@@ -28,7 +29,7 @@ def tell(call: Call, row: dict[str, Any], words: str) -> None:
         output.say(f"would {words}; nothing is changed")
 
 
-def delete_queue(call: Call, row: dict[str, Any]) -> None:
+def delete_queue(call: Call, row: Mapping[str, Any]) -> None:
     """Tell what would go with the queue of *row*.
 
     Raises:
@@ -57,7 +58,7 @@ def delete_queue(call: Call, row: dict[str, Any]) -> None:
     tell(call, {"queue": queue, **counts}, words)
 
 
-def purge_queue(call: Call, row: dict[str, Any]) -> None:
+def purge_queue(call: Call, row: Mapping[str, Any]) -> None:
     """Tell what a purge would remove from the queue of *row*.
 
     Raises:
@@ -82,7 +83,7 @@ def purge_queue(call: Call, row: dict[str, Any]) -> None:
     tell(call, {"queue": queue, **counts}, words)
 
 
-def purgeable(row: dict[str, Any]) -> int:
+def purgeable(row: Mapping[str, Any]) -> int:
     """Return how many messages a purge would remove from the queue of *row*: delayed ones, too."""
     return int(row.get("ready", 0)) + int(row.get("delayed", 0))
 
@@ -92,13 +93,15 @@ def _of_link(doing: str, queue: str) -> Failure:
     return Failure(Exit.REFUSED, f"cannot {doing}", "it goes with its link", remedy)
 
 
-def delete_link(call: Call, client: "Client", link: str, row: dict[str, Any]) -> None:
+def delete_link(call: Call, client: "Client", link: str, row: Mapping[str, Any]) -> None:
     """Tell what would go with *link*, whose row is given.
 
     Raises:
         Failure: REFUSED, remote queues use it.
     """
-    users = [str(queue["queue"]) for queue in client.queue_list() if queue.get("manager") == link]
+    users = [
+        str(queue["queue"]) for queue in client.admin.queue_list() if queue.get("manager") == link
+    ]
     if users:
         why = f"link {link} is used by {', '.join(users[:5])}"
         raise Failure(Exit.REFUSED, f"cannot delete link {link}", why, "delete these first")

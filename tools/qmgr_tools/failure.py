@@ -196,10 +196,7 @@ def exit_of(code: int) -> Exit:
 
 def try_of(code: int) -> str:
     """Return what may help after an error code, or nothing: what the catalogue says first."""
-    try:
-        first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
-    except ValueError:
-        return ""
+    first = SENTENCE_END.split(ErrorCode(code).remedy, maxsplit=1)[0].removesuffix(".")
     return first[:1].lower() + first[1:]
 
 

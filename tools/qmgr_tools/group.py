@@ -1,5 +1,6 @@
 """qmctl group: ls, show."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,7 +90,7 @@ def ls(
     )  # fmt: skip
 
     def ask(client: "Client") -> list[output.Row]:
-        rows = map(group_row.of, client.groups(queue, incomplete=incomplete))
+        rows = map(group_row.of, client.admin.groups(queue, incomplete=incomplete))
         return listing.rows(row for row in rows if not state or row["state"] in state)
 
     watch.follow(call, f"list the groups of {queue}", ask, listing.show, queue)
@@ -111,12 +112,12 @@ def show(call: Call, queue: Queue, group: Group, from_: From = 1) -> None:
 
     def ask(client: "Client") -> dict[str, Any]:
         with group_missing.looking(client, doing, queue, group):
-            return _shown(client.show_group(queue, group, from_))
+            return _shown(client.admin.show_group(queue, group, from_))
 
     watch.follow(call, doing, ask, _show, queue)
 
 
-def _shown(found: dict[str, Any]) -> dict[str, Any]:
+def _shown(found: Mapping[str, Any]) -> dict[str, Any]:
     return group_row.of(found) | {
         "waiting_for": found["waiting_for"],
         "gaps": found["gaps"],
@@ -125,7 +126,7 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Mapping[str, Any]) -> None:
     columns = [
         *COLUMNS, output.text("waiting_for", "WAITS FOR"), output.text("gaps", "MISSING NUMBERS"),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """qmctl group: pause, resume, skip, reassign, close."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -48,7 +48,7 @@ def pause(call: Call, queue: Queue, group: Group) -> None:
     """
     _alter(
         call, "pause", ("paused", "was paused already"), queue, group,
-        lambda client: client.pause_group(queue, group),
+        lambda client: client.admin.pause_group(queue, group),
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def resume(call: Call, queue: Queue, group: Group) -> None:
     """
     _alter(
         call, "resume", ("resumed", "was neither paused nor parked"), queue, group,
-        lambda client: client.resume_group(queue, group),
+        lambda client: client.admin.resume_group(queue, group),
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def reassign(call: Call, queue: Queue, group: Group, connection: Connection = No
     """
     _alter(
         call, "reassign", ("reassigned", ""), queue, group,
-        lambda client: client.reassign_group(queue, group, connection or 0),
+        lambda client: client.admin.reassign_group(queue, group, connection or 0),
     )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def skip(
                 dry_run.tell(call, known | given_up.as_dict(), words)
                 return
             confirm(name, f"skip {given_up.numbers} of {name} on {queue}", given_up.loss, yes=yes)
-        row = client.skip_group(queue, group, to or 0)
+        row = client.admin.skip_group(queue, group, to or 0)
     _tell(call, ("skipped in", ""), queue, row)
 
 
@@ -141,18 +141,18 @@ def close(
     doing = f"close group {name} of {queue}"
     with _changing(call, doing, queue, group) as client:
         if dry or not yes:
-            now = group_row.of(client.show_group(queue, group))
+            now = group_row.of(client.admin.show_group(queue, group))
             ends = _ends(now)
             if dry:
                 dry_run.tell(call, {"queue": queue, **now}, f"{doing}: {ends}")
                 return
             if not now["closed"]:
                 confirm(name, doing, f"{ends}, and what is put behind it is refused", yes=yes)
-        row = client.close_group(queue, group)
+        row = client.admin.close_group(queue, group)
     _tell(call, ("closed", "was closed already"), queue, row)
 
 
-def _ends(now: dict[str, Any]) -> str:
+def _ends(now: Mapping[str, Any]) -> str:
     """Return where a group would end that is closed as it is *now*."""
     if now["closed"]:
         return f"it is closed already, with number {now['last']}"
@@ -173,7 +173,7 @@ def _changing(call: Call, doing: str, queue: str, group: bytes) -> "Iterator[Cli
 
 def _alter(
     call: Call, verb: str, done: tuple[str, str], queue: str, group: bytes,
-    act: "Callable[[Client], dict[str, Any]]",
+    act: "Callable[[Client], Mapping[str, Any]]",
 ) -> None:  # fmt: skip
     """Do to a group what harms nothing: *act*."""
     doing = f"{verb} group {group_id.shown(group)} of {queue}"
@@ -182,7 +182,7 @@ def _alter(
     _tell(call, done, queue, row)
 
 
-def _tell(call: Call, done: tuple[str, str], queue: str, found: dict[str, Any]) -> None:
+def _tell(call: Call, done: tuple[str, str], queue: str, found: Mapping[str, Any]) -> None:
     """Say what was *done*, or, second, how the group was before, and is."""
     row = group_row.of(found) | {"changed": bool(found.get("changed", True))}
     name = f"group {row['group']} of {queue}"
@@ -249,7 +249,7 @@ def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
     Raises:
         RequestError: the skip would be refused.
     """
-    found = client.show_group(queue, group)
+    found = client.admin.show_group(queue, group)
     first, last = int(found["next"]), int(found["last"] or 0)
     numbers = [row["number"] for row in found["members"] if row["number"] >= first]
     stop = to or (first + 1 if found["next_is_here"] else min(numbers, default=0))
@@ -268,7 +268,7 @@ def _given_up(client: "Client", queue: str, group: bytes, to: int) -> GivenUp:
 
 
 def _members(
-    client: "Client", queue: str, group: bytes, found: dict[str, Any], stop: int
+    client: "Client", queue: str, group: bytes, found: Mapping[str, Any], stop: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a group below *stop*, of which the first were *found*."""
     while True:
@@ -276,4 +276,4 @@ def _members(
         following = found["next_number"]
         if following is None or following >= stop:
             return
-        found = client.show_group(queue, group, following)
+        found = client.admin.show_group(queue, group, following)

@@ -35,7 +35,7 @@ def look_for(client: "Client", queue: str, wanted: bytes) -> str:
     """Return what to try where *wanted* is not to be found among the groups of *queue*."""
     from difflib import get_close_matches  # not for --help
 
-    rows = islice(client.groups(queue), LOOKED_AT)
+    rows = islice(client.admin.groups(queue), LOOKED_AT)
     texts = [group_id.shown(bytes.fromhex(row["group"])) for row in rows]
     known = {text.casefold().strip(): text for text in texts}
     asked = group_id.shown(wanted).casefold().strip()

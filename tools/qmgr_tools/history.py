@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,7 +155,7 @@ def show(call: Call) -> None:
       qmctl history show
     """
     with call.client("show the journal of history") as client:
-        found = client.history_show()
+        found = client.admin.history_show()
     if call.is_json:
         output.document(found)
         return
@@ -182,7 +182,7 @@ def forget(call: Call, cursor: Cursor) -> None:
       qmctl history forget LAKE
     """
     with call.client(f"forget export cursor {cursor}") as client:
-        client.cursor_delete(cursor)
+        client.admin.cursor_delete(cursor)
     if call.is_json:
         output.document({"cursor": cursor})
     else:
@@ -197,7 +197,7 @@ def _some(
     It holds no more than it returns, however long the history is.
     """
     found: deque[dict[str, Any]] = deque(maxlen=most)
-    for stored in client.history(after):
+    for stored in client.admin.history(after):
         after = stored.seq
         for row in _rows(stored):
             if all(not names or row[key] in names for key, names in wanted.items()):
@@ -227,13 +227,13 @@ def _why_none(client: "Client", queues: set[str]) -> str:
     """Return why there may be no history of *queues*, or of any."""
     for name in sorted(queues):
         try:
-            attributes = client.queue_show(name)
+            attributes = client.admin.queue_show(name)
         except RequestError as error:
             return f"no history of {name}: {error.text}"
         if attributes.get("accounting") == "off":
             alter = "sub alter" if ":" in name else "queue alter"
             return f"{name} keeps no accounts; from now on: qmctl {alter} {name} --accounting on"
-    facts = client.history_show()
+    facts = client.admin.history_show()
     if facts["next"] == 1:
         return "no history yet; a queue has it after: qmctl queue alter QUEUE --accounting on"
     kept = f"rows {facts['first']} to {facts['next'] - 1} are kept"
@@ -242,14 +242,14 @@ def _why_none(client: "Client", queues: set[str]) -> str:
     return f"nothing fits; {kept}, see: qmctl history show"
 
 
-def _show(call: Call, rows: list[dict[str, Any]]) -> None:
+def _show(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
     if call.is_json:
         output.document(rows)
     else:
         output.table(COLUMNS, map(_cells, rows))
 
 
-def _say(call: Call, row: dict[str, Any]) -> None:
+def _say(call: Call, row: Mapping[str, Any]) -> None:
     """Print an event as it comes."""
     if call.is_json:
         output.line(row)
@@ -261,8 +261,9 @@ def _say(call: Call, row: dict[str, Any]) -> None:
         output.say("  ".join(words).rstrip())
 
 
-def _cells(row: dict[str, Any]) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     age_ms, failed = row["age_ms"], row["failed"]
     facts = {"by": row["peer"], "to": row["target"], "why": row["code"], "failed": failed or None}
     told = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    return row | {"waited": humane.duration(age_ms) if age_ms else None, "facts": told}
+    waited = humane.duration(age_ms) if age_ms else None
+    return {**row, "waited": waited, "facts": told}

@@ -47,9 +47,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def messages(count: int) -> str:
-    """Return a number of messages in words."""
-    return counted(count, "message")
+def messages(count: int | None) -> str:
+    """Return a number of messages in words; None is a number that nobody knows."""
+    return "an unknown number of messages" if count is None else counted(count, "message")
 
 
 def age(then_us: int, now_us: int) -> str:

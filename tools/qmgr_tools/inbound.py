@@ -1,6 +1,6 @@
 """Links of others that lead here, as qmctl shows them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qmgr_tools import humane, output
@@ -43,7 +43,7 @@ REFUSED = (
 )
 
 
-def show_allowed(found: dict[str, Any], *, behind: object = None) -> None:
+def show_allowed(found: Mapping[str, Any], *, behind: object = None) -> None:
     """Prints who may open links to here, and who tried and may not.
 
     Args:
@@ -62,7 +62,7 @@ def show_allowed(found: dict[str, Any], *, behind: object = None) -> None:
         output.note(f"{left} more that may open links to here are not shown")
 
 
-def show(rows: Sequence[dict[str, Any]], *, count: int = 0, behind: object = None) -> None:
+def show(rows: Sequence[Mapping[str, Any]], *, count: int = 0, behind: object = None) -> None:
     """Print a table of *rows*, if there are any, and how many of *count* are left off.
 
     Args:

@@ -1,5 +1,6 @@
 """qmctl job: ls, show, cancel. And what a job that just ended is told as."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,7 +62,7 @@ KEYS = """\
 """
 
 
-def with_times(row: dict[str, Any]) -> dict[str, Any]:
+def with_times(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a job as the help describes it."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     ended_us = row.get("ended_us")
@@ -88,8 +89,8 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the jobs", lambda client: listing.rows(map(with_times, client.job_list())),
-        listing.show,
+        call, "list the jobs",
+        lambda client: listing.rows(map(with_times, client.admin.job_list())), listing.show,
     )  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def show(call: Call, job: Job) -> None:
     """
 
     def ask(client: "Client") -> dict[str, Any]:
-        return with_times(client.job_show(job))
+        return with_times(client.admin.job_show(job))
 
     watch.follow(call, f"show job {job}", ask, lambda row: output.facts(COLUMNS, row))
 
@@ -116,7 +117,7 @@ def cancel(call: Call, job: Job) -> None:
       qmctl job cancel 1099511627777
     """
     with call.client(f"cancel job {job}") as client:
-        row = with_times(client.job_cancel(job))
+        row = with_times(client.admin.job_cancel(job))
     if call.is_json:
         output.document(row)
     else:

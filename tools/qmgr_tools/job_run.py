@@ -1,7 +1,7 @@
 """A job that a command began: watched until it ends, or left to itself."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +25,8 @@ Limit = Annotated[int, typer.Option(metavar="N", min=0, help="At most so many; 0
 
 
 def run(
-    call: Call, client: "Client", row: dict[str, Any], done: str, *, detach: bool,
-    told: Callable[[dict[str, Any]], str] | None = None,
+    call: Call, client: "Client", row: Mapping[str, Any], done: str, *, detach: bool,
+    told: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:  # fmt: skip
     """Tell how the job of *row* ends, which *done* says in one word, as in "moved".
 
@@ -56,15 +56,15 @@ def run(
         raise Failure(Exit.REFUSED, f"nothing was {done}{source}", row["text"])
 
 
-def _delayed(client: "Client", row: dict[str, Any]) -> int:
+def _delayed(client: "Client", row: Mapping[str, Any]) -> int:
     """Return how many delayed messages are on the queue that a job took from: it leaves them."""
     try:
-        return int(client.queue_show(row["queue"]).get("delayed", 0))
+        return int(client.admin.queue_show(row["queue"]).get("delayed", 0))
     except RequestError:
         return 0  # It was deleted meanwhile.
 
 
-def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+def watched(client: "Client", row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of a job at its end; Ctrl-C leaves it running."""
     job, pause_s, shown = row["job"], POLL_FIRST_S, 0
     limit = row.get("messages_max") or row["total"]
@@ -74,7 +74,7 @@ def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
             while row["ended_us"] is None:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, POLL_MAX_S)
-                row = client.job_show(job)
+                row = client.admin.job_show(job)
                 advance(row["done"] - shown)
                 shown = row["done"]
                 if row["state"] == "waiting" and row["text"] != told:
@@ -89,12 +89,12 @@ def watched(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _all_stayed(row: dict[str, Any]) -> bool:
+def _all_stayed(row: Mapping[str, Any]) -> bool:
     awaited = bool(row["skipped"]) and row["kind"] == "republish"
     return not row["done"] and bool(row["stayed"]) and not awaited
 
 
-def _told(row: dict[str, Any], done: str) -> str:
+def _told(row: Mapping[str, Any], done: str) -> str:
     to = f" to {row['target']}" if row["target"] else ""
     words = f"{done} {messages(row['done'])} from {row['queue']}{to}"
     if row["skipped"]:

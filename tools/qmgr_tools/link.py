@@ -1,5 +1,6 @@
 """qmctl link: create, alter, ls, show, start, stop, delete."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,7 +84,7 @@ def create(
         why = "it has addresses, and --passive" if passive else "missing argument 'ADDRESS'"
         raise usage(f"cannot create link {link}", why, "give addresses, or --passive")
     with call.client(f"create link {link}") as client:
-        row = client.link_create(
+        row = client.admin.link_create(
             link, said, stopped=stopped, connections=connections, ordered=ordered, fetch=fetch,
             routes=route or [], transit=transit,
         )  # fmt: skip
@@ -147,12 +148,14 @@ def alter(
         raise usage(f"cannot alter link {link}", why)
     with call.client(f"alter link {link}") as client:
         row = (
-            _altered(client.link_show(link), changes) if dry else client.link_alter(link, **changes)
+            _altered(client.admin.link_show(link), changes)
+            if dry
+            else client.admin.link_alter(link, **changes)
         )
     _tell_altered(call, link, row, dry=dry)
 
 
-def _tell_altered(call: Call, link: str, row: dict[str, Any], *, dry: bool) -> None:
+def _tell_altered(call: Call, link: str, row: Mapping[str, Any], *, dry: bool) -> None:
     changed, state = row.get("changed", {}), f"it is {row.get('state')}"
     words = f"link {link} is so already; {state}"
     if changed:
@@ -164,7 +167,7 @@ def _tell_altered(call: Call, link: str, row: dict[str, Any], *, dry: bool) -> N
             dry_run.tell(call, row, f"alter link {link}: {told}")
             return
         words = f"altered link {link}: {told}; {state}"
-    _tell(call, ({"dry_run": True} if dry else {}) | row, words)
+    _tell(call, {**({"dry_run": True} if dry else {}), **row}, words)
 
 
 def _listed(value: Any) -> str:
@@ -174,7 +177,7 @@ def _listed(value: Any) -> str:
     return output.listed(value) if isinstance(value, list) else str(value)
 
 
-def _altered(row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _altered(row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return the *row* of a link with what *changes* would change.
 
     Raises:
@@ -186,7 +189,7 @@ def _altered(row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     changed = {
         key: [row.get(key), after] for key, after in changes.items() if row.get(key) != after
     }
-    return row | {"changed": changed}
+    return {**row, "changed": changed}
 
 
 @command()
@@ -214,15 +217,15 @@ def start(
       qmctl link start NYC --accept
     """
     with call.client(f"start link {link}") as client:
-        before = client.link_show(link)
+        before = client.admin.link_show(link)
         if accept and _is_acceptable(before):  # Of another one the daemon says what is wrong.
             danger = f"of {messages(before.get('waiting', 0))} on it some may arrive twice"
             confirm(link, f"accept the peer of link {link}", danger, yes=yes)
-        row = client.link_start(link, accept=accept)
+        row = client.admin.link_start(link, accept=accept)
     _tell(call, row, _started(link, before, row, accept=accept))
 
 
-def _started(link: str, before: dict[str, Any], row: dict[str, Any], *, accept: bool) -> str:
+def _started(link: str, before: Mapping[str, Any], row: Mapping[str, Any], *, accept: bool) -> str:
     """Return what a start has done to a link, in words."""
     was, error = before.get("state"), before.get("error")
     if was == "blocked":
@@ -247,7 +250,7 @@ def stop(call: Call, link: Name) -> None:
       qmctl link stop NYC
     """
     with call.client(f"stop link {link}") as client:
-        row = client.link_stop(link)
+        row = client.admin.link_stop(link)
     _tell(call, row, f"link {link} is stopped; {messages(row.get('waiting', 0))} on it")
 
 
@@ -276,7 +279,7 @@ def delete(
       qmctl link delete NYC --purge --dry-run
     """
     with call.client(f"delete link {link}") as client:
-        row = client.link_show(link)
+        row = client.admin.link_show(link)
         waiting = int(row.get("waiting", 0))
         if waiting and not purge:
             raise _holding(link, row, waiting)
@@ -287,14 +290,14 @@ def delete(
             loss = f"{messages(waiting)} on it will be lost"
             confirm(link, f"delete link {link}", loss, yes=yes)
         # What came meanwhile nobody has agreed to lose.
-        count = client.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
+        count = client.admin.link_delete(link, purge=purge and (bool(waiting) or yes))["messages"]
     if call.is_json:
         output.document({"link": link, "messages": count})
     else:
         output.say(f"deleted link {link} and {messages(count)}")
 
 
-def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
+def _holding(link: str, row: Mapping[str, Any], waiting: int) -> Failure:
     """Return the failure to delete a link on which messages wait."""
     why, go = f"it holds {messages(waiting)}", "let them go"
     if row.get("state") == "refused":
@@ -305,7 +308,7 @@ def _holding(link: str, row: dict[str, Any], waiting: int) -> Failure:
     return Failure(Exit.REFUSED, what, why, f"{go}, or delete it with --purge, which loses them")
 
 
-def _is_acceptable(row: dict[str, Any]) -> bool:
+def _is_acceptable(row: Mapping[str, Any]) -> bool:
     """Return whether accepting the peer has that link go on."""
     code = str(row.get("error")).partition(":")[0]
     return row.get("state") == "refused" and code in ACCEPTABLE
@@ -315,7 +318,7 @@ def _accepting(link: str) -> str:
     return same_place.commands(f"qmctl link start {link} --accept")
 
 
-def _tell(call: Call, row: dict[str, Any], words: str) -> None:
+def _tell(call: Call, row: Mapping[str, Any], words: str) -> None:
     if call.is_json:
         output.document(row)
     else:

@@ -61,7 +61,7 @@ def allow(
     """
     pinned = checked(manager, store_id)
     with call.client(f"allow links from {manager}") as client:
-        row = client.link_allow(manager, pinned)
+        row = client.admin.link_allow(manager, pinned)
     if call.is_json:
         output.document(row)
         return
@@ -88,7 +88,7 @@ def disallow(call: Call, manager: Allowed) -> None:
       qmctl link disallow FRA
     """
     with call.client(f"disallow links from {manager}") as client:
-        row = client.link_disallow(manager)
+        row = client.admin.link_disallow(manager)
     closed = f"closed {counted(row['connections'], 'connection')}"
     if call.is_json:
         output.document({"peer": manager} | row)

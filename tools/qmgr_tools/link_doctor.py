@@ -124,14 +124,14 @@ def _look(client: "Client", link: str | None) -> Row:
     Raises:
         RequestError: LINK_UNKNOWN, there is none of that name.
     """
-    found: Row = client.link_list()
+    found: Row = {**client.admin.link_list()}
     if link is None:
         return found
     links = [row for row in found["links"] if row.get("link") == link]
     inbound = [row for row in found["inbound"] if row.get("peer") == link]
     refused = [row for row in found.get("refused", ()) if row.get("peer") == link]
     if not (links or inbound or refused):
-        links = [client.link_show(link)]
+        links = [client.admin.link_show(link)]
     return {
         "links": links, "inbound": inbound, "inbound_count": len(inbound), "refused": refused,
     }  # fmt: skip

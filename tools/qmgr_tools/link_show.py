@@ -1,5 +1,6 @@
 """qmctl link ls, show: how links are, and how they get on."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +96,7 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
 
     def ask(client: "Client") -> dict[str, Any]:
-        found = client.link_list()
+        found = client.admin.link_list()
         leading_here = [] if where else found["inbound"]
         shown = {"links": listing.rows(found["links"]), "inbound": leading_here}
         return found | shown | ({"allowed": [], "refused": [], "allowed_count": 0} if where else {})
@@ -103,7 +104,7 @@ def ls(
     watch.follow(call, "list the links", ask, partial(_list, listing))
 
 
-def _list(listing: filters.Listing, found: dict[str, Any]) -> None:
+def _list(listing: filters.Listing, found: Mapping[str, Any]) -> None:
     if found["links"] or not (found["inbound"] or found.get("allowed") or found.get("refused")):
         listing.show(found["links"])
     count = found.get("inbound_count", 0)
@@ -163,16 +164,16 @@ def _both_ways(link: str, client: "Client") -> dict[str, Any]:
     Raises:
         RequestError: LINK_UNKNOWN, there is neither.
     """
-    found = client.link_list()
+    found = client.admin.link_list()
     ways = {
-        way: [row for row in found.get(way, ()) if row.get("peer") == link]
+        way: [row for row in found[way] if row["peer"] == link]
         for way in ("inbound", "allowed", "refused")
     }
-    row = row_of(client, link) if any(ways.values()) else client.link_show(link)
-    return row | ways
+    row = row_of(client, link) if any(ways.values()) else client.admin.link_show(link)
+    return {**row, **ways}
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     if "link" in row:
         output.facts(COLUMNS, row)
         link_doctor_text.show_paths(row.get("paths") or [])
@@ -183,7 +184,7 @@ def _show(row: dict[str, Any]) -> None:
 def row_of(client: "Client", link: str) -> dict[str, Any]:
     """Return the row of *link*; an empty one where it only leads here."""
     try:
-        return client.link_show(link)
+        return dict(client.admin.link_show(link))
     except RequestError as error:
         if error.code != ErrorCode.LINK_UNKNOWN:
             raise

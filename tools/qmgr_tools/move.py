@@ -78,7 +78,7 @@ def _start(
         if dry:
             _preview(call, client, verb, source, target, where, limit)
             return
-        row = client.queue_move(
+        row = client.admin.queue_move(
             source, target, where=where, messages_max=limit, rate=rate, copy=is_copy, retries_max=0
         )
         job_run.run(call, client, row, done, detach=detach)
@@ -92,7 +92,7 @@ def _preview(
     destination.waits(client, local, target, 0)  # Before much is read for nothing.
     found = preview.preview(client, local, where, limit)
     waits = destination.waits(client, local, target, found.messages)
-    delayed = int(client.queue_show(local).get("delayed", 0))
+    delayed = int(client.admin.queue_show(local).get("delayed", 0))
     facts = {"from": source, "to": target, "waits": waits or None, "delayed": delayed}
     found = found._replace(stay={"delayed, which are not looked at": delayed} if delayed else {})
     preview.tell(call, found, facts, f"{verb} {{messages}} from {source} to {target}", waits)

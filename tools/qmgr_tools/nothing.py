@@ -20,9 +20,9 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
     """Return the failure of a get that waited for *wait_ms* and had *chosen* what it wants."""
     group, why = None, None
     try:
-        row = client.queue_show(queue)
+        row: Mapping[str, Any] = client.admin.queue_show(queue)
         if row.get("alias_of"):
-            row = client.queue_show(row["alias_of"])
+            row = client.admin.queue_show(row["alias_of"])
         if "group_id" in chosen:
             group = _group(client, queue, chosen["group_id"])
     except RequestError:  # It is deleted meanwhile; that nothing came is true all the same.
@@ -37,7 +37,7 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
 def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
     """Return how a group stands, or None where there is no such one."""
     try:
-        return group_row.of(found := client.show_group(queue, group)) | {
+        return group_row.of(found := client.admin.show_group(queue, group)) | {
             "waiting_for": found["waiting_for"]
         }
     except RequestError as error:

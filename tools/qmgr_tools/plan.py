@@ -4,7 +4,7 @@ Links come before the queues that lead over them, and queues before their aliase
 goes in the opposite order. Nothing is touched that the file does not name, unless it is pruned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ class Step:
     kind: str  # link, inbound, template, queue, alias
     name: str
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
-    method: str  # of the client
+    method: str  # of client.admin
     arguments: tuple[Any, ...]
     named: dict[str, Any] = field(default_factory=dict)  # arguments, too
 
@@ -40,7 +40,7 @@ class Step:
         Raises:
             RequestError: the queue manager refuses it.
         """
-        getattr(client, self.method)(*self.arguments, **self.named)
+        getattr(client.admin, self.method)(*self.arguments, **self.named)
 
     def words(self) -> str:
         """Return what it does, in words."""
@@ -115,14 +115,16 @@ def _inbound(name: str, after: str, before: str | None) -> Iterator[Step]:
         yield Step(action, "inbound", name, changed, "link_allow", (name, bytes.fromhex(after)))
 
 
-def _template(pattern: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
+def _template(
+    pattern: str, after: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> Iterator[Step]:
     if after != before:
         action = "create" if before is None else "alter"
         changed = _changed(before or {}, after)
         yield Step(action, "template", pattern, changed, "template_set", (pattern, after))
 
 
-def _queue(name: str, after: dict[str, Any], before: dict[str, Any] | None) -> Iterator[Step]:
+def _queue(name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Step]:
     changed = _changed(before or {}, after)
     values = {key: value for key, (_, value) in changed.items()}
     is_there = before is not None or _is_given(name)
@@ -145,7 +147,7 @@ def _alias(name: str, after: str, before: str | None) -> Iterator[Step]:
         yield Step("alter", "alias", name, changed, "queue_alter", (name, given))
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {
         key: [before.get(key), after.get(key)]
         for key in (*after, *(key for key in before if key not in after))

@@ -35,7 +35,7 @@ def preview(
         why_stays: tells of a message that is selected why it would not go; nothing: it would.
     """
     if not where and why_stays is None:
-        row = client.queue_show(queue)
+        row = client.admin.queue_show(queue)
         first = [message for message in client.browse(queue, SHOWN) if not message.leased]
         ready = int(row.get("ready", 0))
         return Preview(min(ready, limit or ready), int(row.get("leased", 0)), first, {})

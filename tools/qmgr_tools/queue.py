@@ -1,5 +1,6 @@
 """qmctl queue: create, ls, show, delete, purge."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -132,11 +133,11 @@ def create(
     with call.client(f"create queue {queue}") as client:
         was_there = not call.is_json and _is_there(client, queue)
         try:
-            row = with_state(client.queue_create(queue, given))
+            row = with_state(client.admin.queue_create(queue, **given))
         except RequestError as error:
             if error.code != ErrorCode.QUEUE_EXISTS:
                 raise
-            raise _exists(queue, client.queue_show(queue), given) from error
+            raise _exists(queue, client.admin.queue_show(queue), given) from error
         if not call.is_json:
             backout.note_missing(client, row.get("backout_queue"))
     if call.is_json:
@@ -147,7 +148,7 @@ def create(
 
 def _is_there(client: "Client", queue: str) -> bool:
     try:
-        client.queue_show(queue)
+        client.admin.queue_show(queue)
     except RequestError as error:
         if error.code != ErrorCode.QUEUE_UNKNOWN:
             raise
@@ -155,7 +156,7 @@ def _is_there(client: "Client", queue: str) -> bool:
     return True
 
 
-def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
+def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Failure:
     """Return the failure to create *queue* otherwise than it is."""
     given = row.get("given", ())
     whys = [
@@ -171,9 +172,9 @@ def _exists(queue: str, row: dict[str, Any], asked: dict[str, Any]) -> Failure:
     )  # fmt: skip
 
 
-def with_state(row: dict[str, Any]) -> dict[str, Any]:
+def with_state(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a queue with its state, short enough for a narrow table."""
-    return row | {"state": queue_state.of(row)}
+    return {**row, "state": queue_state.of(row)}
 
 
 @command(watched=True)
@@ -202,8 +203,8 @@ def ls(
     )  # fmt: skip
 
 
-def _listed(client: "Client", system: bool) -> list[dict[str, Any]]:
-    rows = client.queue_list()
+def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
+    rows = client.admin.queue_list()
     return rows if system else [row for row in rows if not row["queue"].startswith(SYSTEM_PREFIX)]
 
 
@@ -253,13 +254,13 @@ def show(call: Call, queue: AnyName) -> None:
     """
 
     def ask(client: "Client") -> dict[str, Any]:
-        row = with_state(client.queue_show(queue))
+        row = with_state(client.admin.queue_show(queue))
         return row if call.is_json else row | _way(client, row)
 
     watch.follow(call, f"show queue {queue}", ask, _show, queue)
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     if row.get("kind") == "subscription":
         subscription.show_row(subscription.of_queue(row))
         return
@@ -273,13 +274,13 @@ def _show(row: dict[str, Any]) -> None:
         output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
 
 
-def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
+def _way(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
     """Return how the link is over which the messages of a remote queue go."""
     waits_on = row.get("waits_on")
     if not waits_on:
         return {}
     try:
-        link = client.link_show(waits_on.removeprefix("@"))
+        link = client.admin.link_show(waits_on.removeprefix("@"))
     except RequestError:
         return {}
     parts = (part for part in (link.get("state"), link.get("error")) if part)
@@ -311,7 +312,7 @@ def delete(
       qmctl queue delete ORDERS --purge --yes
     """
     with call.client(f"delete queue {queue}", queue) as client:
-        row = client.queue_show(queue)
+        row = client.admin.queue_show(queue)
         depth = _depth(row)
         if row.get("kind") == "subscription":
             why, remedy = "it is a subscription", f"see: qmctl sub rm {queue}"
@@ -321,7 +322,8 @@ def delete(
                 Exit.REFUSED, f"cannot delete queue {queue}", f"it holds {messages(depth)}",
                 "get them, or delete it with --purge",
             )  # fmt: skip
-        aliases = [str(one["queue"]) for one in client.queue_list() if one.get("alias_of") == queue]
+        rows = client.admin.queue_list()
+        aliases = [one["queue"] for one in rows if one.get("alias_of") == queue]
         if dry:
             dry_run.delete_queue(call, row)
             _note_aliases(call, aliases, "would lead")
@@ -331,7 +333,7 @@ def delete(
                 queue, f"delete queue {queue}", f"{messages(depth)} on it will be lost", yes=yes
             )
         # What came meanwhile nobody has agreed to lose.
-        deleted = client.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
+        deleted = client.admin.queue_delete(queue, purge=purge and (bool(depth) or yes))["messages"]
     _tell(call, queue, deleted, "deleted queue {queue} and {messages}")
     _note_aliases(call, aliases, "leads")
 
@@ -363,7 +365,7 @@ def purge(
       qmctl queue purge ORDERS --where "city = 'Paris'" --dry-run
     """
     with call.client(f"purge queue {queue}", queue) as client:
-        row = client.queue_show(queue)
+        row = client.admin.queue_show(queue)
         # Whoever purges is to see what of: no alias does.
         if row.get("kind") == "alias" or (dry and not (where and row.get("kind") in HELD)):
             dry_run.purge_queue(call, row)
@@ -373,11 +375,11 @@ def purge(
             preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
             return
         _confirm_purge(client, row, where, yes)
-        purged = client.queue_purge(queue, where)["messages"]
+        purged = client.admin.queue_purge(queue, where)["messages"]
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
 
 
-def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool) -> None:
+def _confirm_purge(client: "Client", row: Mapping[str, Any], where: str, yes: bool) -> None:
     """Ask whether a purge may go on, unless *yes*; says how many messages will be lost."""
     if yes:
         return
@@ -387,11 +389,11 @@ def _confirm_purge(client: "Client", row: dict[str, Any], where: str, yes: bool)
     confirm(queue, f"purge queue {queue}", f"{messages(count)} will be lost", yes=yes)
 
 
-def _depth(row: dict[str, Any]) -> int:
+def _depth(row: Mapping[str, Any]) -> int:
     return int(row.get("depth", 0))
 
 
-def _tell(call: Call, queue: str, count: int, words: str) -> None:
+def _tell(call: Call, queue: str, count: int | None, words: str) -> None:
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:

@@ -1,6 +1,6 @@
 """qmctl queue alter: other limits for a queue, its puts and gets inhibited or allowed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -63,15 +63,15 @@ def alter(
         )  # fmt: skip
     with call.client(f"alter queue {queue}", queue) as client:
         if dry:
-            row = _altered(queue, client.queue_show(queue), changes)
+            row: Mapping[str, Any] = _altered(queue, client.admin.queue_show(queue), changes)
         else:
-            row = client.queue_alter(queue, changes)
+            row = client.admin.queue_alter(queue, **changes)
         if not call.is_json:
             backout.note_missing(client, changes.get("backout_queue"))
     _tell(call, queue, row, changes, is_dry=dry)
 
 
-def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return the *row* of a queue with what *changes* would change.
 
     Raises:
@@ -85,12 +85,12 @@ def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[s
         is_default = after is None and key not in row["given"]
         if row.get(key) != after and not is_default:
             changed[key] = [row.get(key), after]
-    del row["origins"]
-    return row | {"changed": changed}
+    shown = {key: value for key, value in row.items() if key != "origins"}
+    return shown | {"changed": changed}
 
 
 def _tell(
-    call: Call, queue: str, row: dict[str, Any], asked: dict[str, Any], *, is_dry: bool
+    call: Call, queue: str, row: Mapping[str, Any], asked: Mapping[str, Any], *, is_dry: bool
 ) -> None:
     told = "; ".join(_changes(row.get("changed", {})))
     already = ", ".join(_already(row, asked))
@@ -103,7 +103,7 @@ def _tell(
         output.say(f"altered {what}" if told else f"nothing to change on queue {queue}: {already}")
     if not call.is_json:
         after = {key: values[1] for key, values in row.get("changed", {}).items()}
-        for words in _over(row | after, "would be" if is_dry else "are"):
+        for words in _over({**row, **after}, "would be" if is_dry else "are"):
             output.note(words)
 
 
@@ -115,7 +115,7 @@ def _changes(changed: dict[str, list[Any]]) -> Iterator[str]:
             yield f"{column.title.lower()} {before} -> {after or 'the default'}"
 
 
-def _already(row: dict[str, Any], asked: dict[str, Any]) -> Iterator[str]:
+def _already(row: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is as it was *asked*, in words."""
     for column in COLUMNS:
         if column.key in asked:
@@ -123,7 +123,7 @@ def _already(row: dict[str, Any], asked: dict[str, Any]) -> Iterator[str]:
             yield f"{column.title.lower()} is {column.cell(row)}{is_default} already"
 
 
-def _over(row: dict[str, Any], are: str) -> Iterator[str]:
+def _over(row: Mapping[str, Any], are: str) -> Iterator[str]:
     """Yield why puts *are* refused although nobody inhibits them."""
     for limit, held in (("depth_max", "depth"), ("bytes_max", "bytes")):
         if row.get(held, 0) > (row.get(limit) or row.get(held, 0)):

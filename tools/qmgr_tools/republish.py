@@ -1,7 +1,7 @@
 """qmctl republish: ls, show. What was given back too often, and who is to get it once more."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +93,7 @@ def ls(
         call.client("list what is parked") as client,
         progress.spinner("looking at what is parked"),
     ):
-        parked = client.republish_list(where=where, subscription=subscription)
+        parked = client.admin.republish_list(where=where, subscription=subscription)
         found = list(islice(publications(parked), limit + 1))
     rows, is_cut = found[:limit], len(found) > limit
     if call.is_json:
@@ -104,12 +104,12 @@ def ls(
         tell_cut(limit)
 
 
-def publications(parked: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def publications(parked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield each publication of what is *parked*, which is in their order, with its list."""
     for uid, rows in groupby(parked, key=lambda row: str(row["uid"])):
         count = awaited = 0
         names: list[str] = []
-        last: dict[str, Any] = {}
+        last: Mapping[str, Any] = {}
         for row in rows:
             count, awaited = count + 1, awaited + bool(row["awaits_return"])
             names += [row["subscription"]] * (count <= FIRST)
@@ -121,11 +121,11 @@ def publications(parked: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _parked_us(row: dict[str, Any]) -> int:
+def _parked_us(row: Mapping[str, Any]) -> int:
     return int(row["parked_us"] or 0)
 
 
-def _why(row: dict[str, Any]) -> dict[str, Any]:
+def _why(row: Mapping[str, Any]) -> dict[str, Any]:
     parked = humane.rfc3339(row["parked_us"]) if row["parked_us"] else None
     return {"parked": parked, "reason": row["reason"], "text": row["text"]}
 
@@ -165,7 +165,7 @@ def show(call: Call, uid: Uid) -> None:
     """
     wanted = option.uid(uid)
     with call.client(f"show what is parked of {uid}") as client:
-        rows = list(client.republish_list(uid=wanted))
+        rows = list(client.admin.republish_list(uid=wanted))
         if not rows:
             raise not_parked(f"show what is parked of {uid}", uid)
         body = _body(client, wanted)
@@ -213,7 +213,7 @@ def not_parked(doing: str, uid: str) -> Failure:
     return Failure(Exit.NOT_FOUND, f"cannot {doing}", why, remedy)
 
 
-def _subscriber(row: dict[str, Any]) -> dict[str, Any]:
+def _subscriber(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return who is on a list as the help describes it."""
     return {
         "subscription": row["subscription"], **_why(row), "failed": row["failed"],

@@ -1,6 +1,6 @@
 """What republishing, or dropping, what is parked would do: who would get what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,10 +62,10 @@ def preview(
 
 def _meant(
     client: "Client", uid: str | None, where: str, names: list[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, Any]]:
     wanted = None if uid is None else option.uid(uid)
     return chain.from_iterable(
-        client.republish_list(where=where, uid=wanted, subscription=name)
+        client.admin.republish_list(where=where, uid=wanted, subscription=name)
         for name in dict.fromkeys(names or [""])
     )
 
@@ -89,7 +89,7 @@ class _Subscribers:
 
     def _ask(self, name: str) -> int | None:
         try:
-            row = self._client.queue_show(name)
+            row = self._client.admin.queue_show(name)
         except RequestError as error:
             if error.code != ErrorCode.SUBSCRIPTION_UNKNOWN:
                 raise

@@ -1,5 +1,6 @@
 """qmctl republish: send, drop. Jobs of the queue manager, on what is parked."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -79,7 +80,7 @@ def send(
             found = republish_preview.preview(client, uid, where, names, max_)
             republish_preview.tell(call, found)
             return
-        row = client.republish(
+        row = client.admin.republish(
             where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
             rate=rate, messages_max=max_,
         )  # fmt: skip
@@ -121,7 +122,7 @@ def drop(
             loss = f"{messages(found.now)} will be lost"
             if found.now:
                 confirm(word, "drop what is parked", loss, yes=yes)
-        row = client.republish(
+        row = client.admin.republish(
             where=where, uid=None if uid is None else option.uid(uid), subscriptions=names,
             rate=rate, messages_max=max_, drop=True,
         )  # fmt: skip
@@ -143,12 +144,12 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
         return
     wanted = option.uid(uid)
     for name in names or [""]:
-        if next(iter(client.republish_list(uid=wanted, subscription=name)), None) is not None:
+        if next(iter(client.admin.republish_list(uid=wanted, subscription=name)), None) is not None:
             return
     raise republish.not_parked(f"{verb} {uid}", uid)
 
 
-def _told_sent(row: dict[str, Any]) -> str:
+def _told_sent(row: Mapping[str, Any]) -> str:
     if not any(row[count] for count in ("done", "skipped", "stayed")):
         return NOTHING
     words = f"sent {messages(row['done'])} once more"
@@ -157,7 +158,7 @@ def _told_sent(row: dict[str, Any]) -> str:
     return words + (f"; {row['text']}" if row["stayed"] else "")
 
 
-def _told_dropped(row: dict[str, Any]) -> str:
+def _told_dropped(row: Mapping[str, Any]) -> str:
     count = row["done"]
     were = "was" if count == 1 else "were"
     return f"dropped {messages(count)} that {were} parked" if count else NOTHING

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -98,7 +98,7 @@ def create(
     """
     path = directory if "://" in directory else str(Path(directory).expanduser().absolute())
     with call.client(f"take a snapshot to {path}") as client, _shown(call):
-        manifest = client.snapshot(path, rate)
+        manifest = client.admin.snapshot(path, rate)
     if call.is_json:
         output.document(manifest)
         return
@@ -136,7 +136,7 @@ def _ask(call: Call, ended: Event) -> None:
 
 
 def _show(client: "Client", show: progress.Sized) -> None:
-    facts: dict[str, Any] | None = client.status().get("snapshot")
+    facts = client.admin.status().get("snapshot")
     if facts:
         phase = PHASES.get(facts["phase"], facts["phase"])
         show(f"the snapshot {phase}", facts["done_bytes"], facts["total_bytes"])

@@ -118,6 +118,6 @@ def status(call: Call, wait: Wait = 0) -> None:
     where = call.where()
 
     def ask(client: "Client") -> dict[str, Any]:
-        return where | client.status()
+        return where | client.admin.status()
 
     watch.follow(call, doing, ask, lambda row: output.facts(FACTS, row))

@@ -1,7 +1,7 @@
 """qmctl sub: ls, show, lag."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,7 +108,9 @@ def ls(
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
         call, "list the subscriptions",
-        lambda client: listing.rows(map(of, client.subscription_list(topic_name.bare(topic)))),
+        lambda client: listing.rows(
+            map(of, client.admin.subscription_list(topic_name.bare(topic)))
+        ),
         listing.show,
     )  # fmt: skip
 
@@ -173,7 +175,9 @@ def lag(
     listing = filters.Listing(COLUMNS, LAG, columns, where or [], sort, limit)
 
     def ask(client: "Client") -> list[Any]:
-        return listing.rows(worst_first(map(of, client.subscription_list(topic_name.bare(topic)))))
+        return listing.rows(
+            worst_first(map(of, client.admin.subscription_list(topic_name.bare(topic))))
+        )
 
     watch.follow(call, "ask how far subscriptions are behind", ask, listing.show)
 
@@ -187,7 +191,7 @@ def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     )
 
 
-def of(row: dict[str, Any], now_us: int = 0) -> dict[str, Any]:
+def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
     """Return the row of a subscription as the help describes it; 0 stands for now."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
     shown.pop("used_ms", None)  # by a clock that nobody else has
@@ -203,7 +207,7 @@ def of(row: dict[str, Any], now_us: int = 0) -> dict[str, Any]:
     }
 
 
-def state_of(row: dict[str, Any]) -> str:
+def state_of(row: Mapping[str, Any]) -> str:
     """Return what keeps publications from a subscription, or from its consumers, in a word."""
     return SUSPENDED if row.get("suspended") else queue_state.of(row)
 
@@ -214,12 +218,12 @@ def found(client: "Client", name: str) -> dict[str, Any]:
     Raises:
         RequestError: SUBSCRIPTION_UNKNOWN.
     """
-    row = client.queue_show(topic_name.subscription(name))
+    row = client.admin.queue_show(topic_name.subscription(name))
     next_ = next(iter(client.browse(name, 1)), None) if row.get("depth") else None
     return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
 
 
-def of_queue(row: dict[str, Any]) -> dict[str, Any]:
+def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a subscription that is shown as a queue as the help describes it."""
     name = str(row["queue"])
     shown = {key: value for key, value in row.items() if key not in ("queue", "origins")}

@@ -1,5 +1,6 @@
 """qmctl sub: create, alter, rm, healthy."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,8 +77,8 @@ def create(
     topic = topic_name.bare(filter_)
     with call.client(f"create subscription {name}") as client:
         was_there = not call.is_json and _is_there(client, name)
-        row = client.subscription_create(
-            topic, topic_name.subscription(name), where=where, attributes=given, retained=retained
+        row = client.admin.subscription_create(
+            topic, topic_name.subscription(name), where=where, **given, retained=retained
         )
     if call.is_json:
         output.document(subscription.of(row))
@@ -90,7 +91,7 @@ def create(
 
 def _is_there(client: "Client", name: str) -> bool:
     try:
-        client.queue_show(name)
+        client.admin.queue_show(name)
     except RequestError as error:
         if error.code not in (ErrorCode.SUBSCRIPTION_UNKNOWN, ErrorCode.QUEUE_UNKNOWN):
             raise
@@ -130,12 +131,14 @@ def alter(
         if dry:
             changed = _would_change(name, row, changes)
         else:
-            changed = client.queue_alter(name, changes)["changed"]
+            changed = client.admin.queue_alter(name, **changes)["changed"]
             row = subscription.found(client, name)
     _tell(call, name, row | {"changed": changed}, is_dry=dry)
 
 
-def _would_change(name: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
+def _would_change(
+    name: str, row: Mapping[str, Any], changes: dict[str, Any]
+) -> dict[str, list[Any]]:
     """Return what *changes* would change: [before, after] of each option.
 
     Raises:
@@ -151,7 +154,7 @@ def _would_change(name: str, row: dict[str, Any], changes: dict[str, Any]) -> di
     }
 
 
-def _tell(call: Call, name: str, row: dict[str, Any], *, is_dry: bool) -> None:
+def _tell(call: Call, name: str, row: Mapping[str, Any], *, is_dry: bool) -> None:
     told = "; ".join(queue_attribute.changes(row["changed"], COLUMNS))
     if is_dry and (call.is_json or told):
         dry_run.tell(call, row, f"alter subscription {name}: {told}")
@@ -192,7 +195,7 @@ def rm(call: Call, name: Name, yes: Yes = False, dry: dry_run.DryRun = False) ->
         output.say(f"ended subscription {name}" + (f" with {messages(ended)}" if ended else ""))
 
 
-def _tell_end(call: Call, row: dict[str, Any]) -> None:
+def _tell_end(call: Call, row: Mapping[str, Any]) -> None:
     counts = {"messages": row["behind"]}
     counts |= {key: row.get(key, 0) for key in ("parked", "consumers")}
     words = f"end subscription {row['subscription']} with {messages(counts['messages'])}"
@@ -218,10 +221,11 @@ def healthy(call: Call, name: Name) -> None:
     """
     with call.client(f"have subscription {name} go on") as client:
         was = subscription.found(client, name)
-        row = client.subscription_healthy(name)
+        row = client.admin.subscription_healthy(name)
         job = row["job"]
-        is_told = job and not call.is_json
-        done = job_run.watched(client, client.job_show(job))["done"] if is_told else 0
+        done = 0
+        if job and not call.is_json:
+            done = job_run.watched(client, client.admin.job_show(job))["done"]
     if call.is_json:
         output.document(subscription.of(row))
         return

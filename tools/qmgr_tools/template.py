@@ -1,5 +1,6 @@
 """qmctl template: ls, show, set, delete."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +26,7 @@ COLUMNS = (*FLAT, *queue_attribute.COLUMNS)
 LISTED = ("pattern", "queues", "gives")
 
 
-def _gives(row: dict[str, Any]) -> dict[str, Any]:
+def _gives(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a template with what it gives, in words, and each of that by its name."""
     given = row["attributes"]
     words = (
@@ -53,7 +54,7 @@ def ls(
         (*COLUMNS, output.long_text("gives")), LISTED, columns, where or [], sort, limit
     )
     with call.client("list the templates") as client:
-        rows = listing.rows(map(_gives, client.template_list()))
+        rows = listing.rows(map(_gives, client.admin.template_list()))
     if call.is_json:
         output.document(
             [{key: row[key] for key in ("pattern", "queues", "attributes")} for row in rows]
@@ -86,8 +87,8 @@ def show(call: Call, pattern: Pattern) -> None:
             output.facts(columns, row["attributes"], f"\n{section}")
 
 
-def _found(client: "Client", pattern: str) -> dict[str, Any]:
-    for row in client.template_list():
+def _found(client: "Client", pattern: str) -> Mapping[str, Any]:
+    for row in client.admin.template_list():
         if row["pattern"] == pattern:
             return row
     raise Failure(
@@ -115,7 +116,7 @@ def set_(call: Call, pattern: Pattern, **attributes: Any) -> None:
     """
     with call.client(f"set template {pattern}") as client:
         given = queue_attribute.given(attributes)
-        row = client.template_set(pattern, given)
+        row = client.admin.template_set(pattern, **given)
         if not call.is_json:
             backout.note_missing(client, given.get("backout_queue"))
     if call.is_json:
@@ -140,7 +141,7 @@ def delete(call: Call, pattern: Pattern) -> None:
       qmctl template delete 'APP.*'
     """
     with call.client(f"delete template {pattern}") as client:
-        row = client.template_delete(pattern)
+        row = client.admin.template_delete(pattern)
     if call.is_json:
         output.document({"pattern": pattern, "queues": row["queues"]})
     else:

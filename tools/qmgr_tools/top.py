@@ -125,7 +125,10 @@ def _sample(client: "Client") -> "Sample":
     from qmgr_tools.top_feed import sample_of
 
     return sample_of(
-        client.status(), client.queue_list(), client.link_list(), client.connection_list()
+        client.admin.status(),
+        client.admin.queue_list(),
+        client.admin.link_list(),
+        client.admin.connection_list(),
     )
 
 

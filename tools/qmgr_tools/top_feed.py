@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qmgr_client.aio import ConnectFailed, QueueManager, connect
@@ -55,7 +55,10 @@ class Feed:
             self._manager = manager
         manager = self._manager
         status, queues, links, connections = await asyncio.gather(
-            manager.status(), manager.queue_list(), manager.link_list(), _connections(manager)
+            manager.admin.status(),
+            manager.admin.queue_list(),
+            manager.admin.link_list(),
+            _connections(manager),
         )
         return sample_of(status, queues, links, connections)
 
@@ -66,9 +69,9 @@ class Feed:
             await manager.close(0)
 
 
-async def _connections(manager: QueueManager) -> list[dict[str, Any]]:
+async def _connections(manager: QueueManager) -> Sequence[Mapping[str, Any]]:
     try:
-        return await manager.connection_list()
+        return await manager.admin.connection_list()
     except RequestError as error:
         if error.code != ErrorCode.OPERATION_UNKNOWN:
             raise
@@ -76,8 +79,8 @@ async def _connections(manager: QueueManager) -> list[dict[str, Any]]:
 
 
 def sample_of(
-    status: dict[str, Any], queues: list[dict[str, Any]], links: dict[str, Any],
-    connections: list[dict[str, Any]],
+    status: Mapping[str, Any], queues: Sequence[Mapping[str, Any]], links: Mapping[str, Any],
+    connections: Sequence[Mapping[str, Any]],
 ) -> Sample:  # fmt: skip
     """Return what was told as a sample of now."""
     return Sample(

@@ -1,5 +1,6 @@
 """qmctl topic: ls, show, set, rm."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,7 +60,10 @@ def ls(
     """
     listing = filters.Listing(COLUMNS, LISTED, columns, where or [], sort, limit)
     watch.follow(
-        call, "list the topics", lambda client: listing.rows(client.topic_list()), listing.show
+        call,
+        "list the topics",
+        lambda client: listing.rows(client.admin.topic_list()),
+        listing.show,
     )
 
 
@@ -85,11 +89,14 @@ def show(call: Call, topic: Topic) -> None:
       qmctl topic show flights/JFK/UA
     """
     watch.follow(
-        call, f"show topic {topic}", lambda client: client.topic_show(topic_name.bare(topic)), _show
+        call,
+        f"show topic {topic}",
+        lambda client: client.admin.topic_show(topic_name.bare(topic)),
+        _show,
     )
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     output.facts(COLUMNS, row)
 
 
@@ -120,10 +127,12 @@ def set_(call: Call, topic: Topic, **attributes: Any) -> None:
         )  # fmt: skip
     topic = topic_name.bare(topic)
     with call.client(f"set topic {topic}") as client:
-        before = client.topic_show(topic)
+        before: Mapping[str, Any] = client.admin.topic_show(topic)
         given = {name: before[name] for name in before["given"]} | changes
-        client.topic_set(topic, {key: value for key, value in given.items() if value is not None})
-        row = client.topic_show(topic)
+        client.admin.topic_set(
+            topic, **{key: value for key, value in given.items() if value is not None}
+        )
+        row: dict[str, Any] = {**client.admin.topic_show(topic)}
     changed = {
         name: [before[name], row[name]] for name in TOPIC_ATTRIBUTES if before[name] != row[name]
     }
@@ -152,7 +161,7 @@ def rm(
     topic = topic_name.bare(topic)
     what = f"what topic {topic} retained" if retained else f"what is set for topic {topic}"
     with call.client(f"forget {what}") as client:
-        client.topic_delete(topic, retained=retained)
+        client.admin.topic_delete(topic, retained=retained)
     if call.is_json:
         output.document({"topic": topic, "retained": retained})
     else:

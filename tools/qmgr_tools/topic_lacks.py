@@ -51,7 +51,7 @@ def who_lacks(call: Call, uid: Uid) -> None:
       qmctl topic who-lacks NYC.1700000000000001
     """
     with call.client(f"tell who lacks publication {uid}") as client:
-        row = client.topic_lacks(option.uid(uid))
+        row = client.admin.topic_lacks(option.uid(uid))
     if call.is_json:
         output.document(row)
     elif row["subscriptions"]:
@@ -92,7 +92,7 @@ def _lacking(client: "Client", name: str, limit: int) -> Iterator[dict[str, Any]
     for delayed in (False, True):
         for message in client.browse(name, limit + 1, delayed=delayed):
             yield _row(message, delayed=delayed)
-    for row in client.republish_list(subscription=name):
+    for row in client.admin.republish_list(subscription=name):
         yield {
             "uid": row["uid"], "topic": row["topic"], "state": "parked",
             **_published(row["put_us"]), "body_bytes": row["bytes"],

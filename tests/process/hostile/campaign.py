@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -211,9 +211,9 @@ class Act:
     async def _make_room(self) -> None:
         """Deletes what filled the store, as an operator does."""
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
-            rows = [row["queue"] for row in await manager.queue_list()]
+            rows = [row["queue"] for row in await manager.admin.queue_list()]
             for queue in {"H.FILL", "H.LARGE", "H.UNITS"} & set(rows):
-                await manager.queue_delete(queue, purge=True)
+                await manager.admin.queue_delete(queue, purge=True)
 
     async def _tell_of(self, good: Good) -> None:
         """Prints what is missing or doubled, and what the queues still hold."""
@@ -222,7 +222,7 @@ class Act:
             print(f"{self.kind}: {name}: lost {lost[:20]}, doubled {doubled[:20]}", file=sys.stderr)
         async with connect(self.node.address, name="operator", wait_ms=WAIT_MS) as manager:
             for queue in [*QUEUES, *(f"GOOD:{name}" for name in SUBSCRIBERS)]:
-                row = await manager.queue_show(queue)
+                row: Mapping[str, Any] = await manager.admin.queue_show(queue)
                 facts = {name: row[name] for name in SHOWN}
                 print(f"{self.kind}: {queue}: {facts}", file=sys.stderr)
 

@@ -59,9 +59,9 @@ class Good:
         """Works until told to stop, then until everything came out, or no more comes."""
         async with self._connect("operator") as manager:
             for queue in QUEUES:
-                await manager.queue_create(queue)
+                await manager.admin.queue_create(queue)
             for name in SUBSCRIBERS:
-                await manager.subscription_create("good/#", f"GOOD:{name}")
+                await manager.admin.subscription_create("good/#", f"GOOD:{name}")
         async with asyncio.TaskGroup() as tasks:
             readers = [
                 self._consume("GOOD.WORK"), self._consume("GOOD.WORK"),

@@ -16,13 +16,13 @@ async def test_a_node_is_killed_and_starts_again_with_what_it_had(tmp_path: Path
     node.start()
     try:
         async with connect(node.address, wait_ms=30_000) as manager:
-            await manager.queue_create("Q")
+            await manager.admin.queue_create("Q")
             await manager.put("Q", b"kept")
         await asyncio.to_thread(node.kill)
         assert not node.is_running()
         node.start()
         async with connect(node.address, wait_ms=30_000) as manager:
-            assert (await manager.queue_show("Q"))["depth"] == 1
+            assert (await manager.admin.queue_show("Q"))["depth"] == 1
     finally:
         assert await asyncio.to_thread(node.stop) == 0
     assert node.starts == 2

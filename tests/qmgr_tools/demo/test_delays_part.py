@@ -27,7 +27,7 @@ async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Pa
         assert "of the flights left more than 60 minutes late" in out.getvalue()
         assert "consumed by CLAIMS:all, delays/# " in out.getvalue()
         async with connect(node.address, wait_ms=30_000) as manager:
-            await manager.topic_set(f"{ROOT}/EWR", {"put_inhibit": True})
+            await manager.admin.topic_set(f"{ROOT}/EWR", put_inhibit=True)
         assert not await delays_part(console, node, data.read(3_000))
         assert "error: a publication was refused: " in out.getvalue()
     finally:

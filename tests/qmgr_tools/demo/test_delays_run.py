@@ -39,7 +39,7 @@ async def test_each_has_its_own_and_what_failed_goes_to_one_alone_over_kills(nod
     assert not any(one.republished for one in run.had if not one.parked)
     assert run.late.ledger.consumed == 0
     async with connect(node.address) as manager:
-        assert (await manager.status())["name"] == "NYC"
+        assert (await manager.admin.status())["name"] == "NYC"
 
 
 async def test_run_without_delays_is_clean(node: Node) -> None:
@@ -51,7 +51,7 @@ async def test_run_without_delays_is_clean(node: Node) -> None:
 async def test_publication_that_is_refused_ends_the_run(node: Node) -> None:
     run = DelaysRun(delayed(data.read(500)), node)
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.topic_set(f"{ROOT}/EWR", {"put_inhibit": True})
+        await manager.admin.topic_set(f"{ROOT}/EWR", put_inhibit=True)
     with pytest.raises(DelaysFailed, match="a publication was refused: "):
         await run.run()
 
@@ -59,8 +59,8 @@ async def test_publication_that_is_refused_ends_the_run(node: Node) -> None:
 async def test_subscriber_that_ends_by_itself_is_told(node: Node) -> None:
     run = DelaysRun(delayed(data.read(500)), node)
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.subscription_create("elsewhere", "UA:all")
+        await manager.admin.subscription_create("elsewhere", "UA:all")
     with pytest.raises(DelaysFailed, match="a subscriber ended: "):
         await asyncio.wait_for(run.run(), 30)
     async with connect(node.address, wait_ms=30_000) as manager:  # It may have been killed.
-        await manager.status()
+        await manager.admin.status()

@@ -23,7 +23,7 @@ async def flown_by(name: str, address: str, count: int) -> list[Flown]:
         await manager.ack_many([message for message in found if message])
         task.cancel()
         await asyncio.wait([task])
-        assert (await manager.queue_show(LEGS))["depth"] == 0
+        assert (await manager.admin.queue_show(LEGS))["depth"] == 0
         return sorted(Flown(**message.headers) for message in found if message)
 
 
@@ -35,7 +35,7 @@ async def test_each_leg_is_removed_and_written_down_with_who_had_its_aircraft(
     try:
         async with connect(node.address, wait_ms=30_000) as manager:
             for queue in (LEGS, FLOWN):
-                await manager.queue_create(queue)
+                await manager.admin.queue_create(queue)
             await manager.put(LEGS, b"", headers={"row": 1}, group=(N1, 1, False))
             await manager.put(LEGS, b"", headers={"row": 2})
             await manager.put(LEGS, b"", headers={"row": 3}, group=(N1, 2, False))

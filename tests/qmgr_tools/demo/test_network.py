@@ -31,7 +31,7 @@ async def test_all_flights_come_out_once_over_paths_that_fail(tmp_path: Path) ->
             await trouble
         async with traffic.connect(nodes["EWR"]) as manager:
             async with asyncio.timeout(60):  # The last commit may come after the last message.
-                while (row := await manager.link_show(HUB))["waiting"]:
+                while (row := await manager.admin.link_show(HUB))["waiting"]:
                     await asyncio.sleep(0.01)
     finally:
         await traffic.network.close()

@@ -43,7 +43,7 @@ async def test_leg_that_is_refused_ends_the_run(node: Node, tmp_path: Path) -> N
     day = busiest_day(data.read(50))
     leg = day.legs[0]
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.queue_create(LEGS, {"lease_ms": LEASE_MS})
+        await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
         await manager.put(LEGS, leg.body, group=leg.group)
     with pytest.raises(PinnedFailed, match=r"a leg was refused: .*number 1"):
         await PinnedDay(day, node.address, tmp_path).run()

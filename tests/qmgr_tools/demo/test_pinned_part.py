@@ -26,7 +26,7 @@ async def test_part_says_what_happened_and_fails_where_it_cannot_be(tmp_path: Pa
             words = out.getvalue().partition(" is killed")[0].splitlines()
             assert [line for line in words if len(line) > 80] == []
             assert "legs consumed, in the order of their aircraft │" in out.getvalue()
-            await manager.queue_alter(LEGS, {"put_inhibit": True})
+            await manager.admin.queue_alter(LEGS, put_inhibit=True)
             assert not await pinned_part(console, node.address, data.read(60), tmp_path)
             assert "error: a leg was refused: " in out.getvalue()
     finally:

@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.process, pytest.mark.spark]
 
 async def put_and_snap(node: Node, flights: list[data.Flight], directory: str) -> None:
     async with connect(node.address, wait_ms=30_000) as manager:
-        await manager.queue_create("FLIGHTS")
+        await manager.admin.queue_create("FLIGHTS")
         futures = [
             await manager.submit("FLIGHTS", flight.body, headers={"carrier": flight.carrier})
             for flight in flights
         ]
         await asyncio.gather(*futures)
-        await manager.snapshot(directory)
+        await manager.admin.snapshot(directory)
 
 
 def test_spark_finds_the_means_of_the_rows_that_are_there(tmp_path: Path) -> None:

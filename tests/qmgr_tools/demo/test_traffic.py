@@ -34,7 +34,7 @@ async def test_all_flights_come_out_once_over_kills(tmp_path: Path) -> None:
         codes = []
         for node in nodes.values():
             async with traffic.connect(node) as manager:  # The last kill may be a moment ago.
-                await manager.status()
+                await manager.admin.status()
             codes.append(await asyncio.to_thread(node.stop))
     assert traffic.ledger.is_clean
     assert traffic.ledger.consumed == len(seen) == 3_000

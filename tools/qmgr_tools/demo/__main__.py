@@ -126,7 +126,7 @@ class Run:
             await asyncio.wait([*kills, *troubles])
             progress.cancel()
         async with traffic.connect(self._nodes[HUB]) as manager:
-            row = await manager.queue_show(QUEUE)
+            row = await manager.admin.queue_show(QUEUE)
             self._transferred = row["puts"]
             self._left = row["depth"]
 
@@ -146,9 +146,9 @@ class Run:
         """Wait for a backlog at the hub, and have it written while the daemon works on."""
         traffic, hub = self._traffic, self._nodes[HUB]
         async with traffic.connect(hub) as manager:
-            while (await manager.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
+            while (await manager.admin.queue_show(QUEUE))["depth"] < BACKLOG_PART * traffic.total:
                 await asyncio.sleep(0.05)
-            await manager.snapshot(str(self._snapshot))
+            await manager.admin.snapshot(str(self._snapshot))
 
     async def _show_progress(self) -> None:
         traffic = self._traffic

@@ -80,7 +80,7 @@ class DelaysRun:
         """
         began = time.monotonic()
         async with self._connect() as manager:
-            await manager.topic_set(ROOT, {"redelivery_limit": LIMIT})
+            await manager.admin.topic_set(ROOT, redelivery_limit=LIMIT)
             durable = [one for one in self.had if one.subscriber.is_durable]
             listeners = [one for one in self.had if not one.subscriber.is_durable]
             tasks = [await self._come(one) for one in durable]
@@ -120,7 +120,7 @@ class DelaysRun:
         await self._look_at_parked(manager, {row for one in durable for row in one.parked})
         tasks.append(await self._come(self.late))
         self._is_mended = True
-        await manager.republish()
+        await manager.admin.republish()
         await self._kill(at=0)
         for one in durable:
             await _until(one.ledger.has_all, f"{one.subscriber.name} was not sent all again", tasks)
@@ -139,14 +139,14 @@ class DelaysRun:
     async def _drain(self, manager: QueueManager) -> None:
         """Wait until nothing is left, and count what is if that does not come."""
         end_s = time.monotonic() + WAIT_MAX_S
-        while left := (await manager.queue_show(PUBLICATIONS))["depth"]:
+        while left := (await manager.admin.queue_show(PUBLICATIONS))["depth"]:
             if time.monotonic() > end_s:
                 break
             await asyncio.sleep(POLL_S)
         self.left, self.still_parked = left, len(await self._parked(manager))
 
     async def _parked(self, manager: QueueManager) -> list[str]:
-        return [row["uid"] async for row in manager.republish_list()]
+        return [row["uid"] async for row in manager.admin.republish_list()]
 
     async def _kill(self, at: int) -> None:
         """Kill the daemon with -9 when so many are published, and start it again."""

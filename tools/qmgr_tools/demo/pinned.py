@@ -88,8 +88,8 @@ class PinnedDay:
             PinnedFailed: why it cannot be.
         """
         async with connect(self._address, name="demo.pinned", wait_ms=STOP_MAX_S * 1000) as manager:
-            await manager.queue_create(LEGS, {"lease_ms": LEASE_MS})
-            await manager.queue_create(FLOWN)
+            await manager.admin.queue_create(LEGS, lease_ms=LEASE_MS)
+            await manager.admin.queue_create(FLOWN)
             await self._put_all(manager)
             began = time.monotonic()
             try:
@@ -101,7 +101,7 @@ class PinnedDay:
                     await asyncio.to_thread(consumer.kill)
             self.seconds = time.monotonic() - began
             await self._look(manager)  # A second copy may have come when all were there.
-            self.left = (await manager.queue_show(LEGS))["depth"]
+            self.left = (await manager.admin.queue_show(LEGS))["depth"]
 
     async def _put_all(self, manager: QueueManager) -> None:
         """Put the legs as they were to leave, those of all aircraft among each other."""
@@ -115,7 +115,7 @@ class PinnedDay:
     async def _consume_all(self, manager: QueueManager) -> None:
         """Return when no leg is left; kill one consumer meanwhile."""
         victim, end_s = self._consumers[KILLED], time.monotonic() + DAY_MAX_S
-        while (await manager.queue_show(LEGS))["depth"]:
+        while (await manager.admin.queue_show(LEGS))["depth"]:
             await self._look(manager)
             if self._is_kill_due():
                 await asyncio.to_thread(victim.kill)

@@ -46,16 +46,18 @@ class Traffic:
         hub = self.nodes[HUB]
         await self.network.start()
         async with self.connect(hub) as manager:
-            await manager.queue_create(QUEUE)
+            await manager.admin.queue_create(QUEUE)
             for name in self.nodes.keys() - {HUB}:
-                await manager.link_allow(name)
+                await manager.admin.link_allow(name)
         for name, node in self.nodes.items():
             if name == HUB:
                 continue
             async with self.connect(node) as manager:
                 address = self.network.address(name)
-                await manager.link_create(HUB, [address], connections=CONNECTIONS, ordered=True)
-                await manager.queue_create(REMOTE)
+                await manager.admin.link_create(
+                    HUB, [address], connections=CONNECTIONS, ordered=True
+                )
+                await manager.admin.queue_create(REMOTE)
 
     def progress(self, name: str) -> float:
         """Return which part of its work the daemon *name* has seen: puts, or consumption."""
@@ -124,7 +126,7 @@ class Traffic:
             while self.ledger.consumed < self.total:
                 await asyncio.sleep(0.05)
             async with asyncio.timeout(DRAIN_MAX_S), self.connect(self.nodes[HUB]) as manager:
-                while (await manager.queue_show(QUEUE))["depth"]:
+                while (await manager.admin.queue_show(QUEUE))["depth"]:
                     await asyncio.sleep(0.05)
             for consumer in consumers:
                 consumer.cancel()

@@ -1,0 +1,102 @@
+"""What queues, subscriptions and topics may be given: the keyword arguments of ``client.admin``.
+
+    client.admin.queue_create("ORDERS", depth_max=10_000, lease_ms=timedelta(minutes=2))
+
+PROTOCOL.md, section 11, has ranges and defaults. None stands for the default. Durations are
+milliseconds, or a timedelta. A test checks these classes against qmgr_protocol.limits.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from qmgr_client.duration import Duration, in_ms_or_none
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+ExpiryAction: TypeAlias = Literal["discard", "dead-letter"]
+Accounting: TypeAlias = Literal["off", "on"]
+QueueOverflow: TypeAlias = Literal["refuse", "discard-oldest", "dead-letter-oldest"]
+SubscriptionOverflow: TypeAlias = Literal[
+    "discard-newest", "discard-oldest", "dead-letter-oldest", "suspend"
+]
+Republish: TypeAlias = Literal["manual", "healthy", "schedule"]
+
+
+class CommonAttributes(TypedDict, total=False):
+    """What queues and subscriptions have in common."""
+
+    depth_max: int | None  # messages
+    bytes_max: int | None
+    lease_ms: Duration | None
+    exclusive: bool | None
+    priority_default: int | None
+    expiry_max_ms: Duration | None
+    expiry_action: ExpiryAction | None
+    group_retention_ms: Duration | None
+    group_incomplete_ms: Duration | None
+    delivery_limit: int | None
+    retry_initial_ms: Duration | None
+    retry_factor: float | None
+    retry_max_ms: Duration | None
+    retry_jitter_percent: int | None
+    breaker_percent: int | None
+    breaker_window_ms: Duration | None
+    breaker_messages_min: int | None
+    breaker_pause_ms: Duration | None
+    accounting: Accounting | None
+
+
+class TemplateAttributes(CommonAttributes, total=False):
+    """What a template gives local queues."""
+
+    message_max_bytes: int | None
+    transfer_in: bool | None
+    overflow: QueueOverflow | None
+    dedup_retention_ms: Duration | None
+    backout_threshold: int | None
+    backout_queue: str | None
+
+
+class QueueAttributes(TemplateAttributes, total=False):
+    """What a queue is given. A remote queue has ``put_inhibit`` alone."""
+
+    put_inhibit: bool | None
+    get_inhibit: bool | None
+    alias_of: str  # makes the queue an alias, which has this and the inhibits alone
+
+
+class SubscriptionAttributes(CommonAttributes, total=False):
+    """What a subscription is given."""
+
+    overflow: SubscriptionOverflow | None
+    redelivery_limit: int | None
+    unused_expiry_ms: Duration | None
+    get_inhibit: bool | None
+
+
+class TopicAttributes(TypedDict, total=False):
+    """What holds for a topic and all below it."""
+
+    redelivery_limit: int | None
+    republish: Republish | None
+    republish_interval_ms: Duration | None
+    put_inhibit: bool | None
+
+
+def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns *attributes* as requests carry them, with durations in milliseconds.
+
+    Raises:
+        RequestError: VALUE_INVALID, they are not a mapping, or a duration is not one.
+    """
+    if not isinstance(attributes, Mapping):
+        text = f"attributes are a mapping, not {type(attributes).__name__}: {{'depth_max': 1000}}"
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    return {
+        name: in_ms_or_none(name, value) if str(name).endswith("_ms") else value
+        for name, value in attributes.items()
+    }
+
+
+def given(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the same for what is created: None, the default, is left out. Raises as encoded."""
+    return {name: value for name, value in encoded(attributes).items() if value is not None}

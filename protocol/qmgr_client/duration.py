@@ -1,0 +1,44 @@
+"""Durations, as callers give them: whole milliseconds, or a timedelta.
+
+    queue_manager.get("ORDERS", wait_ms=5_000)
+    queue_manager.get("ORDERS", wait_ms=timedelta(seconds=5))
+
+So it is with every parameter, option and attribute whose name ends in ``_ms``.
+"""
+
+from datetime import timedelta
+from typing import TypeAlias
+
+from qmgr_protocol.errors import ErrorCode, RequestError
+
+Duration: TypeAlias = int | timedelta  # milliseconds, or a timedelta
+
+_MILLISECOND = timedelta(milliseconds=1)
+_NOTHING = timedelta(0)
+
+
+def in_ms(name: str, duration: Duration) -> int:
+    """Returns *duration* in milliseconds; a part of one counts as one.
+
+    Args:
+        name: the parameter, for errors.
+
+    Raises:
+        RequestError: VALUE_INVALID, a timedelta below 0, or another type.
+    """
+    if type(duration) is int:
+        return duration
+    if not isinstance(duration, timedelta):
+        text = (
+            f"{name} is of type {type(duration).__name__}, not a duration: "
+            "give whole milliseconds or a timedelta"
+        )
+        raise RequestError(ErrorCode.VALUE_INVALID, text)
+    if duration < _NOTHING:
+        raise RequestError(ErrorCode.VALUE_INVALID, f"{name} is {duration}: give 0 or more")
+    return -(-duration // _MILLISECOND)
+
+
+def in_ms_or_none(name: str, duration: Duration | None) -> int | None:
+    """Returns *duration* in milliseconds, as :func:`in_ms`; None stays None."""
+    return None if duration is None else in_ms(name, duration)

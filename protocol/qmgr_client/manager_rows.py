@@ -1,0 +1,253 @@
+"""What ``client.admin`` returns of a queue manager as a whole: links, connections, status, history.
+
+As rows.py does of queues.
+"""
+
+from typing import Any, NotRequired, TypedDict
+
+from qmgr_client.rows import Changed
+
+
+class PathRow(TypedDict):
+    """One connection of a link."""
+
+    path: int
+    state: str
+    address: str
+    in_flight: int
+    in_flight_bytes: int
+    oldest_ms: int | None
+    landed: int
+    fetches: str
+    rtt_ms: int | None
+    stalls: int
+    attempts: int
+    redial_ms: int | None
+    error: str
+
+
+class LinkRow(TypedDict):
+    """A link from here."""
+
+    link: str
+    state: str
+    addresses: list[str]
+    connections: int
+    ordered: bool
+    fetch: bool
+    routes: list[str]
+    transit: bool
+    error: str
+    waiting: int
+    waiting_bytes: int
+    in_flight: int
+    oldest_ms: int | None
+    commit_id: int
+    held: int
+    next_id: int
+    transferred: int
+    resent: int
+    lost: int
+    lost_us: int | None
+    attempts: int
+    down_ms: int | None
+    redial_ms: int | None
+    blocked_ms: int | None
+    retry_ms: int | None
+    blocked_uid: str | None
+    blocked_queue: str | None
+    blocked_behind: int | None
+    connections_up: int
+    paths: list[PathRow]
+
+
+class LinkAltered(LinkRow):
+    """A link that was altered."""
+
+    changed: Changed
+
+
+class InboundRow(TypedDict):
+    """A link that leads here."""
+
+    peer: str
+    stream: str
+    commit_id: int
+    ahead: int
+    duplicates: int
+    connections: int
+    in_line: int
+    lost: int
+    lost_us: int | None
+    blocked_id: int | None
+    blocked_queue: str | None
+    tries_left: int | None
+    error: str
+
+
+class AllowedRow(TypedDict):
+    """A queue manager that may open links to here."""
+
+    peer: str
+    allowed: bool
+    store_id: str
+    allowed_us: int | None
+    seen_us: int | None
+    error: str
+
+
+class RefusedRow(TypedDict):
+    """A queue manager that was refused."""
+
+    peer: str
+    store_id: str
+    code: str
+    count: int
+    last_us: int
+
+
+class LinkList(TypedDict):
+    """All links."""
+
+    links: list[LinkRow]
+    inbound: list[InboundRow]
+    inbound_count: int
+    allowed: list[AllowedRow]
+    allowed_count: int
+    refused: list[RefusedRow]
+
+
+class Disallowed(TypedDict):
+    """What became of links from a queue manager that may open none any more."""
+
+    connections: int
+    inbound: str
+
+
+class SnapshotUnderWay(TypedDict):
+    """The snapshot that is being made."""
+
+    directory: str
+    phase: str  # starting, writing, counting, uploading
+    done_bytes: int
+    total_bytes: int
+
+
+class SnapshotTaken(TypedDict):
+    """The last snapshot that the schedule took."""
+
+    taken_us: int
+    directory: str
+    messages: int
+    data_bytes: int
+
+
+class SnapshotSchedule(TypedDict):
+    """The snapshots that a queue manager takes by itself."""
+
+    directory: str  # empty: none
+    every_ms: int
+    keep: int
+    next_us: int | None
+    last: SnapshotTaken | None
+    failures: int
+    why: str
+
+
+class Status(TypedDict):
+    """How a queue manager is."""
+
+    name: str
+    store_id: str
+    boot: int
+    turn: int
+    queues: int
+    subscriptions: int
+    messages: int
+    leased: int
+    links: int
+    links_up: int
+    producers: int
+    jobs: int
+    store_full: str  # why puts are refused, or nothing
+    maintenance: bool
+    software: str
+    pid: int
+    uptime_ms: int
+    cpu_ms: int
+    connections: int
+    store_used_bytes: int
+    store_map_bytes: int
+    disk_free_bytes: int
+    listening: list[str]
+    turn_longest_us: int
+    turn_times_us: list[list[int]]
+    snapshot: SnapshotUnderWay | None
+    snapshots: SnapshotSchedule
+
+
+class ConnectionRow(TypedDict):
+    """An open connection."""
+
+    connection: int
+    kind: str  # client, inbound, outbound
+    name: str
+    software: str
+    open_ms: int
+    consumers: int
+    gets: int
+    units: int
+    leased: int
+    streams: int
+    address: str
+    waiting: int
+    waiting_bytes: int
+    unsent_bytes: int
+
+
+class CursorRow(TypedDict):
+    """A cursor, which keeps history until it is exported."""
+
+    cursor: str
+    position: int
+    created_us: int
+    committed_us: int
+    waiting: int
+    lost: int
+
+
+class HistoryShown(TypedDict):
+    """Where the journal is, and its cursors."""
+
+    manager: str
+    store_id: str
+    first: int
+    next: int
+    bytes: int
+    bytes_max: int
+    age_max_ms: int
+    dropped: int
+    cursors: list[CursorRow]
+
+
+class HistoryPage(TypedDict):
+    """Stored rows of history."""
+
+    manager: str
+    store_id: str
+    first: int
+    next: int
+    rows: list[list[Any]]  # of a number and the row
+
+
+class AsideRow(TypedDict):
+    """Work, or a stored row, that was set aside."""
+
+    number: int
+    kind: str
+    key: str
+    what: str
+    why: str
+    set_aside_us: int
+    bytes: int
+    retried: NotRequired[str]  # of aside_retry

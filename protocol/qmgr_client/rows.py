@@ -1,0 +1,292 @@
+"""What ``client.admin`` returns: rows of queues, links, jobs and so on, as plain dictionaries.
+
+PROTOCOL.md, section 11, says what each value means. Not every row has every key: a remote queue has
+no depth. A newer queue manager may send further keys. Tests check these classes against a daemon.
+"""
+
+from typing import Any, Required, TypedDict
+
+from qmgr_client.attributes import (
+    Accounting,
+    ExpiryAction,
+    QueueOverflow,
+    Republish,
+    SubscriptionOverflow,
+)
+
+Changed = dict[str, list[Any]]  # attribute to [before, after]
+
+
+class StoredRow(TypedDict, total=False):
+    """What rows of queues and of subscriptions have in common."""
+
+    kind: Required[str]  # local, remote, transmission, alias, publications, subscription, proxy
+    queue_id: Required[int]  # 0: nothing is stored on it
+    given: Required[list[str]]  # the attributes that are not defaults
+    template: str | None
+    # the attributes in force
+    depth_max: int
+    bytes_max: int
+    lease_ms: int
+    exclusive: bool
+    priority_default: int
+    expiry_max_ms: int
+    expiry_action: ExpiryAction
+    group_retention_ms: int
+    group_incomplete_ms: int
+    delivery_limit: int
+    retry_initial_ms: int
+    retry_factor: float
+    retry_max_ms: int
+    retry_jitter_percent: int
+    breaker_percent: int
+    breaker_window_ms: int
+    breaker_messages_min: int
+    breaker_pause_ms: int
+    accounting: Accounting
+    redelivery_limit: int
+    unused_expiry_ms: int
+    get_inhibit: bool
+    # what is there now, in messages
+    depth: int  # ready or leased
+    ready: int
+    leased: int
+    grouped: int
+    delayed: int
+    parked: int
+    held: int  # in units of work that are open
+    volatile: int
+    volatile_delayed: int
+    volatile_bytes: int
+    volatile_from: int
+    bytes: int
+    consumers: int
+    breaker: str
+    next_arrival: int
+    maybe_before: int
+    # counters
+    puts: int
+    fast: int
+    slow: int
+    duplicates: int
+    acked: int
+    purged: int
+    damaged: int
+    delivered: int
+    returned: int
+    refused: int
+    expired: int
+    dead: int
+    moved: int
+    lost: int
+    missed: int
+    # of a subscription
+    topic: str
+    where: str
+    first: int
+    used_ms: int
+    suspended: bool
+
+
+class QueueRow(StoredRow, total=False):
+    """A queue."""
+
+    queue: Required[str]
+    message_max_bytes: int
+    transfer_in: bool
+    overflow: QueueOverflow | SubscriptionOverflow
+    dedup_retention_ms: int
+    backout_threshold: int
+    backout_queue: str
+    put_inhibit: bool
+    arrived: int
+    origins: dict[str, int]  # of queue_show: origin to the highest timestamp
+    alias_of: str
+    target: str
+    manager: str
+    waits_on: str
+
+
+class QueueAltered(QueueRow):
+    """A queue that was altered."""
+
+    changed: Required[Changed]
+
+
+class QueueEnsured(QueueAltered):
+    """A queue that was created or altered."""
+
+    created: Required[bool]
+
+
+class Removed(TypedDict):
+    """How many messages went."""
+
+    messages: int | None  # None: the answer was lost with a connection
+
+
+class SubscriptionRow(StoredRow, total=False):
+    """A subscription."""
+
+    subscription: Required[str]
+    overflow: SubscriptionOverflow
+    durable: Required[bool]
+    manager: Required[str]  # where a proxy leads
+    oldest_us: int | None
+
+
+class SubscriptionHealthy(SubscriptionRow):
+    """A subscription that can take messages again."""
+
+    job: Required[int | None]  # that republishes
+
+
+class TopicRow(TypedDict):
+    """A topic."""
+
+    topic: str
+    given: list[str]
+    redelivery_limit: int
+    republish: Republish
+    republish_interval_ms: int
+    put_inhibit: bool
+    retained: bool
+
+
+class TopicShown(TopicRow):
+    """A topic, and who has subscribed to it."""
+
+    subscriptions: int
+    first_subscriptions: list[str]
+
+
+class LackRow(TypedDict):
+    """A subscription that has yet to consume a publication."""
+
+    subscription: str
+    state: str
+    delivered: int
+    failed: int
+
+
+class TopicLacks(TypedDict):
+    """Who has yet to consume a publication."""
+
+    uid: str
+    topic: str
+    subscriptions: list[LackRow]
+
+
+class ParkedRow(TypedDict):
+    """A publication that is parked for a subscription."""
+
+    uid: str
+    topic: str
+    subscription: str
+    bytes: int
+    put_us: int
+    parked_us: int
+    failed: int
+    delivered: int
+    code: str
+    reason: str
+    text: str
+    republished: int
+    attempts: list[list[Any]]
+    awaits_return: bool
+
+
+class JobRow(TypedDict):
+    """A job."""
+
+    job: int
+    kind: str
+    state: str  # running, waiting, done, cancelled, failed, aside
+    text: str
+    queue: str
+    target: str
+    where: str
+    messages_max: int
+    rate: int
+    retries_max: int
+    by: str
+    total: int
+    examined: int
+    done: int
+    skipped: int
+    stayed: int
+    started_us: int
+    ended_us: int | None
+
+
+class TemplateRow(TypedDict):
+    """A template."""
+
+    pattern: str
+    attributes: dict[str, Any]
+    queues: int
+
+
+class TemplateSet(TemplateRow):
+    """A template that was defined."""
+
+    created: bool
+    changed: Changed
+
+
+class TemplateDeleted(TypedDict):
+    """A template that is gone."""
+
+    pattern: str
+    queues: int | None  # None: the answer was lost with a connection
+
+
+class GroupRow(TypedDict):
+    """A group on a queue."""
+
+    group: str
+    state: str  # complete, open, gap, paused, parked
+    count: int
+    delayed: int
+    leased: int
+    next: int
+    next_is_here: bool
+    last: int | None
+    highest: int
+    missing: int
+    holder: str
+    first_us: int
+    age_ms: int
+    parked_number: int
+    parked_code: int
+    closed: bool
+
+
+class MemberRow(TypedDict):
+    """A message of a group."""
+
+    number: int
+    last: bool
+    priority: int
+    arrival: int
+    state: str
+    client: str
+    delivered: int
+    failed: int
+    put_us: int
+    expires_left_ms: int | None
+
+
+class GroupShown(GroupRow):
+    """A group and its messages."""
+
+    members: list[MemberRow]
+    next_number: int | None
+    gaps: list[list[int]]
+    waiting_for: str
+
+
+class GroupAltered(GroupRow):
+    """A group that was altered."""
+
+    changed: bool

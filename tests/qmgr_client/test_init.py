@@ -1,0 +1,40 @@
+"""What the package offers, and what its import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import qmgr_client
+
+
+@pytest.mark.parametrize("name", qmgr_client.__all__)
+def test_name_that_is_offered_is_there(name: str) -> None:
+    assert getattr(qmgr_client, name) is not None
+    assert name in dir(qmgr_client)
+
+
+def test_types_are_offered_to_checkers_as_they_are_at_run_time() -> None:
+    assert qmgr_client.__file__
+    tree = ast.parse(Path(qmgr_client.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {x.asname for node in block.body if isinstance(node, ast.ImportFrom) for x in node.names}
+    assert told == set(qmgr_client.__all__)
+
+
+def test_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'conect'"):
+        getattr(qmgr_client, "conect")  # noqa: B009
+
+
+def test_import_of_the_package_imports_no_shell() -> None:
+    """And each module can be the first that is imported: there is no cycle."""
+    code = "import sys, qmgr_client; print('asyncio' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+    for name in ("ErrorCode", "Message", "QueueFull", "connect"):
+        code = f"from qmgr_client import {name}; print({name}.__name__)"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert ran.stdout == f"{name}\n", ran.stderr

@@ -1,0 +1,18 @@
+"""Options that do not exist."""
+
+import pytest
+
+from qmgr_client import option
+from qmgr_protocol.errors import ErrorCode
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["priorty"], "put has no option 'priorty'; did you mean priority?"),
+        (["uid", "hue"], "put has no option 'hue'; there are priority, uid"),
+    ],
+)
+def test_unknown_option_is_named_with_what_is_meant(given: list[str], text: str) -> None:
+    error = option.unknown(given, ["uid", "priority"], "put")
+    assert (error.code, error.text) == (ErrorCode.VALUE_INVALID, text)
