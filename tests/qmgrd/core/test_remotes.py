@@ -1,7 +1,5 @@
 """Which remote queues and proxies are bound for a queue manager."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from qmgr_protocol import messages as m
@@ -28,7 +26,7 @@ def test_names_are_found_by_their_queue_manager_until_none_is_left() -> None:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queue managers whose link was looked up."""
     looked_up: list[str] = []
     link_to = route.link_to
