@@ -330,9 +330,9 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
 
         One that cannot be read says so in ``damage``. With *delayed* those that wait for their time
         come, instead of those that can be got; with *after* those behind that message, which was
-        browsed here and may be gone. In logical *order* groups come from their due message on, and
-        *after* is of no group; with *all_available* only those that are all there. *selection* is
-        as of :meth:`get`.
+        browsed here in the same *order* (else INCONSISTENT_BROWSE) and may be gone. In logical
+        *order* groups come from their due message on, and *after* is of no group; with
+        *all_available* only those that are all there. *selection* is as of :meth:`get`.
         """
         wanted, groups = chosen(**selection), (order_of(order), all_available)
         async for message in browse(self._ask, queue, limit, after, wanted, delayed, groups):

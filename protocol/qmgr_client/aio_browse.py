@@ -7,6 +7,7 @@ from qmgr_client.message import Message, decode
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 
+_ORDERS = {m.PHYSICAL: "physical", m.LOGICAL: "logical"}
 PAGE_MESSAGES = 100
 PAGE_BYTES: int = m.Browse._field_defaults["bytes_max"]
 
@@ -18,7 +19,8 @@ async def browse(
     """Yield messages behind *after*, at most *limit*; *groups* is order and all_available.
 
     Raises:
-        RequestError: VALUE_INVALID, see _place_of; or what the queue manager refuses.
+        RequestError: VALUE_INVALID, INCONSISTENT_BROWSE, see _place_of; or what the queue manager
+            refuses.
     """
     place = None if after is None else _place_of(after, groups[0])
     count = 0
@@ -26,7 +28,7 @@ async def browse(
         page = PAGE_MESSAGES if limit is None else min(PAGE_MESSAGES, limit - count)
         value = await ask(m.Browse, queue, place, page, PAGE_BYTES, *selection, delayed, *groups)
         for item in value["items"]:
-            yield decode(item, queue, 0)
+            yield decode(item, queue, 0)._replace(browse_order=groups[0])
         count += len(value["items"])
         place = value["next"]
         if place is None:  # A page may be empty where its selection met nothing.
@@ -37,7 +39,15 @@ def _place_of(message: Message, order: int) -> list[int]:
     """Return the cursor of a browse in *order* that goes on behind *message*.
 
     In logical order a group has the place of the message that is due, which no other message tells.
+
+    Raises:
+        RequestError: INCONSISTENT_BROWSE, *message* was browsed in another order; VALUE_INVALID, it
+            is of a group.
     """
+    if message.browse_order not in (None, order):
+        was, is_ = _ORDERS[message.browse_order or m.PHYSICAL], _ORDERS[order]
+        text = f"the message was browsed in {was} order: go on in that order, not in {is_} order"
+        raise RequestError(ErrorCode.INCONSISTENT_BROWSE, text)
     place = list(m.HANDLE.unpack(message.handle)[:2])
     if order == m.PHYSICAL:
         return place

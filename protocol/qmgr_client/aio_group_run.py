@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from qmgr_client.aio_group_put import GroupPut
-from qmgr_client.aio_group_status import RunStatus
+from qmgr_client.aio_group_status import WAIT_MS, RunStatus
 from qmgr_client.aio_reader import GroupReader
 from qmgr_client.aio_unit import UnitOfWork
-from qmgr_client.duration import Duration
+from qmgr_client.duration import Duration, in_ms
 from qmgr_client.group_status import GroupStatus, Run
 from qmgr_client.message import Message
 from qmgr_client.outgoing import Outgoing
@@ -180,31 +180,82 @@ async def get_group(
     """Read one group; see QueueManager.get_group."""
     _check_batch(batch)
     status = RunStatus(manager, status_queue, Run("get_group", queue, name))
-    at = found = await status.find()
-    got, has_ended, is_late = 0, False, False
+    found = await status.find()
     async with manager.reader(queue, all_available=all_available) as reader:
-        while not (has_ended or is_late):
-            async with manager.unit_of_work() as unit:
-                count = 0
-                while count < batch and not (has_ended or is_late):
-                    message = await _next(reader, unit, wait_ms, at, selection)
-                    if message is None:
-                        is_late = True
-                        break
-                    await handler(message, unit)
-                    at = GroupStatus(message.group_id, message.group_number)
-                    has_ended = message.group_last
-                    count += 1
-                if count:
-                    await status.replace(unit, None if has_ended else at)
-            if count:
-                status.committed()
-            got += count
+        reading = _Reading(manager, reader, handler, status, batch, selection)
+        while not (reading.has_ended or reading.is_late):
+            await reading.read(in_ms("wait_ms", wait_ms))
+    at, got = reading.at, reading.got
     if at is None:
         return None
     if found is not None and not got:
         await _check_goes_on(manager, queue, found, status)
-    return GroupGot(at.group_id, got, 0 if found is None else found.number, has_ended)
+    return GroupGot(at.group_id, got, 0 if found is None else found.number, reading.has_ended)
+
+
+class _Reading:
+    """Reads a group, a unit of work at a time.
+
+    Invariant: between units ``at`` is the last message whose unit is committed, and ``got`` says
+    how many messages are.
+    """
+
+    def __init__(
+        self, manager: Manager, reader: GroupReader, handler: Handler, status: RunStatus,
+        batch: int, selection: SelectionOrUid,
+    ) -> None:  # fmt: skip
+        self.at = status.now
+        self.got = 0
+        self.has_ended = False
+        self.is_late = False  # the next message did not come in time
+        self._manager = manager
+        self._reader = reader
+        self._handler = handler
+        self._status = status
+        self._batch = batch
+        self._selection = selection
+
+    async def read(self, wait_ms: int) -> None:
+        """Read a batch in a unit; again, if the unit was lost with its connection."""
+        for left in reversed(range(TRIES_MAX)):
+            before, unit = self.at, self._manager.unit_of_work()
+            try:
+                async with unit:
+                    count = await self._read_in(unit, wait_ms)
+            except RequestError as error:
+                if error.code != ErrorCode.UNIT_BACKED_OUT or not unit.is_lost or not left:
+                    raise
+                self.at, self.has_ended, self.is_late = before, False, False
+                wait_ms = max(wait_ms, WAIT_MS)  # A dead connection may have the message still.
+            else:
+                if count:
+                    self._status.committed()
+                self.got += count
+                return
+
+    async def _read_in(self, unit: UnitOfWork, wait_ms: int) -> int:
+        """Read a batch, or what is left of the group; return how many messages that were."""
+        count = 0
+        while count < self._batch and not (self.has_ended or self.is_late):
+            message = await self._next(unit, wait_ms)
+            if message is None:
+                self.is_late = True
+                break
+            await self._handler(message, unit)
+            self.at = GroupStatus(message.group_id, message.group_number)
+            self.has_ended = message.group_last
+            count += 1
+        if count:
+            await self._status.replace(unit, None if self.has_ended else self.at)
+        return count
+
+    async def _next(self, unit: UnitOfWork, wait_ms: int) -> Message | None:
+        reader, at = self._reader, self.at
+        if at is None:
+            return await reader.get(wait_ms, unit, **self._selection)
+        if reader.current is None:  # Resumed: one get in physical order.
+            return await reader.get_physical(wait_ms, unit, at.number + 1, group_id=at.group_id)
+        return await reader.get(wait_ms, unit)
 
 
 async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: RunStatus) -> None:
@@ -223,18 +274,6 @@ async def _check_goes_on(manager: Manager, queue: str, at: GroupStatus, status: 
             f"with: {status.removal}"
         )
         raise RequestError(ErrorCode.GROUP_UNKNOWN, text)
-
-
-async def _next(
-    reader: GroupReader, unit: UnitOfWork, wait_ms: Duration, at: GroupStatus | None,
-    selection: SelectionOrUid,
-) -> Message | None:  # fmt: skip
-    """Return the message behind the place *at*, or the first of a group."""
-    if at is None:
-        return await reader.get(wait_ms, unit, **selection)
-    if reader.current is None:  # Resumed: one get in physical order.
-        return await reader.get_physical(wait_ms, unit, at.number + 1, group_id=at.group_id)
-    return await reader.get(wait_ms, unit)
 
 
 def _check_batch(batch: int) -> None:

@@ -95,7 +95,9 @@ class Groups:
         ``await handler(message, unit)`` is called in the order of numbers; what it puts and gets
         in that unit is committed with the message. The status message is as of :meth:`put_group`.
         An error of the handler backs out its unit, and is raised: called again, this goes on from
-        there. Returns None where no group is there within *wait_ms*.
+        there. If a unit is lost with its connection, or by a restart of the queue manager, its
+        messages are got again in a new unit, five times at most: *handler* is called again for
+        them. Returns None where no group is there within *wait_ms*.
 
         Args:
             batch: how many messages are got in one unit.
@@ -105,7 +107,8 @@ class Groups:
 
         Raises:
             RequestError: LEASE_LOST: another call reads under this name, and the unit was backed
-                out; UNIT_BACKED_OUT: the connection was lost, say. Call again.
+                out; UNIT_BACKED_OUT: it took longer than a unit may, or its connection was
+                lost five times. Call again.
         """
         return await aio_group_run.get_group(
             self, queue, handler, status_queue, name, batch, wait_ms, all_available, selection

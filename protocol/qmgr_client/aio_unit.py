@@ -80,6 +80,11 @@ class UnitOfWork:
         return unit.error is not None and unit.error.code == ErrorCode.UNIT_UNKNOWN
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its connection was lost before its end."""
+        return self._begun is not None and self._begun.is_lost
+
+    @property
     def _unit(self) -> Unit:
         if self._begun is None:
             text = "the unit of work is not begun: use it in an async with"

@@ -91,6 +91,7 @@ class Message(NamedTuple):
     expiry_left_ms: int | None = None  # when it was delivered; None is for ever
     note: bytes = b""  # what a dead letter, or one that failed, is accompanied by
     topic: str = ""  # that it was published to
+    browse_order: int | None = None  # of the browse that read it, as the protocol has it
 
     def __repr__(self) -> str:
         """Return what it is, in a line: never its body, which may be long or secret."""

@@ -41,6 +41,7 @@ class Unit:
     error: RequestError | None = None  # what whoever uses it is told
     is_over: bool = False  # for good: done, undone, or nobody knows
     is_undone: bool = False
+    is_lost: bool = False  # with its connection
     members: list[tuple[int, bytes, int]] = field(default_factory=list)  # see consumers.py
     taken_back: list[TakenBack] = field(default_factory=list)  # to be told when it is undone
 
@@ -146,6 +147,7 @@ class Units:
         for commit in self.take_ready():
             self._events.append(PutDone(commit.ticket, backed_out(commit.unit)))
         for unit in [unit for unit in self._open.values() if unit.is_begun]:
+            unit.is_lost = True
             self.end(unit, backed_out(unit))
 
     def fail(self, error: RequestError) -> None:

@@ -20,11 +20,12 @@ _MAPS = (
 )  # fmt: skip
 _UNSEALED = (
     keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_DUE, keys.SPACE_CORRELATION, keys.SPACE_GROUP,
-    keys.SPACE_CHAIN, keys.SPACE_PARKED, keys.SPACE_BODY,
+    keys.SPACE_CHAIN, keys.SPACE_COMPLETE, keys.SPACE_PARKED, keys.SPACE_BODY,
 )  # fmt: skip
 _OF_QUEUES = (
     keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN, keys.SPACE_CORRELATION,
     keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+    keys.SPACE_COMPLETE,
     keys.SPACE_COUNTERS, keys.SPACE_LINK_OUTBOX,
 )  # fmt: skip
 _ODD: list[Any] = [

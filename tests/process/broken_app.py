@@ -7,7 +7,7 @@ from qmgr_client import aio_group_run
 from tests.process.group_app import main
 
 skipped = aio_group_run._skipped
-next_ = aio_group_run._next
+next_ = aio_group_run._Reading._next
 
 
 def skip() -> None:
@@ -31,12 +31,15 @@ def repeat() -> None:
 def overread() -> None:
     """A group that is read goes on behind the message that is due."""
 
-    async def hasty(reader: Any, unit: Any, wait_ms: Any, at: Any, selection: Any) -> Any:
-        if at is not None and reader.current is None:
-            at = at._replace(number=at.number + 1)
-        return await next_(reader, unit, wait_ms, at, selection)
+    async def hasty(self: Any, unit: Any, wait_ms: int) -> Any:
+        at = self.at
+        if at is not None and self._reader.current is None:
+            self.at = at._replace(number=at.number + 1)
+        found = await next_(self, unit, wait_ms)
+        self.at = at
+        return found
 
-    aio_group_run._next = hasty
+    aio_group_run._Reading._next = hasty  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -71,10 +71,8 @@ class Keeper:
 
     def cut(self) -> None:
         """Take note that the connection is gone."""
-        for held in self.units.values():
-            self._undo(held)
         self.units.clear()
-        for handle in list(self.leased):
+        for handle in reversed(self.leased.copy()):
             self._back(handle)
 
     @property
@@ -89,7 +87,7 @@ class Keeper:
         self.ready.setdefault(queue, []).insert(0, body)
 
     def _undo(self, held: Held) -> None:
-        for handle in held.gets:
+        for handle in reversed(held.gets):
             self._back(handle)
 
     def _open(self, request: m.ProducerOpen) -> list[m.Message]:

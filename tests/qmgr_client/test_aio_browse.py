@@ -56,6 +56,21 @@ async def test_goes_on_behind_a_message(order: int, place: list[int]) -> None:
     assert pages.asked[0].after == place
 
 
+@pytest.mark.parametrize(("began", "goes_on"), [(m.LOGICAL, m.PHYSICAL), (m.PHYSICAL, m.LOGICAL)])
+async def test_browse_goes_on_in_the_order_in_which_it_began(began: int, goes_on: int) -> None:
+    """E39: a place in one order says nothing in the other one."""
+    pages = Pages(([delivery(b"x", 7)], None), ([], None))
+    (after,) = [x async for x in browse(pages, "Q", 1, None, ANY, False, (began, False))]
+    _ = [x async for x in browse(pages, "Q", 1, after, ANY, False, (began, False))]
+    words = ["physical", "logical"]
+    why = (
+        f"INCONSISTENT_BROWSE: .* browsed in {words[began]} order: .* not in {words[goes_on]} order"
+    )
+    with pytest.raises(RequestError, match=why):
+        _ = [x async for x in browse(pages, "Q", 1, after, ANY, False, (goes_on, False))]
+    assert len(pages.asked) == 2
+
+
 async def test_in_logical_order_it_goes_on_behind_no_member() -> None:
     after = decode(delivery(b"x", 7, group=(GROUP, 3, False)), "Q", 0)
     with pytest.raises(RequestError, match="VALUE_INVALID: in logical order"):

@@ -19,6 +19,7 @@ from qmgr_client.aio import (
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode
 from tests.qmgr_client.keeper import Keeper
+from tests.qmgr_client.listener import Listener
 from tests.qmgr_client.test_aio_unit import working
 
 A = b"a" * 24
@@ -210,6 +211,58 @@ async def test_reader_that_is_killed_is_resumed(tmp_path: Path, killed_at: int) 
             wanted = m.PHYSICAL, A, done + 1
             assert (first.order, first.group_id, first.number) == wanted
         assert {get.order for get in others} == {m.LOGICAL}
+
+
+class Cutting(Work):
+    """A handler that has the connection cut behind each of some numbers, once."""
+
+    def __init__(self, listener: Listener, cut_at: tuple[type, bool], *numbers: int) -> None:
+        super().__init__()
+        self.numbers = list(numbers)
+        self._listener, self._cut_at = listener, cut_at
+
+    async def __call__(self, message: Message, unit: UnitOfWork) -> None:
+        if message.group_number in self.numbers:
+            self.numbers.remove(message.group_number)
+            self._listener.cut_at = self._cut_at
+        await super().__call__(message, unit)
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("kind", [m.UnitPut, m.UnitCommit, m.UnitBegin, m.Get, m.Settle, m.Browse])
+async def test_reader_goes_on_over_lost_connections(
+    tmp_path: Path, kind: type, is_done: bool
+) -> None:
+    """E26: what was lost with its unit is got and handled again, and nothing is done twice."""
+    async with working(tmp_path) as (manager, keeper, listener):
+        await fill(manager, keeper, 6)
+        work = Cutting(listener, (kind, is_done), 1, 4)
+        got = await manager.get_group("IN", work, batch=2, **RUN)
+        assert got == GroupGot(A, 6, 0, True)
+        assert work.numbers == []
+        assert keeper.ready["DONE"] == [b"did %d" % n for n in range(1, 7)]
+        assert keeper.ready["IN"] == keeper.ready["STATUS"] == []
+
+
+async def test_unit_of_a_reader_that_is_always_lost_ends_the_run(tmp_path: Path) -> None:
+    async with working(tmp_path) as (manager, keeper, listener):
+        await fill(manager, keeper, 6)
+        work = Cutting(listener, (m.UnitPut, False), *[3] * 6)
+        with pytest.raises(RequestError, match="UNIT_BACKED_OUT"):
+            await manager.get_group("IN", work, batch=2, **RUN)
+        assert work.numbers == [3]
+        got = await manager.get_group("IN", Work(), batch=2, **RUN)
+        assert got == GroupGot(A, 4, 2, True)
+
+
+async def test_unit_that_took_too_long_is_not_read_again(tmp_path: Path) -> None:
+    """The handler would take as long again: its caller is to hear of it."""
+    async with working(tmp_path) as (manager, keeper, _):
+        await fill(manager, keeper, 6)
+        keeper.refuse_commits = [ErrorCode.UNIT_BACKED_OUT, ErrorCode.STORE_FULL]
+        with pytest.raises(RequestError, match="UNIT_BACKED_OUT"):
+            await manager.get_group("IN", Work(), **RUN)
+        assert keeper.refuse_commits == [ErrorCode.STORE_FULL]
 
 
 async def test_group_of_which_the_next_is_late_is_left_half_read(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def groups_agree(node: Node, dropped: set[int]) -> None:
     found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
     for space in (
         keys.SPACE_MESSAGE, keys.SPACE_GROUP, keys.SPACE_GROUP_ROW, keys.SPACE_CHAIN,
+        keys.SPACE_COMPLETE,
     ):  # fmt: skip
         for key, value in rows_of(node.store, space):
             found[int.from_bytes(key[1:5], "big")][key] = _own(node.store, key, value)

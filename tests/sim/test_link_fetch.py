@@ -16,12 +16,14 @@ from tests.sim.pair import EDGE, HUB, REMOTE, Blind, Caller, Pair, stored
 class Counting(Blind):
     """Counts the commits of links, and those that no put goes along with."""
 
+    puts = 0  # messages that links sent
     commits = 0
     alone = 0
 
     def released(self, node: Node, outcome: Outcome) -> None:
         carried = {number for number, message in outcome.sends if type(message) is m.Put}
         for number, message in outcome.sends:
+            self.puts += len(message.records) if type(message) is m.Put else 0
             session = node.turns.broker.sessions.get(number)
             if type(message) is m.Committed and session is not None and session.store_id:
                 self.commits += 1
@@ -112,3 +114,36 @@ def test_commits_go_along_with_what_goes_the_other_way_B27() -> None:
         pair.put(20)
     assert pair.counting.commits > 20
     assert pair.counting.alone == 0
+
+
+def traffic(there_ms: int, back_ms: int, over_ms: int = 3_000) -> Counting:
+    """Have a message go each way each so many ms (0: none); return what was counted meanwhile."""
+    pair = BothWays()
+    counting = pair.counting
+    counting.puts = counting.commits = counting.alone = 0
+    for at_ms in range(over_ms):
+        if there_ms and at_ms % there_ms == 0:
+            pair.put(1)
+        if back_ms and at_ms % back_ms == 1:
+            pair.reply(1)
+        pair.advance(1)
+    return counting
+
+
+def test_traffic_both_ways_needs_no_more_commits_of_their_own_than_one_way_B27() -> None:
+    """The time of a commit begins with the first message that no other commit told of."""
+    one_way = traffic(3, 0)
+    assert one_way.puts == 1_000
+    assert 40 <= one_way.alone <= 60  # One each link.commit_interval_ms.
+    both = traffic(3, 3)
+    assert both.puts == 2_000
+    assert both.alone == 0
+    assert both.commits > 1_000
+
+
+def test_commit_waits_no_longer_than_its_time_for_what_goes_the_other_way_B27() -> None:
+    """Of rare messages the other way, each takes one along; between them, it goes by itself."""
+    one_way, both = traffic(3, 0), traffic(3, 200)
+    replies = both.puts - one_way.puts
+    assert replies == 15
+    assert one_way.alone - 2 * replies <= both.alone <= one_way.alone + replies

@@ -33,6 +33,7 @@ from qmgrd.core.missing import is_carried, is_published, no_queue, no_subscripti
 from qmgrd.core.named import KINDS, Alias, Proxy, Remote, named
 from qmgrd.core.near import LOOKED_AT_MAX
 from qmgrd.core.queue import Queue
+from qmgrd.core.remotes import Remotes
 from qmgrd.core.subscription import Subscription
 from qmgrd.core.templates import Template, Templates
 from qmgrd.core.topics import Topics
@@ -42,7 +43,8 @@ class Catalogue:
     """What is defined.
 
     Invariant: ``by_id`` holds each of ``queues`` that stores messages, ``names`` those that are no
-    subscriptions, in order, ``aliases`` the aliases among them. No alias is of an alias.
+    subscriptions, in order, ``aliases`` the aliases among them, ``remotes`` what leads elsewhere.
+    No alias is of an alias.
     """
 
     def __init__(self, context: Context) -> None:
@@ -57,6 +59,7 @@ class Catalogue:
         self._rows: dict[str, dict[str, Any]] = {}
         self.names: SortedList[str] = SortedList()
         self.aliases = Aliases()
+        self.remotes = Remotes()
 
     def local(self, name: str, *, gets: bool = True) -> Queue:
         """Return the local or transmission queue *name*, or that of which it is an alias.
@@ -273,6 +276,7 @@ class Catalogue:
             self._context.totals.count(found)
         else:
             self.aliases.add(found)
+            self.remotes.add(found)
 
     def _queue(self, name: str, row: dict[str, Any], *, unclean: bool) -> Queue:
         queue_id, is_subscription = row["queue_id"], row["kind"] == "subscription"
@@ -349,6 +353,7 @@ class Catalogue:
             self.names.remove(name)
         found = self.queues.pop(name)
         self.aliases.remove(found)
+        self.remotes.remove(found)
         self._rows.pop(name)
         self.templates.let_go(name)
         self._context.tx.delete(keys.SPACE_QUEUE + name.encode())
@@ -377,12 +382,9 @@ class Catalogue:
 
     def remotes_of(self, manager: str) -> Iterator[str]:
         """Yield the names of what leads over the link to *manager*: remote queues, proxies."""
-        for name, found in self.queues.items():
-            if (
-                isinstance(found, Remote | Proxy)
-                and route.link_to(self, found.manager).name == manager
-            ):
-                yield name
+        for bound_for in self.remotes.managers():
+            if route.link_to(self, bound_for).name == manager:
+                yield from self.remotes.of(bound_for)
 
     def next_queue_id(self) -> int:
         """Return a queue id that was never given before."""

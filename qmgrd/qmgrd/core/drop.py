@@ -16,7 +16,7 @@ from qmgrd.core.queue import Queue
 _OF_A_QUEUE = (
     keys.SPACE_COUNTERS, keys.SPACE_MESSAGE, keys.SPACE_UID, keys.SPACE_ORIGIN,
     keys.SPACE_CORRELATION, keys.SPACE_GROUP, keys.SPACE_NOTE, keys.SPACE_GROUP_ROW,
-    keys.SPACE_CHAIN,
+    keys.SPACE_CHAIN, keys.SPACE_COMPLETE,
 )  # fmt: skip
 
 

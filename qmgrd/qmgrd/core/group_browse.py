@@ -59,14 +59,15 @@ def in_logical_order(
     begun = _GROUP.pack(*(group or _NONE))
     yield from _members(queue, tx, [priority, arrival], begun, number)
     place = keys.PLACE.pack(keys.PRIORITY_TOP - priority, arrival)
-    ready, chain = keys.lane(queue.id, keys.LANE_READY), keys.chain(queue.id, b"")
+    ready = keys.lane(queue.id, keys.LANE_READY)
+    chain = keys.complete(queue.id, b"") if all_available else keys.chain(queue.id, b"")
     turns = merge(
         tx.scan(ready + place, keys.after(ready)), tx.scan(chain + place, keys.after(chain)),
         key=_place,
     )  # fmt: skip
     for key, value in turns:
         is_same = after is not None and _place((key, value)) == place
-        if key.startswith(keys.SPACE_CHAIN):
+        if key.startswith(chain):
             if value == begun:
                 continue
             rank, at = keys.PLACE.unpack(_place((key, value)))

@@ -40,13 +40,14 @@ class GroupRow:
     due_ms: int = 0  # store clock of its row in the schedule
     born: int = 0  # the arrival in the key of that row
     lowest: int = 0  # the lowest arrival of all that were ever here
+    is_listed: bool = False  # at its place, among the complete groups, too: see group_chain.py
 
     def encode(self) -> bytes:
         """Return the stored row."""
         data: bytes = pack([
             self.count, self.waiting, self.done, self.ahead, self.last, self.highest,
             self.is_paused, self.is_closed, self.parked_number, self.parked_code, self.place,
-            self.first_us, self.changed_ms, self.due_ms, self.born, self.lowest,
+            self.first_us, self.changed_ms, self.due_ms, self.born, self.lowest, self.is_listed,
         ])  # fmt: skip
         return data
 

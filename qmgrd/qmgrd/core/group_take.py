@@ -10,12 +10,11 @@ A step is a look into an index, whatever lies on the queue. What others hold is 
 positions as those of the queue tell where to go on.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qmgr_protocol.messages import LOGICAL
 from qmgrd.core import entry as entries
-from qmgrd.core import index, keys
+from qmgrd.core import group_chain, index, keys
 from qmgrd.core.group_follow import Following
 from qmgrd.core.group_row import NO_PLACE, GroupRow
 from qmgrd.core.group_select import check_selection
@@ -121,7 +120,9 @@ class _Round(Following):
             before: the place of what comes first, if nothing has its turn before it.
         """
         mine = self._assigned()
-        for place, group_id in self._turns():
+        is_complete = self._consumer.all_available
+        turns = group_chain.behind(self._tx, self._queue.id, self._heads, is_complete=is_complete)
+        for place, group_id in turns:
             if before and before < place:
                 break
             if mine is not None and mine[0] < place:
@@ -133,23 +134,6 @@ class _Round(Following):
             if not self._has_room:
                 return None
         return mine
-
-    def _turns(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield place and id of the groups in the chain, from where to look on by priority."""
-        queue_id, heads = self._queue.id, self._heads
-        stop = keys.after(keys.chain(queue_id, b""))
-        rank = 0
-        while rank >= 0:
-            start = keys.chain(queue_id, keys.PLACE.pack(rank, heads[keys.PRIORITY_TOP - rank]))
-            at, rank = rank, -1
-            for key, group_id in self._tx.scan(start, stop):
-                place = key[-keys.PLACE.size :]
-                if place[0] != at:
-                    at = place[0]
-                    if place < keys.PLACE.pack(at, heads[keys.PRIORITY_TOP - at]):
-                        rank = at
-                        break  # Behind are some that were stepped over.
-                yield place, group_id
 
     def _assigned(self) -> tuple[bytes, bytes] | None:
         """Return place and id of the first group in the chain that is left to this reader."""

@@ -15,7 +15,7 @@ What changed in a turn is looked at before messages are handed out, and written 
 
 from qmgr_protocol.errors import ErrorCode
 from qmgr_protocol.record import GROUP_NUMBER_MAX
-from qmgrd.core import group_index, keys
+from qmgrd.core import group_chain, group_index, keys
 from qmgrd.core import row as rows
 from qmgrd.core.bounds import Bounds
 from qmgrd.core.group_admission import Pending, check_number, check_row, taken
@@ -26,7 +26,7 @@ from qmgrd.core.kv import Now, Transaction
 from qmgrd.core.schedule import Schedule
 
 ROWS_CACHED_MAX = 10_000
-ROWS_OF_A_GROUP = 3  # its own, that of the chain, that of the schedule
+ROWS_OF_A_GROUP = 3  # its own, its turn, and it is complete or in the schedule
 ROWS_OF_A_MEMBER = 1 + ROWS_OF_A_GROUP  # what a put writes at most, beside entry and UID
 _PRIORITIES = range(keys.PRIORITY_TOP + 1)
 NEVER = 1 << 63  # above all arrivals
@@ -262,12 +262,7 @@ class Groups:
             position = self.position(tx, Member(group_id, row.due))
         if position is not None and position[0] == keys.LANE_GROUPED:
             place = position[1:]
-        if row.place != place:
-            if row.place:
-                tx.delete(keys.chain(self._id, row.place))
-            if place:
-                tx.put(keys.chain(self._id, place), group_id)
-            row.place, self.wrote = place, True
+        self.wrote |= group_chain.move(tx, self._id, group_id, row, place)
         return [place] if self._call(group_id, row) else []
 
     def _call(self, group_id: bytes, row: GroupRow) -> bool:
@@ -378,8 +373,7 @@ class Groups:
         self._stored.pop(group_id, None)
         self.ripe.pop(group_id, None)
         tx.delete(keys.group_row(self._id, group_id))
-        if row.place:
-            tx.delete(keys.chain(self._id, row.place))
+        group_chain.take_out(tx, self._id, group_id, row)
         if row.due_ms:
             tx.delete(keys.due(row.due_ms, self._id, keys.LANE_GROUP, 0, row.born))
 

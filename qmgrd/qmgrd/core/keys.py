@@ -30,6 +30,8 @@
     1a     arrival of a publication, queue id             9 - priority: parked for that
                                                           subscription (parked.py)
     1b     topic                                          arrival of its retained publication
+    1c     queue id, 9 - priority, arrival                group id: as of 18, and all that has not
+                                                          left can be got (group_chain.py)
     20     producer id (16)                               producer row (msgpack)
     21     stream id (24)                                 receiving window of a link (msgpack)
     22     queue id of the transmission queue             sending window of a link (msgpack)
@@ -39,8 +41,8 @@
     51     name of an export cursor                       how far it is (msgpack map)
     60     number (u64)                                   item of what is set aside (aside.py)
 
-Behind each value but those of 10, 11, 13 to 15, 18, 1a and 30 stands a CRC-32 of key and value: see
-row.py. What a publication's arrival is, says publications.py.
+Behind each value but those of 10, 11, 13 to 15, 18, 1a, 1c and 30 stands a CRC-32 of key and value:
+see row.py. What a publication's arrival is, says publications.py.
 
 To change a layout raise FORMAT and refuse older stores or migrate them by a job. The store row
 begins with store id and format in every format: they are read before the seal is looked at.
@@ -53,6 +55,7 @@ FORMAT = 4
 STORE, CLOCK, CLEAN, NEXT_QUEUE = b"\x00\x00", b"\x00\x01", b"\x00\x02", b"\x00\x03"
 FAN_OUT = b"\x00\x04"  # how far publications have gone out, where some have not
 HISTORY = b"\x00\x05"  # where the journal stands, once there is one
+LISTED = b"\x00\x07"  # nothing: complete groups are listed, or jobs do that (group_chain.py)
 SECRET = b"\x00\x06"  # what sessions and leases are recognized by; it leaves the store in no answer
 SPACE_QUEUE, SPACE_LINK, SPACE_PEER, SPACE_COUNTERS = b"\x01", b"\x02", b"\x03", b"\x04"
 SPACE_TEMPLATE, SPACE_TOPIC = b"\x05", b"\x06"
@@ -60,6 +63,7 @@ SPACE_MESSAGE, SPACE_UID, SPACE_ORIGIN = b"\x10", b"\x11", b"\x12"
 SPACE_DUE, SPACE_CORRELATION, SPACE_GROUP, SPACE_NOTE = b"\x13", b"\x14", b"\x15", b"\x16"
 SPACE_GROUP_ROW, SPACE_CHAIN = b"\x17", b"\x18"
 SPACE_HOLDERS, SPACE_PARKED, SPACE_RETAINED = b"\x19", b"\x1a", b"\x1b"
+SPACE_COMPLETE = b"\x1c"
 SPACE_PRODUCER, SPACE_LINK_INBOX, SPACE_LINK_OUTBOX = b"\x20", b"\x21", b"\x22"
 SPACE_BODY, SPACE_JOB = b"\x30", b"\x40"
 SPACE_HISTORY, SPACE_CURSOR = b"\x50", b"\x51"
@@ -85,7 +89,7 @@ unpack_place = struct.Struct(">6xBQ").unpack  # of the key of an entry: 9 - prio
 DUE = struct.Struct(">cQIBBQ")
 _NOTE = struct.Struct(">cIQ")
 _GROUP = struct.Struct(">cI24sI")
-PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14 and 18
+PLACE = struct.Struct(">BQ")  # 9 - priority, arrival: the tail of a key of 14, 18 and 1c
 GROUP_ID_AT, GROUP_ID_BYTES = 5, 24  # in a key of 15 and 17
 _BODY = struct.Struct(">cQI")
 _JOB = struct.Struct(">cQ")
@@ -148,6 +152,11 @@ def group_row(queue_id: int, group_id: bytes) -> bytes:
 def chain(queue_id: int, place: bytes) -> bytes:
     """Return the key of a group that has its turn at that :data:`PLACE`."""
     return of_queue(SPACE_CHAIN, queue_id) + place
+
+
+def complete(queue_id: int, place: bytes) -> bytes:
+    """Return the key of a complete group that has its turn at that :data:`PLACE`."""
+    return of_queue(SPACE_COMPLETE, queue_id) + place
 
 
 def note(queue_id: int, arrival: int) -> bytes:

@@ -1,5 +1,6 @@
 """Answers operators about links, and a queue manager that fetches what waits for it."""
 
+from itertools import islice
 from typing import Any
 
 from qmgr_protocol import messages as m
@@ -15,6 +16,7 @@ from qmgrd.core.link_facts import describe
 from qmgrd.core.link_streams import LinkStreams
 from qmgrd.core.session import Session
 
+USERS_SHOWN_MAX = 5
 SHOWN_MAX = 1_000  # of what leads here
 ALLOWED_MAX = 10_000  # as many as link.peers_max may be
 
@@ -54,11 +56,11 @@ class LinkAdmin:
     def link_delete(self, session: Session, message: m.LinkDelete) -> None:
         """Delete a link that no remote queue uses; what leads here from its peer stays allowed."""
         link = self._links.find(message.link)
-        users = list(self._catalogue.remotes_of(message.link))
+        users = list(islice(self._catalogue.remotes_of(message.link), USERS_SHOWN_MAX))
         if users:
             raise RequestError(
                 ErrorCode.QUEUE_IN_USE,
-                f"link {message.link} is used by {', '.join(users[:5])}: delete these first",
+                f"link {message.link} is used by {', '.join(users)}: delete these first",
             )
         depth = link.queue.counters.depth
         if depth and not message.purge:

@@ -3,10 +3,13 @@
 A message is stored, and to be had, as it comes, in whatever order. The commit id, the end of the
 consecutive run, is told occasionally, and with it what is held above: after ``commit_messages`` of
 them, ``commit_bytes`` or ``commit_interval_ms`` after the first, when it is asked for, and as the
-connection is closed. The window row is written in the turn of the messages that it speaks of, and
-outlives them: a message may be consumed before its commit id is told. The ids that a restored
-sender gives to other messages are those from some id on. So what came under the highest id
-held, and in which life of the sender, tells that the two ends do not belong together.
+connection is closed. A put that goes the other way over the connection takes it along. The next
+message begins the interval again, so busy traffic both ways needs no commit by itself.
+
+The window row is written in the turn of the messages that it speaks of, and outlives them: a
+message may be consumed before its commit id is told. The ids that a restored sender gives to other
+messages are those from some id on. So what came under the highest id held, and in which life of the
+sender, tells that the two ends do not belong together.
 """
 
 from dataclasses import dataclass, field
@@ -197,6 +200,7 @@ class Inflow:
     news: int = 0  # of these, those of which the sender has not been told
     news_bytes: int = 0
     is_asked: bool = False  # in this turn
+    _since_ms: int | None = None  # when the first came of which the sender has not been told
     _timer_set: bool = False
 
     def take(self, put: m.Put) -> None:
@@ -213,15 +217,24 @@ class Inflow:
         is_carried = back is not None and back.sent_turn == context.turns
         if self.is_asked or (self.news and (is_much or is_carried)):
             return self.tell()
-        if self.news and not self._timer_set:
-            self._timer_set = True
-            due_ms = context.now.ms + limits.commit_interval_ms
-            context.timers.at(due_ms, lambda: self._ring(context))
+        if self.news:
+            self._wait(context)
+        else:
+            self._since_ms = None  # Blocked told of all that came.
         return None
+
+    def _wait(self, context: Context) -> None:
+        """Have the sender be told by itself, unless it was told before its time was over."""
+        if self._since_ms is None:
+            self._since_ms = context.now.ms
+        if not self._timer_set:
+            self._timer_set = True
+            due_ms = self._since_ms + context.config.link.commit_interval_ms
+            context.timers.at(due_ms, lambda: self._ring(context))
 
     def tell(self) -> m.Committed:
         """Return the commit message, whatever was told before."""
-        self.news, self.news_bytes, self.is_asked = 0, 0, False
+        self.news, self.news_bytes, self.is_asked, self._since_ms = 0, 0, False, None
         inbox = self.stream.inbox
         runs = runs_of(inbox.ahead)[: m.HELD_RUNS_MAX]
         return m.Committed(self.number, inbox.commit_id, held=runs, taken=self.taken)
@@ -229,7 +242,11 @@ class Inflow:
     def _ring(self, context: Context) -> None:
         self._timer_set = False
         is_open = self.stream.paths.get(self.path) is self
-        if self.news and is_open and not self.stream.is_draining:
+        if self._since_ms is None or not is_open or not self.news or self.stream.is_draining:
+            return
+        if context.now.ms < self._since_ms + context.config.link.commit_interval_ms:
+            self._wait(context)  # It was told along with a put since the timer was set.
+        else:
             context.send(self.session.connection, self.tell())
 
 

@@ -6,7 +6,7 @@ sense, or that another contradicts, is set aside (aside.py), and the start goes 
 
 from qmgr_protocol.codec import unpack
 from qmgr_protocol.errors import RequestError
-from qmgrd.core import keys, meaning, route
+from qmgrd.core import group_chain, keys, meaning, route
 from qmgrd.core import row as rows
 from qmgrd.core.aside import has_definitions, queue_ids
 from qmgrd.core.boot import check_arrivals
@@ -36,6 +36,7 @@ def load(context: Context, catalogue: Catalogue, jobs: Jobs, *, unclean: bool) -
     _check_orphans(context, catalogue, jobs, uncounted)
     _load_links(context, catalogue)
     _check_leads(context, catalogue)
+    group_chain.list_all(tx, catalogue, jobs)
 
 
 def _load_queues(

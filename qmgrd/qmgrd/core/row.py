@@ -26,6 +26,7 @@ _SINGLE = {
     keys.FAN_OUT: "how far publications are out",
     keys.HISTORY: "where the journal stands",
     keys.SECRET: "the secret of sessions and leases",
+    keys.LISTED: "the mark that complete groups are listed",
 }
 _BY_NAME = {
     keys.SPACE_QUEUE: "the definition of queue",

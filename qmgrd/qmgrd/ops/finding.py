@@ -37,6 +37,7 @@ MEANINGS = {
     "select-orphan": "who selects by it looks in vain: disk space is lost to use, nothing else",
     "group-row": "the group may stop, or begin with the wrong message: skip in it, or restore",
     "chain-missing": "nobody begins with the group until another message of it comes or goes",
+    "complete-missing": "no consumer of complete groups has it until one of its messages leaves",
     "chain-orphan": "who begins with a group looks in vain there: disk space is lost, nothing else",
     "due-missing": "its time is not looked at: it stays delayed, or is not removed once expired",
     "due-orphan": "nothing happens then, or a message that is delayed is handed out too early",

@@ -6,17 +6,20 @@
                             │   ▲
                   its place │   │ its id
                             ▼   │
-                          chain row            if its due message can be got, and it is not stopped
+                          chain row            if its due message can be got, and it is not stopped;
+                                               another one if all that has not left can be got
 
 Messages of a group and groups are in the same order, so they are gone through side by side; nothing
 grows with them. That each message has its row is checked with the message: verify_index.py.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
 from qmgr_protocol import group_id as group_ids
+from qmgr_protocol.codec import unpack
 from qmgrd.core import entry as entries
 from qmgrd.core import group_index, index, keys
 from qmgrd.core import row as rows
@@ -174,19 +177,50 @@ class _GroupsCheck:
             self._tell("group-row", group_id, what)
         elif row.place and self._tx.get(chain := keys.chain(self._id, row.place)) != group_id:
             self._tell("chain-missing", group_id, "is not found where it has its turn", chain)
+        else:
+            self._check_listed(group_id, row)
+
+    def _check_listed(self, group_id: bytes, row: GroupRow) -> None:
+        """Check that a group is among the complete ones exactly if it is complete."""
+        is_complete = bool(row.place) and row.is_rest_ready
+        if row.is_listed != is_complete:
+            if row.is_listed or not self._is_being_listed():
+                said = "is" if row.is_listed else "is not"
+                self._tell("group-row", group_id, f"{said} listed as complete by its row")
+        elif is_complete and self._tx.get(key := keys.complete(self._id, row.place)) != group_id:
+            self._tell("complete-missing", group_id, "is not found among the complete ones", key)
+
+    def _is_being_listed(self) -> bool:
+        """Return whether a job still lists the groups that an older version wrote."""
+        if self._tx.get(keys.LISTED) is None:
+            return True
+        for _, row in unsealed(Findings(), self._tx, keys.SPACE_JOB):
+            with suppress(*NONSENSE):
+                facts = unpack(row)
+                if (facts["kind"], facts["queue_id"]) == ("watch", self._id):
+                    return not facts.get("ended_us")
+        return False
 
     def _check_chain(self) -> None:
-        """Find the groups that have a turn beside their own."""
-        prefix = keys.of_queue(keys.SPACE_CHAIN, self._id)
-        for key, group_id in self._tx.scan(prefix, keys.after(prefix)):
-            self._found.looked_at(1)
-            try:
-                data = rows.find(self._tx, keys.group_row(self._id, group_id), self._name)
-                place = b"" if data is None else GroupRow.decode(data).place
-            except NONSENSE:
-                continue  # Told already.
-            if place != key[keys.POSITION_AT :] and group_id not in self._messages.told:
-                self._tell("chain-orphan", group_id, "has no turn there", key)
+        """Find the groups that have a turn beside their own, or are listed and not complete."""
+        for space in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE):
+            prefix = keys.of_queue(space, self._id)
+            for key, group_id in self._tx.scan(prefix, keys.after(prefix)):
+                self._found.looked_at(1)
+                place = self._place(group_id, is_listed=space == keys.SPACE_COMPLETE)
+                if place not in (None, key[keys.POSITION_AT :]):
+                    self._tell("chain-orphan", group_id, "has no turn there", key)
+
+    def _place(self, group_id: bytes, *, is_listed: bool) -> bytes | None:
+        """Return where a group has its turn by its row; None where more was told of it."""
+        if group_id in self._messages.told:
+            return None
+        try:
+            data = rows.find(self._tx, keys.group_row(self._id, group_id), self._name)
+            row = GroupRow() if data is None else GroupRow.decode(data)
+        except NONSENSE:
+            return None
+        return b"" if is_listed and not row.is_listed else row.place
 
 
 def _is_typed(row: GroupRow) -> bool:

@@ -18,12 +18,14 @@ def audit_groups(rows: Rows, queue: Queue) -> None:
     members = _members(rows, queue)
     assert members == indexed(rows, queue.id), "the index is not what is there"
     known = _known(rows, queue)
-    chained = _chained(rows, queue)
+    chained, listed = (_turns(rows, queue, x) for x in (keys.SPACE_CHAIN, keys.SPACE_COMPLETE))
     for group_id in {member.group_id for member in members} | set(known):
         assert group_id in known, "a group without a row"
         _audit_row(queue, group_id, known[group_id], members)
     turns = {row.place: group_id for group_id, row in known.items() if row.place}
     assert turns == chained, "the chain is not what the rows say"
+    complete = {row.place: group_id for group_id, row in known.items() if row.is_listed}
+    assert complete == listed, "the complete groups are not what the rows say"
     _audit_holds(queue, members)
     _audit_positions(rows, queue, known)
     assert queue.counters.grouped == sum(at[0] == keys.LANE_GROUPED for at in members.values())
@@ -84,8 +86,8 @@ def _known(rows: Rows, queue: Queue) -> dict[bytes, GroupRow]:
     }
 
 
-def _chained(rows: Rows, queue: Queue) -> dict[bytes, bytes]:
-    prefix = keys.of_queue(keys.SPACE_CHAIN, queue.id)
+def _turns(rows: Rows, queue: Queue, space: bytes) -> dict[bytes, bytes]:
+    prefix = keys.of_queue(space, queue.id)
     return {key[len(prefix) :]: x for key, x in rows.items() if key.startswith(prefix)}
 
 
@@ -104,6 +106,7 @@ def _audit_row(queue: Queue, group_id: bytes, row: GroupRow, members: dict[Membe
     due = mine.get(row.due, b"\xff")
     has_turn = due[0] == keys.LANE_GROUPED and not row.is_stopped
     assert bool(row.place) == has_turn, f"number {row.due} of {group_id!r}: {row.place!r}"
+    assert row.is_listed == (has_turn and row.is_rest_ready), f"{group_id!r} is not listed as it is"
     cached = queue.groups._rows.get(group_id)
     assert cached is None or cached == row, "the cache is not what is stored"
 

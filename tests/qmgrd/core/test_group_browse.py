@@ -78,14 +78,16 @@ def test_what_follows_in_a_cursor_is_not_looked_at(app: Client) -> None:
     assert page_of(app, [*after[:2], 10**9 - 1, *after[3:]])["next"] is None
 
 
-def test_groups_that_are_not_whole_are_passed_in_slices(
+def test_groups_of_which_the_first_has_left_are_passed_in_slices(
     app: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And looking at them keeps none of their rows in memory."""
+    """They are complete but for that. Looking at them keeps none of their rows in memory."""
     monkeypatch.setattr(browse, "LOOKED_AT_MAX", 3)
     groups = [b"%024d" % number for number in range(8)]
     whole = groups[6]
-    app.put_records("Q", *[record(x, group=(x, 1, x == whole)) for x in groups])
+    app.put_records("Q", *[record(b"first", group=(x, 1, False)) for x in groups if x != whole])
+    app.ack(*app.get("Q", 7))
+    app.put_records("Q", *[record(b"rest", group=(x, 1 + (x != whole), True)) for x in groups])
     app.manager.restart()
     app = app.manager.connect()
     pages: list[int] = []

@@ -82,7 +82,7 @@ def test_what_is_stored_is_read(row: GroupRow) -> None:
 
 def test_stored_row_has_all_of_it_in_the_order_of_its_fields() -> None:
     """What a later version adds comes behind, and an older one does not see it."""
-    values = [1, 2, 3, [[5, 1]], 5, 6, True, False, 9, 10, b"place", 12, 13, 14, 15, 16]
+    values = [1, 2, 3, [[5, 1]], 5, 6, True, False, 9, 10, b"place", 12, 13, 14, 15, 16, True]
     row = GroupRow.decode(pack([*values, "more"]))
     assert unpack(row.encode()) == values
     assert (row.count, row.done, row.is_paused, row.place, row.born) == (1, 3, True, b"place", 15)

@@ -72,8 +72,9 @@ def test_what_is_added_is_removed_without_a_trace(
     count = lane.add(queue, tx, entry, record, record[-9:], 4, 3)
     queue.refresh_groups(tx, Now(1, 1))
     group = None if is_transmission else given_fields.group
-    # Of a group that ends here nobody waits for more, and what is delayed has no turn.
-    of_group = 0 if group is None else ROWS_OF_A_GROUP - group[2] - bool(ready_ms)
+    # Nobody waits for more of a group that ends here: it is complete, unless its member is delayed,
+    # and so has no turn.
+    of_group = 0 if group is None else ROWS_OF_A_GROUP - (1 + group[2] if ready_ms else 0)
     assert len(rows_of(tx)) == count + of_group + body_rows + is_noted
     assert sums(queue)[:3] == [not ready_ms, bool(ready_ms), len(record)]
     ((key, value),) = [(k, v) for k, v in tx.rows.items() if k[:1] == keys.SPACE_MESSAGE]

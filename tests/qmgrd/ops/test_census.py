@@ -51,7 +51,7 @@ def test_all_pages_are_accounted_for(sound: Path) -> None:
     assert parts % found["page_bytes"] == 0
     assert parts >= found["file_bytes"]  # It may end before free pages.
     assert found["map_bytes"] == 1 << 30
-    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 3, 1)
+    assert (found["tree_depth"], found["leaf_pages"], found["branch_pages"]) == (2, 4, 1)
     assert found["overflow_pages"] == 16  # four whole pieces for each of four long messages
 
 

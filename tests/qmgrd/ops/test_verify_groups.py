@@ -44,6 +44,8 @@ def having(group_id: bytes, **fields: object) -> Change:
 
 CHAIN = keys.of_queue(keys.SPACE_CHAIN, GROUPS)
 ELSEWHERE = keys.chain(GROUPS, keys.PLACE.pack(5, 99))
+COMPLETE = keys.of_queue(keys.SPACE_COMPLETE, GROUPS)
+LISTED_ELSEWHERE = keys.complete(GROUPS, keys.PLACE.pack(5, 99))
 DUE = keys.SPACE_DUE
 ORPHAN = keys.group(GROUPS, ON, 7)
 NOWHERE = keys.POSITION.pack(keys.LANE_GROUPED, 5, 99)
@@ -68,6 +70,10 @@ DAMAGES: list[tuple[str, bytes, Change]] = [
     ("chain-missing", ELSEWHERE, having(ON, place=keys.PLACE.pack(5, 99))),
     ("chain-orphan", ELSEWHERE, put(ELSEWHERE, ON)),
     ("chain-orphan", ELSEWHERE, put(ELSEWHERE, b"U" * 24)),
+    ("group-row", key_of(ON), having(ON, is_listed=False)),
+    ("complete-missing", COMPLETE, delete(COMPLETE)),
+    ("chain-orphan", LISTED_ELSEWHERE, put(LISTED_ELSEWHERE, ON)),
+    ("chain-orphan", LISTED_ELSEWHERE, put(LISTED_ELSEWHERE, b"U" * 24)),
     ("seal-group", key_of(ON), stores.flip(key_of(ON))),
     ("content", key_of(ON), edit(key_of(ON), lambda row: b"\x93\x01\x02\xa1x")),
     ("content", key_of(ON), edit(key_of(ON), lambda row: b"\x07")),

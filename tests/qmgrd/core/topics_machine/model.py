@@ -263,6 +263,13 @@ class Model:
 
     # -- time, and ends
 
+    def expire_volatile(self) -> None:
+        """What came back at a stop in good order, and is over, has expired: it is not lost."""
+        for found in self.subscriptions.values():
+            kept = [x for x in found.copies if not (x.is_volatile and x.is_expired(self.now_ms))]
+            found.expired += len(found.copies) - len(kept)
+            found.copies = kept
+
     def lose_volatile(self) -> None:
         """What is not persistent is gone, but for what is parked."""
         for found in self.subscriptions.values():

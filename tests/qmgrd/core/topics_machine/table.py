@@ -314,6 +314,7 @@ class Table:
         if is_clean:
             for seat in self.seats:
                 model.hang_up(seat.number)
+            model.expire_volatile()
             model.ended.clear()
             self.manager.restart(away_ms)
         else:

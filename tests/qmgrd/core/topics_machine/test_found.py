@@ -9,6 +9,8 @@ from qmgr_protocol import record as records
 from qmgrd.core.subscriptions import LOOK_MS
 from tests.qmgrd.core.harness import Client, Manager
 from tests.qmgrd.core.topics_machine.compare import check_store
+from tests.qmgrd.core.topics_machine.machine import Machine
+from tests.qmgrd.core.topics_machine.things import Wish
 
 UNUSED_MS = 3_000
 
@@ -128,3 +130,21 @@ def test_what_is_not_persistent_is_gone_with_its_last_copy(manager: Manager, app
     manager.rest()
     row = manager.connect("app").show("SYSTEM.PUBLICATIONS")
     assert (row["depth"], row["lost"]) == (0, 0)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_is_over_in_somebodys_hands_is_expired_at_a_stop_and_lost_in_a_crash(
+    is_clean: bool,
+) -> None:
+    """Seed 6008: its model counted one that is not persistent as lost at a stop in good order."""
+    machine = Machine()
+    table = machine.table
+    machine._subscribe(0, "B:one", "a", "", {}, retained=False)
+    table.publish(table.seats[0], [Wish("a", expiry_ms=303, is_volatile=True)])
+    table.end()
+    machine._consume(0, table.model.subscriptions["B:one"], 1, 30_003)
+    table.pass_time(310)
+    table.restart(0, is_clean=is_clean, resumes=True)
+    table.end()
+    found = table.model.subscriptions["B:one"]
+    assert (found.expired, found.lost) == (is_clean, not is_clean)

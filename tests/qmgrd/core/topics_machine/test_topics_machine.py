@@ -37,6 +37,12 @@ def test_topics_do_what_the_model_says(seed: int) -> None:
     assert not run_topics_seed(seed)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [6008])
+def test_seed_that_failed_once_is_sound(seed: int) -> None:
+    assert not run_topics_seed(seed)
+
+
 def test_there_are_enough_rules() -> None:
     assert rules_of(Machine) >= RULES_MIN
 
