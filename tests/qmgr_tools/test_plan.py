@@ -47,7 +47,7 @@ def test_what_is_other_is_altered() -> None:
         "alter alias S: alias of Q -> R",
     ]
     (_, _, queue, _) = steps(wanted, THERE)
-    assert queue.arguments == ("Q", {"exclusive": True, "depth_max": None})
+    assert (queue.arguments, queue.named) == (("Q",), {"exclusive": True, "depth_max": None})
 
 
 def test_queue_that_is_there_by_itself_is_altered_from_the_start() -> None:

@@ -32,7 +32,7 @@ class Step:
     changed: dict[str, list[Any]]  # attribute to [before, after]; None: the default
     method: str  # of client.admin
     arguments: tuple[Any, ...]
-    named: dict[str, Any] = field(default_factory=dict)  # arguments, too
+    named: Mapping[str, Any] = field(default_factory=dict)  # arguments, too
 
     def do(self, client: "Client") -> None:
         """Do it.
@@ -121,7 +121,7 @@ def _template(
     if after != before:
         action = "create" if before is None else "alter"
         changed = _changed(before or {}, after)
-        yield Step(action, "template", pattern, changed, "template_set", (pattern, after))
+        yield Step(action, "template", pattern, changed, "template_set", (pattern,), after)
 
 
 def _queue(name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iterator[Step]:
@@ -129,9 +129,9 @@ def _queue(name: str, after: Mapping[str, Any], before: Mapping[str, Any] | None
     values = {key: value for key, (_, value) in changed.items()}
     is_there = before is not None or _is_given(name)
     if is_there and changed:
-        yield Step("alter", "queue", name, changed, "queue_alter", (name, values))
+        yield Step("alter", "queue", name, changed, "queue_alter", (name,), values)
     elif not is_there:
-        yield Step("create", "queue", name, changed, "queue_create", (name, after))
+        yield Step("create", "queue", name, changed, "queue_create", (name,), after)
 
 
 def _is_given(name: str) -> bool:
@@ -142,9 +142,9 @@ def _is_given(name: str) -> bool:
 def _alias(name: str, after: str, before: str | None) -> Iterator[Step]:
     given, changed = {"alias_of": after}, {"alias_of": [before, after]}
     if before is None:
-        yield Step("create", "alias", name, changed, "queue_create", (name, given))
+        yield Step("create", "alias", name, changed, "queue_create", (name,), given)
     elif before != after:
-        yield Step("alter", "alias", name, changed, "queue_alter", (name, given))
+        yield Step("alter", "alias", name, changed, "queue_alter", (name,), given)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
