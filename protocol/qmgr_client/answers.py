@@ -45,13 +45,13 @@ class Answers:
         self._settles.settled(answer)
 
     def _on_deliver(self, answer: m.Deliver, now_ms: int) -> None:
-        give_back, home, queue_id = self._settles.give_back, self.home, answer.queue_id
+        give_back, queue_id = self._settles.give_back, answer.queue_id
         if answer.request_id in self._consumers.open:
             for handle, taken in self._consumers.delivered(answer, now_ms):
-                give_back(home, queue_id, handle, taken)
+                give_back(queue_id, handle, taken)
         elif answer.request_id in self._requests.open:
-            for handle in self._requests.delivered(answer, home):
-                give_back(home, queue_id, handle)
+            for handle in self._requests.delivered(answer, self.home):
+                give_back(queue_id, handle)
 
     def _on_ok(self, answer: m.Ok, now_ms: int) -> None:
         if answer.request_id == self._puts.open_id:

@@ -17,12 +17,11 @@ from qmgr_client.answers import Answers
 from qmgr_client.consumer import Consumer
 from qmgr_client.consumers import ANY, Consumers, check_credit
 from qmgr_client.errors import GOODBYE, ConnectionEnded
-from qmgr_client.events import Disconnected, Events, Failed, Ready, Settled
-from qmgr_client.message import NOWHERE, Message
+from qmgr_client.events import Disconnected, Events, Failed, Ready
+from qmgr_client.message import Message
 from qmgr_client.puts import Put, Puts
 from qmgr_client.requests import Request, Requests, check
-from qmgr_client.settles import PLAIN, Settle, Settles, Terms, refusal
-from qmgr_client.taken_back import TakenBack
+from qmgr_client.settles import PLAIN, Settle, Settles, Terms
 from qmgr_client.unanswered import Unanswered
 from qmgr_client.units import Unit, Units
 from qmgr_protocol import messages as m
@@ -144,7 +143,8 @@ class ClientCore:
             unit.check()
         ticket = self._ticket()
         taken = self.consumers.settled(message, action, unit)
-        self._add_settle(ticket, message, action, terms, unit, taken)
+        lease = message.home, message.queue_id, message.handle
+        self._settles.add(Settle(ticket, action, *lease, terms, unit, taken))
         return ticket
 
     def renew(self, message: Message, lease_ms: int, now_ms: int) -> int:
@@ -153,21 +153,9 @@ class ClientCore:
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
         self.consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
-        self._add_settle(ticket, message, m.RENEW, terms)
-        return ticket
-
-    def _add_settle(
-        self, ticket: int, message: Message, action: int, terms: Terms, unit: Unit | None = None,
-        taken: TakenBack | None = None,
-    ) -> None:  # fmt: skip
-        home = self._answers.home
-        if home is not NOWHERE and not home.knows(message.home):
-            self._events.append(Settled(ticket, refusal(ErrorCode.LEASE_LOST)))
-            return
-        if unit is not None:
-            unit.stepped()
         lease = message.home, message.queue_id, message.handle
-        self._settles.add(Settle(ticket, action, *lease, terms, unit, taken))
+        self._settles.add(Settle(ticket, m.RENEW, *lease, terms))
+        return ticket
 
     def request(self, now_ms: int, kind: type[Any], *fields: Any, unit: Unit | None = None) -> int:
         """Take in a request: a class of messages, and its fields behind the request id.
@@ -211,8 +199,7 @@ class ClientCore:
             ConnectionEnded: this client is done.
         """
         records = [record for record, _ in outgoing]
-        fields = (unit.number, queue, records)
-        message = check(m.UnitPut, fields, self.welcome.frame_max_bytes)
+        message = check(m.UnitPut, (unit.number, queue, records), self.welcome.frame_max_bytes)
         unit.check()
         ticket = self._ticket()
         unit.stepped()
@@ -275,13 +262,13 @@ class ClientCore:
         """Start the leases of what the application took, and renew those that go on."""
         if self.is_open:
             for queue_id, handle in self.consumers.renewals(now_ms):
-                self._settles.renew(self._answers.home, queue_id, handle)
+                self._settles.renew(queue_id, handle)
 
     def cancel(self, ticket: int) -> None:
         """End a consumer; what it was not handed yet goes back unread."""
         cancel, unread = self.consumers.cancel(ticket)
         for queue_id, handle in unread:
-            self._settles.give_back(self._answers.home, queue_id, handle)
+            self._settles.give_back(queue_id, handle)
         if cancel is not None:
             self._unanswered.add(cancel)
 

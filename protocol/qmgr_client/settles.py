@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import Events, Settled
-from qmgr_client.message import Home
+from qmgr_client.message import NOWHERE, Home
 from qmgr_client.taken_back import TakenBack
 from qmgr_client.units import Unit, Units, backed_out
 from qmgr_protocol import messages as m
@@ -69,6 +69,7 @@ class Settles:
         self._next_id = 1
         self.frames_sent = 0  # on this connection
         self._again = 0  # how many of those waiting were sent on an earlier connection
+        self._home = NOWHERE
 
     def __len__(self) -> int:
         """Return how many settles have no result yet."""
@@ -85,18 +86,21 @@ class Settles:
         return self._again > 0
 
     def add(self, settle: Settle) -> None:
-        """Take in a settle, to be sent when the window lets it."""
+        """Take in a settle, to be sent when the window lets it; refuse one of another store."""
+        if self._home is not NOWHERE and not self._home.knows(settle.home):
+            self._events.append(Settled(settle.ticket, refusal(ErrorCode.LEASE_LOST)))
+            return
+        if settle.unit is not None:
+            settle.unit.stepped()
         self._waiting.append(settle)
 
-    def give_back(
-        self, home: Home, queue_id: int, handle: bytes, taken: TakenBack | None = None
-    ) -> None:
+    def give_back(self, queue_id: int, handle: bytes, taken: TakenBack | None = None) -> None:
         """Have a message go back that nobody has looked at."""
-        self._waiting.append(Settle(0, m.UNREAD, home, queue_id, handle, taken=taken))
+        self._waiting.append(Settle(0, m.UNREAD, self._home, queue_id, handle, taken=taken))
 
-    def renew(self, home: Home, queue_id: int, handle: bytes) -> None:
+    def renew(self, queue_id: int, handle: bytes) -> None:
         """Have a lease go on of which the application need not know."""
-        self._waiting.append(Settle(0, m.RENEW, home, queue_id, handle))
+        self._waiting.append(Settle(0, m.RENEW, self._home, queue_id, handle))
 
     def take(self) -> m.Settle | None:
         """Return the next frame: handles of one queue, for one action, in one way."""
@@ -184,6 +188,7 @@ class Settles:
 
     def came_to(self, home: Home) -> None:
         """End what was leased from another store than the one now connected."""
+        self._home = home
         foreign = [settle for settle in self._waiting if not home.knows(settle.home)]
         if not foreign:
             return
