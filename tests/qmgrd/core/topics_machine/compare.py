@@ -69,7 +69,9 @@ def _compare_copies(table: "Table") -> None:
                 x for x in found.those(*states)
                 if not x.is_expired(table.model.now_ms)
             ]  # fmt: skip
-            value = table.ask(table.seats[0], m.Browse, found.name, delayed=is_delayed)
+            value = table.ask(
+                table.seats[0], m.Browse, found.name, messages_max=10_000, delayed=is_delayed
+            )
             shown = [delivery(0, item) for item in value["items"]]
             there = [x.publication.body for x in copies]
             assert [x.body for x in shown] == there, (found.name, states)

@@ -38,7 +38,7 @@ def test_topics_do_what_the_model_says(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [6008])
+@pytest.mark.parametrize("seed", [6008, 20012])
 def test_seed_that_failed_once_is_sound(seed: int) -> None:
     assert not run_topics_seed(seed)
 
