@@ -60,9 +60,12 @@ class Admin(History):
             after = value["next"]
         return rows
 
-    async def queue_show(self, queue: str) -> dict[str, Any]:
-        """Return a queue's row."""
-        return await self._row(m.QueueShow, queue)
+    async def queue_show(self, queue: str, origins_after: str = "") -> dict[str, Any]:
+        """Return a queue's row, with up to 1,000 of its origins behind *origins_after*.
+
+        "origins_next" is what to pass for the rest, or None.
+        """
+        return await self._row(m.QueueShow, queue, origins_after)
 
     async def browse_arrivals(
         self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20

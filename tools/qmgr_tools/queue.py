@@ -12,8 +12,10 @@ from qmgr_tools import (
     output,
     preview,
     queue_attribute,
+    queue_origins,
     queue_state,
     selecting,
+    selector_hint,
     subscription,
     watch,
 )  # fmt: skip
@@ -86,7 +88,6 @@ ATTRIBUTES = queue_attribute.COLUMNS
 HELD = ("local", "subscription")  # whose messages are here
 SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
-ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
 AliasOf = Annotated[
@@ -208,7 +209,7 @@ def _listed(client: "Client", system: bool) -> list[dict[str, Any]]:
 
 
 @command(watched=True)
-def show(call: Call, queue: AnyName) -> None:
+def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> None:
     """Show a queue: its limits, all its counters, its table of origins.
 
     \b
@@ -245,6 +246,7 @@ def show(call: Call, queue: AnyName) -> None:
       purged, damaged                 removed by a purge; set aside: bad checksum
       expired, dead, moved, lost      time over; dead letter; elsewhere; restart
       origins                         an object: each origin's highest timestamp
+      origins_next                    the last of them if there are more, or null
 
     Examples:
       qmctl queue show ORDERS
@@ -254,6 +256,7 @@ def show(call: Call, queue: AnyName) -> None:
 
     def ask(client: "Client") -> dict[str, Any]:
         row = with_state(client.queue_show(queue))
+        row = queue_origins.complete(client, row) if all_origins else row
         return row if call.is_json else row | _way(client, row)
 
     watch.follow(call, f"show queue {queue}", ask, _show, queue)
@@ -267,10 +270,7 @@ def _show(row: dict[str, Any]) -> None:
     for section, columns in queue_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")
-    origins = row.get("origins") or {}
-    if origins:
-        print()
-        output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+    queue_origins.show(row)
 
 
 def _way(client: "Client", row: dict[str, Any]) -> dict[str, Any]:
@@ -374,6 +374,8 @@ def purge(
             return
         _confirm_purge(client, row, where, yes)
         purged = client.queue_purge(queue, where)["messages"]
+        if not purged:
+            selector_hint.tell(client, queue, where)
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
 
 

@@ -85,7 +85,7 @@ def _altered(queue: str, row: dict[str, Any], changes: dict[str, Any]) -> dict[s
         is_default = after is None and key not in row["given"]
         if row.get(key) != after and not is_default:
             changed[key] = [row.get(key), after]
-    del row["origins"]
+    del row["origins"], row["origins_next"]
     return row | {"changed": changed}
 
 
