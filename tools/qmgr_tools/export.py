@@ -185,6 +185,9 @@ def export(
         return
     for why in dict.fromkeys(why for one in found for why in one.skipped):
         output.note(f"left out: {why}")
+    for one in found:
+        if not one.has_files:
+            output.note(f"there is nothing to read at {one.path} yet: no {one.table} were found")
     rows = [{"table": one.table, **part._asdict()} for one in found for part in one.written]
     if rows:
         output.table(COLUMNS, rows)
@@ -194,6 +197,8 @@ def export(
         f"({humane.size(total[2])}) to {to}"
         if rows
         else f"nothing is new: {to} has all of it"
+        if any(one.has_files for one in found)
+        else f"nothing to export: no file was made in {to}"
     )
 
 
