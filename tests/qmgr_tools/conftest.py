@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from qmgr_client.blocking import connect
+from qmgr_tools import starting
 from qmgr_tools.bench.host import QMGRD
 from qmgr_tools.bench.server import Program, wait_for
 from qmgr_tools.main import run
@@ -102,6 +103,7 @@ def qmctl(
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
     monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(starting, "PATIENCE_MS", 0)  # test_starting.py has what it is for
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:

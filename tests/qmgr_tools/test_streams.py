@@ -66,7 +66,7 @@ def test_what_the_encoding_lacks_is_escaped(
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("5 \\u20ac\n")
     ended = started("browse", queue, "-o", "json", PYTHONIOENCODING=encoding)
-    assert json.loads(ended.out)["headers"] == {"k": "\u2192"}
+    assert json.loads(ended.out)[0]["headers"] == {"k": "\u2192"}
 
 
 def test_path_that_is_not_utf8_is_shown(tmp_path: Path, started: Callable[..., Ended]) -> None:
