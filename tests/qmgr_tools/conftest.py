@@ -103,7 +103,7 @@ def qmctl(
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
     monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(starting, "PATIENCE_MS", 0)  # test_starting.py has what it is for
+    monkeypatch.setenv(starting.ENVIRONMENT, "0")  # test_starting.py has what it is for
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:

@@ -53,6 +53,19 @@ def test_patience_ends() -> None:
     assert (once.left, time.monotonic() - started_s < 60) == (10**9 - 1, True)
 
 
+def test_environment_says_for_how_long(qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert starting.patience_ms({}) == 3_000
+    assert starting.patience_ms({starting.ENVIRONMENT: ""}) == 3_000
+    assert starting.patience_ms({starting.ENVIRONMENT: "0"}) == 0
+    assert starting.patience_ms({starting.ENVIRONMENT: "30s"}) == 30_000
+    monkeypatch.setenv(starting.ENVIRONMENT, "5")
+    ended = qmctl("-c", "unix:/nowhere/qmgrd.sock", "status")
+    assert (ended.code, "error: QMCTL_PATIENCE is not a time -- 5 has no unit" in ended.err) == (
+        2,
+        True,
+    )
+
+
 def test_other_failures_are_not_tried_again() -> None:
     def dial() -> None:
         calls.append(1)
@@ -69,7 +82,7 @@ def test_other_failures_are_not_tried_again() -> None:
 def test_command_right_behind_the_start_of_a_daemon_finds_it(
     qmctl: Qmctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(starting, "PATIENCE_MS", 60_000)
+    monkeypatch.setenv(starting.ENVIRONMENT, "60s")
     port, data_dir, program = free_port(), tmp_path / "qm", Program()
     where = {
         "tcp": ["-c", f"127.0.0.1:{port}"], "unix": ["-c", f"unix:{data_dir}/qmgrd.sock"],
@@ -87,7 +100,7 @@ def test_command_right_behind_the_start_of_a_daemon_finds_it(
 def test_script_that_asks_whether_a_daemon_is_down_has_its_answer_in_3_s(
     qmctl: Qmctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "PATIENCE_MS", 3_000)
+    monkeypatch.delenv(starting.ENVIRONMENT)
     with socket.socket() as place:  # keeps the port, and nobody listens there
         place.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{place.getsockname()[1]}"

@@ -141,10 +141,10 @@ class Call:
             doing: what is done, as in "get from ORDERS".
             known: a queue that is taken to be there. Where one is not, ones like it are looked for.
             give_up_ms: for how long a connection that is lost is tried again.
-            patience_ms: for how long a place where nobody listens is; None: starting.PATIENCE_MS.
+            patience_ms: for how long a place where nobody listens is; None: starting.patience_ms.
         """
-        patience_ms = starting.PATIENCE_MS if patience_ms is None else patience_ms
-        client = starting.waited(lambda: self._dialled(doing, give_up_ms), patience_ms)
+        wait_ms = starting.patience_ms(os.environ) if patience_ms is None else patience_ms
+        client = starting.waited(lambda: self._dialled(doing, give_up_ms), wait_ms)
         with closing(client):
             try:
                 yield client

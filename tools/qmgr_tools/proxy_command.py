@@ -123,8 +123,8 @@ class _Log:
         self._totals[what] += 1
         ms = round((time.monotonic() - self._started_s) * 1_000)
         if self._is_json:
-            row = {"ms": ms, "what": what, "connection": connection, "count": count}
-            output.line(row | {"way": way.value if way else None} | facts)
+            known = {"ms": ms, "what": what, "connection": connection, "count": count}
+            output.line({**known, "way": way.value if way else None, **facts})
         else:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""

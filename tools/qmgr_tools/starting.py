@@ -7,13 +7,16 @@ directory without listening.json. Everything else fails at once.
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from qmgr_tools import output
-from qmgr_tools.failure import NotListening
+import typer
+
+from qmgr_tools import option, output
+from qmgr_tools.failure import NotListening, usage
 
 PATIENCE_MS = 3_000  # A script that asks whether a daemon is down has its answer then.
+ENVIRONMENT = "QMCTL_PATIENCE"  # a time such as 30s in place of that; 0: tries once
 QUIET_MS = 1_000  # before the user is told
 AGAIN_S = 0.05
 # What a dial reports (ConnectFailed.why) where nobody listens.
@@ -22,8 +25,23 @@ NOBODY = tuple(map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT)))
 Value = TypeVar("Value")
 
 
-def waited(dial: Callable[[], Value], patience_ms: int) -> Value:
-    """Return what *dial* returns; while it raises NotListening, try again for *patience_ms*.
+def patience_ms(environment: Mapping[str, str]) -> int:
+    """Return for how long a place where nobody listens is tried again.
+
+    Raises:
+        Failure: USAGE, the environment names no time.
+    """
+    said = environment.get(ENVIRONMENT)
+    if not said:
+        return PATIENCE_MS
+    try:
+        return option.wait(said)
+    except typer.BadParameter as error:
+        raise usage(f"{ENVIRONMENT} is not a time", str(error), "as in 10s, or 0") from None
+
+
+def waited(dial: Callable[[], Value], wait_ms: int) -> Value:
+    """Return what *dial* returns; while it raises NotListening, try again for *wait_ms*.
 
     Raises:
         NotListening: the last one.
@@ -34,9 +52,9 @@ def waited(dial: Callable[[], Value], patience_ms: int) -> Value:
             return dial()
         except NotListening as failure:
             waited_ms = (time.monotonic() - started_s) * 1_000
-            if waited_ms >= patience_ms:
+            if waited_ms >= wait_ms:
                 raise
             if waited_ms >= QUIET_MS and not is_told:
-                output.note(f"waiting up to {patience_ms / 1000:g} s: {failure.parts[1]}")
+                output.note(f"waiting up to {wait_ms / 1000:g} s: {failure.parts[1]}")
                 is_told = True
         time.sleep(AGAIN_S)
