@@ -61,10 +61,7 @@ class Admin(History):
         return rows
 
     async def queue_show(self, queue: str, origins_after: str = "") -> dict[str, Any]:
-        """Return a queue's row, with up to 1,000 of its origins behind *origins_after*.
-
-        "origins_next" is what to pass for the rest, or None.
-        """
+        """Return a queue's row, with a page of its origins; the next begins at "origins_next"."""
         return await self._row(m.QueueShow, queue, origins_after)
 
     async def browse_arrivals(

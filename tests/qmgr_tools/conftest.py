@@ -190,6 +190,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
     def call(*words: str, typed: str = "", **environment: str) -> Ended:
         ours, theirs = pty.openpty()
         known = {"QMCTL_CONNECT": daemon.unix, "COLUMNS": "100", "TERM": "xterm"}
+        known[starting.ENVIRONMENT] = "0"
         with os.fdopen(ours, "r+b", buffering=0) as screen:
             screen.write(typed.encode())
             with os.fdopen(theirs, "r+b", buffering=0) as keyboard:

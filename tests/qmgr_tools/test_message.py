@@ -1,4 +1,5 @@
 import base64
+import json
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
         "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
         "group": None, "number": None, "last": None, "topic": None, "republished": False,
+        "sequence_id": None,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 
@@ -125,10 +127,11 @@ def test_full_queue_refuses(qm: Qmctl, queue: str) -> None:
     ended = qm("put", name, "--lines", "-o", "json", stdin=b"a\nb\nc\nd\n")
     assert ended.code == 6
     assert (ended.json["messages"], ended.json["refused"]) == (2, 2)
-    assert ended.err == (
-        f"error: cannot put 2 of 4 messages on {name} -- queue {name} holds 2 messages, at most 2 "
-        "(QUEUE_FULL) -- get or purge messages, or wait and put again\n"
-    )
+    assert json.loads(ended.err)["error"] == {
+        "code": "QUEUE_FULL", "exit_code": 6, "what": f"cannot put 2 of 4 messages on {name}",
+        "why": f"queue {name} holds 2 messages, at most 2 (QUEUE_FULL)",
+        "remedy": "get or purge messages, or wait and put again",
+    }  # fmt: skip
     ended = qm("put", name, "e")
     assert (ended.code, ended.out) == (6, "")
     assert ended.err.startswith(f"error: cannot put on {name} -- queue {name} holds 2 messages")

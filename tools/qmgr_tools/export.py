@@ -183,6 +183,11 @@ def export(
             "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
         })  # fmt: skip
         return
+    _tell(found, to)
+
+
+def _tell(found: "list[Exported]", to: str) -> None:
+    """Print what was added, and where there is nothing to read."""
     for why in dict.fromkeys(why for one in found for why in one.skipped):
         output.note(f"left out: {why}")
     for one in found:

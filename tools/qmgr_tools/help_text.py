@@ -34,7 +34,7 @@ remedy. Notes are lines {{"note": "..."}} before it.
 
 \b
 While nobody listens at the address, commands try again for 3 s: a daemon
-that was started just now is found. QMCTL_PATIENCE=30s makes it longer, 0 ends it.
+that was started just now is found. QMCTL_PATIENCE is a time in place of that.
 
 \b
 A first session, with a daemon on this machine:

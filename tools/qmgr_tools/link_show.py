@@ -80,8 +80,8 @@ def ls(
                 and lost_us (as of a link, here); and of the first message that
                 cannot be stored: blocked_id, blocked_queue, tries_left (until it
                 goes to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
-      allowed   who may open links to here (at most 10,000), as of "qmctl link
-                allow"
+      allowed   who may open links to here (at most 10,000), with the keys of
+                "qmctl link allow"
       refused   who tried and was refused since the daemon started: peer,
                 store_id, code, count, last_us (microseconds since 1970)
     A note on stderr says how many are left out.
