@@ -33,7 +33,12 @@ pytestmark = pytest.mark.process
 def test_output_that_is_closed_is_told(words: list[str], started: Callable[..., Ended]) -> None:
     ended = started(*words, closes=">&-")
     assert ended.code == Exit.FAILED
-    assert ended.err == "error: cannot write the output -- Bad file descriptor\n"
+    what, why = "cannot write the output", "Bad file descriptor"
+    if "json" in words:
+        error = json.loads(ended.err)["error"]
+        assert (error["what"], error["why"]) == (what, why)
+    else:
+        assert ended.err == f"error: {what} -- {why}\n"
 
 
 def test_message_that_nobody_can_have_seen_stays(
