@@ -22,7 +22,17 @@ REPO = Path(__file__).parent.parent
 ELSEWHERE = {"protocol/PROTOCOL.md": "protocol.md", "CHANGELOG.md": "changelog.md"}
 LEFT_OUT = {"docs/PLAN.md"}  # for whoever goes on with the work
 CONTENTS = {
-    "Use": ["start", "concepts", "client", "SELECTORS", "spark", "tables", "history", "export"],
+    "Use": [
+        "start",
+        "concepts",
+        "client",
+        "SELECTORS",
+        "proxy",
+        "spark",
+        "tables",
+        "history",
+        "export",
+    ],
     "Operate": ["operating", "configuration", "cli", "errors"],
     "Trust": ["PROMISES", "benchmarks", "ledger"],
     "Look inside": ["ARCHITECTURE", "adr/index", "protocol", "api/index", "changelog"],

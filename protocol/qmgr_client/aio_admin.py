@@ -96,9 +96,9 @@ class Admin(History, TopicsAdmin, LinksAdmin, GroupsAdmin):
             after = value["next"]
         return rows
 
-    async def queue_show(self, queue: str) -> QueueRow:
-        """Return a queue's row."""
-        return await self._row(QueueRow, m.QueueShow, queue)
+    async def queue_show(self, queue: str, origins_after: str = "") -> QueueRow:
+        """Return a queue's row, with a page of its origins; the next begins at "origins_next"."""
+        return await self._row(QueueRow, m.QueueShow, queue, origins_after)
 
     async def browse_arrivals(
         self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20

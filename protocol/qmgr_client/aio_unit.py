@@ -26,7 +26,7 @@ from qmgr_client.units import Unit
 from qmgr_client.why import why
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_protocol.record import Uid, own_bytes
+from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000  # of what put_many sends at a time
 BATCH_BYTES_MAX = 256 * 1024
@@ -145,8 +145,7 @@ class UnitOfWork:
         limit = min(welcome.message_max_bytes, welcome.frame_max_bytes - FRAME_BYTES)
         size = own_bytes(record)
         if size > limit:
-            text = f"message of {size} bytes, at most {limit}"
-            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, text)
+            raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, too_large_text(size, limit))
         return record
 
     async def _put(self, queue: str, batch: list[tuple[bytes, Uid | None]]) -> list[PutResult]:

@@ -61,9 +61,9 @@ class Admin(History, TopicsAdmin):
         """Return the rows of all queues, in order of name."""
         return self._call(self._admin.queue_list())
 
-    def queue_show(self, queue: str) -> QueueRow:
-        """Return a queue's row."""
-        return self._call(self._admin.queue_show(queue))
+    def queue_show(self, queue: str, origins_after: str = "") -> QueueRow:
+        """Return a queue's row, with a page of its origins; see aio_admin."""
+        return self._call(self._admin.queue_show(queue, origins_after))
 
     def browse_arrivals(
         self, queue: str, after: int = 0, messages_max: int = 1_000, bytes_max: int = 2**20

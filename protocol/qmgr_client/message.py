@@ -61,6 +61,7 @@ class Home(NamedTuple):
 
 
 NOWHERE = Home(b"", 0)
+PUBLICATIONS = "SYSTEM.PUBLICATIONS"  # the queue of what is published and not yet delivered to all
 NO_GROUP = bytes(records.GROUP_ID_BYTES)
 
 
@@ -232,8 +233,9 @@ def decode(
     except RequestError as error:
         fields, damage = records.Fields(record, priority), error.text
     group = None if fields.group is None else Group._make(fields.group)
-    if not fields.flags & FLAG_PRIORITY_OF_QUEUE or queue.startswith("@"):
-        priority = fields.priority  # What waits for its link gets its queue's at the peer.
+    is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")
+    if is_on_its_way or not fields.flags & FLAG_PRIORITY_OF_QUEUE:
+        priority = fields.priority  # There it lies in order of arrival, whatever its priority.
     return Message(
         fields.body, fields.uid, priority, fields.correlation_id, fields.envelope, queue,
         delivered, failed, state, put_us, item[: HANDLE.size], queue_id, home, consumer, damage,

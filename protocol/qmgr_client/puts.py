@@ -27,7 +27,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import CommitOutOfRange, ErrorCode, FieldInvalid, RequestError
 from qmgr_protocol.field import U32, U64, array, integer, row, text
 from qmgr_protocol.layout import ID_END
-from qmgr_protocol.record import Uid, own_bytes
+from qmgr_protocol.record import Uid, own_bytes, too_large_text
 
 BATCH_MESSAGES_MAX = 1_000
 BATCH_BYTES_MAX = 256 * 1024
@@ -231,7 +231,7 @@ class Puts:
                 return self._next_id, put
             self._waiting.popleft()
             self._waiting_bytes -= len(put.record)
-            why = f"message of {own_bytes(put.record)} bytes, at most {limit}"
+            why = too_large_text(own_bytes(put.record), limit)
             error = RequestError(ErrorCode.MESSAGE_TOO_LARGE, why)
             self._done(put, error)
         return None

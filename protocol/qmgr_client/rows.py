@@ -100,7 +100,8 @@ class QueueRow(StoredRow, total=False):
     backout_queue: str
     put_inhibit: bool
     arrived: int
-    origins: dict[str, int]  # of queue_show: origin to the highest timestamp
+    origins: dict[str, int]  # of queue_show: origin to the highest timestamp, a page
+    origins_next: str | None  # of queue_show: where the next page of origins begins
     alias_of: str
     target: str
     manager: str

@@ -64,10 +64,14 @@ class QueueList(NamedTuple):
 
 
 class QueueShow(NamedTuple):
-    """Shows a queue. OK value: its row with attributes, counters, consumers and origins."""
+    """Shows a queue. OK value: its row with attributes, counters, consumers and origins.
+
+    origins_after: the page of the table of origins begins behind this one.
+    """
 
     request_id: int
     queue: str
+    origins_after: str = ""
 
 
 class QueuePurge(NamedTuple):

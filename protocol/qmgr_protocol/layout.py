@@ -96,7 +96,7 @@ _TABLE: tuple[tuple[int, type[Any], tuple[Check, ...]], ...] = (
     (40, m.QueueCreate, (_ID, NAME, _ATTRIBUTES)),
     (41, m.QueueDelete, (_ID, NAME, flag)),
     (42, m.QueueList, (_ID, NAME, integer(1, 1_000))),
-    (43, m.QueueShow, (_ID, NAME)),
+    (43, m.QueueShow, (_ID, NAME, NAME)),
     (44, m.QueuePurge, (_ID, NAME, _SELECTOR, U64)),
     (45, m.QueueAlter, (_ID, NAME, _ATTRIBUTES)),
     (46, m.QueueMove, (_ID, NAME, NAME, _SELECTOR, U64, U32, flag, U16)),

@@ -257,6 +257,14 @@ def size_of(record: bytes) -> int:
     return size + (GROUP.size if group else 0) + (DELAY.size if flags & FLAG_DELAYED else 0)
 
 
+def too_large_text(size_bytes: int, limit_bytes: int) -> str:
+    """Return why a message of that size is refused, and what counts towards its size."""
+    return (
+        f"message of {size_bytes} bytes (its body, its headers and {HEAD_BYTES} more), "
+        f"at most {limit_bytes}"
+    )
+
+
 def own_bytes(record: bytes) -> int:
     """Return how long *record* is without its UID: what counts towards a largest message.
 

@@ -21,7 +21,7 @@ TESTED = (17, 21, 25)  # those that Spark 4.2 and 4.3 name
 UNSAFE_MIN, UNSAFE_MAX = (25, 0, 0), (25, 0, 2)
 MODULE = "jdk.incubator.vector"  # Spark starts every Java with it; trimmed ones do not have it.
 START_MAX_S = 60
-FIX = "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless)"
+FIX = "install Java 17, 21 or 25 (Debian: apt-get install openjdk-17-jre-headless)"
 
 
 class JavaUnsuitable(Exception):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from qmgr_client import dead_letter
-from qmgr_client.message import split
+from qmgr_client.message import PUBLICATIONS, split
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError
 from qmgr_protocol.messages import DELIVERY, DELIVERY_BYTES
@@ -40,8 +40,10 @@ def _row(
         if not put_us:  # All that was known of it rotted.
             return rows.damaged(place, rows.NO_TIMES, (None, None), "", whose)
         return rows.damaged(place, (*times, None), (delivered, failed), "", whose)
+    is_on_its_way = queue == PUBLICATIONS or queue.startswith("@")
+    shown = rows.own_priority(fields) if is_on_its_way else priority
     return rows.of_record(
-        fields, place, (*times, not fields.flags & records.FLAG_NOT_PERSISTENT),
+        fields, (queue, shown, arrival), (*times, not fields.flags & records.FLAG_NOT_PERSISTENT),
         (delivered, failed, READY if delay_ms is None else DELAYED),
         dead_letter.read(note) or {}, "", whose, options,
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from qmgr_protocol import record as records
 from qmgr_tables import row as rows
 from qmgr_tables.chunk import Array, Chunk
-from qmgr_tables.options import TRANSMISSION, Options
+from qmgr_tables.options import UNRANKED, Options
 from qmgr_tables.partition import Run
 from qmgr_tables.table import TEXTS, TIME
 from qmgrd.core import entry as entries
@@ -95,10 +95,10 @@ def _times(us: Array, known: Array | bool = True) -> pa.Array:
 
 def _priority(plain: Plain) -> pa.Array:
     head = plain.chunk.record
-    on_link = plain.of_run(lambda run: run.kind == TRANSMISSION)
+    unranked = plain.of_run(lambda run: run.kind in UNRANKED)
     here = keys.PRIORITY_TOP - plain.chunk.key["rank"].astype(np.int32)
     there = head["flags"] & records.FLAG_PRIORITY_OF_QUEUE == 0
-    return pa.array(np.where(on_link, head["priority"], here), pa.int32(), mask=on_link & ~there)
+    return pa.array(np.where(unranked, head["priority"], here), pa.int32(), mask=unranked & ~there)
 
 
 def _message_id(plain: Plain) -> pa.Array:

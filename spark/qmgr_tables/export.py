@@ -44,6 +44,7 @@ class Exported(NamedTuple):
     snapshots: int
     skipped: list[str]  # what was left out: snapshots, as onDamaged says, and rows that are gone
     written: list[Written]
+    has_files: bool  # of this run or of others before: else nobody can read the table
 
 
 def no_bar(rows: int) -> AbstractContextManager[Callable[[int], object]]:
@@ -99,7 +100,8 @@ def write(
         sink = _sink(to, format, table.schema, header, sizes or Sizes())
         with closing(sink):
             left_out = _export(begin(sink), options, sink, bar)
-            return Exported(table.name, place, 0, left_out, sink.finish())
+            written = sink.finish()
+            return Exported(table.name, place, 0, left_out, written, sink.has_files)
     except OSError as error:
         raise failure_of(place, error) from error
 

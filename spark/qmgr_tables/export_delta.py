@@ -95,6 +95,11 @@ class DeltaSink:
             for queue, count in rows.items()
         ]
 
+    @property
+    def has_files(self) -> bool:
+        """Whether the table has files, once it is finished."""
+        return bool(self._files())
+
     def close(self) -> None:
         """Nothing is held."""
 

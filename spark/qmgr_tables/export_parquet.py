@@ -92,6 +92,11 @@ class ParquetSink:
         """Return what was written."""
         return list(self._written.values())
 
+    @property
+    def has_files(self) -> bool:
+        """Whether the directory has files."""
+        return bool(self._manifest.files)
+
     def close(self) -> None:
         """Leave the place to others."""
         self._target.close()

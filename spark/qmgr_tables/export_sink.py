@@ -40,6 +40,10 @@ class Sink(Protocol):
     def finish(self) -> list[Written]:
         """Have all of it durable; return what was written."""
 
+    @property
+    def has_files(self) -> bool:
+        """Whether the table has files, once it is finished."""
+
     def close(self) -> None:
         """Leave the place to others."""
 

@@ -51,6 +51,8 @@ PARTITIONS_MAX = 100_000
 READY, DELAYED, TRANSMISSION, DAMAGED, PARKED, PUBLICATION = STATES = (
     "ready", "delayed", "transmission", "damaged", "parked", "publication",
 )  # fmt: skip
+# Kinds of queues whose messages are in the order of arrival: their rank there says no priority.
+UNRANKED = frozenset((TRANSMISSION, "publications"))
 _NO_LIMIT = 2**63 - 1
 _FLAGS = {"true": True, "false": False}
 _ON_DAMAGED = {"fail": False, "skip": True}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from qmgr_protocol import record as records
 from qmgr_protocol.errors import RequestError, name_of
 from qmgr_protocol.record import CONTENT_TYPE, HEADERS, REPLY_TO
-from qmgr_tables.options import DAMAGED, TRANSMISSION, Options
+from qmgr_tables.options import DAMAGED, UNRANKED, Options
 from qmgr_tables.partition import Run
 from qmgrd.core import entry as entries
 from qmgrd.core import keys, notes
@@ -138,9 +138,12 @@ def _target(tx: LmdbTransaction, entry: entries.Entry) -> str:
 
 
 def _priority(run: Run, priority: int, fields: records.Fields) -> int | None:
-    """Return by which priority a message has its turn; of all on a link it is the same there."""
-    if run.kind != TRANSMISSION:
-        return priority
+    """Return by which priority a message has its turn; None if a queue elsewhere is to say it."""
+    return own_priority(fields) if run.kind in UNRANKED else priority
+
+
+def own_priority(fields: records.Fields) -> int | None:
+    """Return the priority that a message was put with, or None if it leaves that to the queue."""
     return None if fields.flags & records.FLAG_PRIORITY_OF_QUEUE else fields.priority
 
 

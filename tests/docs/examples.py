@@ -11,6 +11,9 @@ A block after `<!-- not run: why -->` is not run. All other blocks of a page run
 one shell with a directory of its own for /tmp and free ports for 7470 and up. A line `...` stands
 for any lines; what differs from run to run (times, ids, sizes) is compared by its form.
 
+Steps follow one another without a pause, as where a page is pasted: a command right behind the
+start of a daemon waits for it by itself, here for longer than 3 s: the machine may be busy.
+
 qmctl connects to 7470 by QMCTL_CONNECT, until the page has a context of its own.
 """
 
@@ -24,15 +27,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from qmgr_tools import starting
 from qmgr_tools.bench.server import free_port
 
 KINDS = ("console", "python", "output", "toml", "text")
 PORT = re.compile(r"(?<=127\.0\.0\.1:)74\d\d\b")
+WAITING = re.compile(r"^waiting up to \d+ s: .*\n", re.MULTILINE)  # on a busy machine
 MARK = "\x1e"
 TIMEOUT_S = 280  # A deadline, never a measure: Spark on a busy machine takes a minute.
 VOLATILE = [
@@ -67,7 +72,6 @@ class Step:
     line: int
     command: str
     shown: str | None
-    waits_for: list[str] = field(default_factory=list)
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -122,8 +126,6 @@ def console(block: Block) -> Iterator[Step]:
             if step:
                 yield step
             step = Step(number, line[2:], None)
-            if line.endswith("&") and " qmgrd " in line:
-                step.waits_for = PORT.findall(line)
         elif step is None:
             raise BadPage(f"line {number}: a console block begins with '$ '")
         elif step.shown is None and step.command.endswith("\\"):
@@ -202,14 +204,12 @@ def played(session: list[Step], here: Path, ports: dict[str, str]) -> tuple[list
         script += ["code=$?"]
         if step.command.startswith("qmctl context create"):
             script.append("unset QMCTL_CONNECT")
-        for port in step.waits_for:
-            script.append(f"until (: < /dev/tcp/127.0.0.1/{ports[port]}) 2> /dev/null; do :; done")
         script.append(f"printf '{MARK}%s{MARK}' $code")
     (here / "session.sh").write_text("\n".join(script) + "\n")
     printed = on_terminal(["bash", "--noprofile", "--norc", str(here / "session.sh")], {
         **os.environ, "HOME": str(here), "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}",
+        "QMCTL_CONNECT": f"127.0.0.1:{ports['7470']}", starting.ENVIRONMENT: "60s",
     })  # fmt: skip
     for name, port in ports.items():
         printed = printed.replace(f"127.0.0.1:{port}", f"127.0.0.1:{name}")
@@ -248,6 +248,7 @@ def faults(session: list[Step], output: list[str], codes: list[int]) -> Iterator
 
 def matches(shown: str, printed: str) -> bool:
     """Whether a text is what the page shows, but for what differs from run to run."""
+    printed = WAITING.sub("", printed)
     lines = [
         "(.*\n)?" if line.strip() == "..." else re.escape(formed(line)) + "\n"
         for line in shown.strip().splitlines()

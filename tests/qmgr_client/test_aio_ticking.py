@@ -27,7 +27,10 @@ async def test_queue_manager_is_told_of_what_the_application_keeps(tmp_path: Pat
             await opened(talk, 30_000)
             await taking
             settle = await talk.hear(m.Settle)
-            assert (settle.action, settle.handles) == (m.RENEW, delivery(b"x", 1, 101)[: m.HANDLE.size])
+            assert (settle.action, settle.handles) == (
+                m.RENEW,
+                delivery(b"x", 1, 101)[: m.HANDLE.size],
+            )
 
 
 async def test_short_leases_go_on_in_time(tmp_path: Path) -> None:

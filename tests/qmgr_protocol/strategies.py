@@ -87,6 +87,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "handles": st.lists(st.binary(min_size=17, max_size=17), max_size=3).map(b"".join),
     "exceptions": st.lists(st.tuples(IDS, U32, U32).map(list), max_size=3),
     "after": TEXTS,
+    "origins_after": NAMES,
     "attributes": ATTRIBUTES,
     "purge": st.booleans(),
     "limit": st.integers(1, 1_000),

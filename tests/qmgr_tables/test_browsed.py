@@ -80,6 +80,24 @@ def fill(manager: Manager) -> Client:
     return app
 
 
+def test_priority_is_what_was_asked_where_all_have_the_same_rank(
+    manager: Manager, tmp_path: Path
+) -> None:
+    app = manager.connect()
+    app.ask(m.Subscribe, "flights/#", "C:all")
+    app.ask(m.QueueAlter, "C:all", {"priority_default": 7})
+    app.ask(m.LinkCreate, "NYC", {"addresses": ["127.0.0.1:1"], "stopped": True})
+    app.ask(m.QueueCreate, "FAR@NYC")
+    for target in ("/flights/JFK", "FAR@NYC"):
+        app.put(target, b"left to the queue", flags=records.FLAG_PRIORITY_OF_QUEUE)
+        app.put(target, b"asked", priority=2)
+    expected = photographed(manager, tmp_path / "shot")
+    ranks = {queue: [row["priority"] for row in rows] for queue, rows in expected.items()}
+    assert ranks == {"C:all": [7, 2], "SYSTEM.PUBLICATIONS": [None, 2], "@NYC": [None, 2]}
+    for queue, ranked in ranks.items():
+        assert [row["priority"] for row in browsed(app, queue)] == ranked
+
+
 @pytest.mark.parametrize(
     "asked",
     [

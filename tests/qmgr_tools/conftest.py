@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from qmgr_client.blocking import connect
+from qmgr_tools import starting
 from qmgr_tools.bench.host import QMGRD
 from qmgr_tools.bench.server import Program, wait_for
 from qmgr_tools.main import run
@@ -102,6 +103,7 @@ def qmctl(
     monkeypatch.delenv("QMCTL_CONNECT", raising=False)
     monkeypatch.delenv("QMCTL_CONTEXT", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv(starting.ENVIRONMENT, "0")  # test_starting.py has what it is for
 
     def call(*words: str, stdin: bytes = b"") -> Ended:
         with monkeypatch.context() as patch:
@@ -188,6 +190,7 @@ def on_terminal(daemon: Daemon) -> OnTerminal:
     def call(*words: str, typed: str = "", **environment: str) -> Ended:
         ours, theirs = pty.openpty()
         known = {"QMCTL_CONNECT": daemon.unix, "COLUMNS": "100", "TERM": "xterm"}
+        known[starting.ENVIRONMENT] = "0"
         with os.fdopen(ours, "r+b", buffering=0) as screen:
             screen.write(typed.encode())
             with os.fdopen(theirs, "r+b", buffering=0) as keyboard:

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.process
 
 
 def bodies(qm: Qmctl, queue: str, *words: str) -> list[str]:
-    return [row["body"] for row in qm("browse", queue, *words, "-o", "json").lines]
+    return [row["body"] for row in qm("browse", queue, *words, "-o", "json").json]
 
 
 def test_messages_are_selected(qm: Qmctl, queue: str) -> None:
@@ -29,7 +29,7 @@ def test_typed_headers_are_selected_as_numbers_and_truths(
     assert qm("put", queue, *words, *headers, stdin=b"x\n").code == 0
     assert bodies(qm, queue, "--where", "delay BETWEEN 15 AND 60 AND late") == ["x"]
     assert bodies(qm, queue, "--where", "text = 20") == []
-    assert qm("browse", queue, "-o", "json").json["headers"] == {
+    assert qm("browse", queue, "-o", "json").json[0]["headers"] == {
         "delay": 20, "late": True, "text": "20",
     }  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_delayed_messages_are_apart(qm: Qmctl, queue: str) -> None:
 def test_time_left_delay_and_persistence_are_shown(qm: Qmctl, queue: str) -> None:
     words = ("--expiry", "1h", "--delay", "30min", "--non-persistent")
     qm("put", queue, "x", *words)
-    (row,) = qm("browse", queue, "--delayed", "-o", "json").lines
+    (row,) = qm("browse", queue, "--delayed", "-o", "json").json
     assert 3_500_000 < row["expiry_left_ms"] <= 3_600_000
     assert (row["delay_ms"], row["persistent"]) == (1_800_000, False)
     head, line = qm("browse", queue, "--delayed").out.splitlines()
@@ -70,3 +70,24 @@ def test_list_that_is_cut_off_says_so(form: str, qm: Qmctl, queue: str, bad: str
     assert qm("browse", queue, "--limit", "21", "-o", form).err == ""
     assert qm("dlq", "ls", "--queue", bad, "--limit", "2", "-o", form).err == more.format(2)
     assert qm("dlq", "ls", "--queue", bad, "--limit", "3", "-o", form).err == ""
+
+
+def test_sequence_id_is_shown_of_what_waits_for_a_link(at: Qmctl) -> None:
+    at("link", "create", "HUB", "127.0.0.1:1", "--stopped")
+    at("queue", "create", "Q@HUB")
+    at("put", "Q@HUB", "--lines", stdin=b"a\nb\n")
+    assert [row["sequence_id"] for row in at("browse", "@HUB", "--json").json] == [1, 2]
+    header, first, second = at("browse", "@HUB").out.splitlines()
+    place = header.split("\t").index("ID")
+    assert [line.split("\t")[place] for line in (first, second)] == ["1", "2"]
+    at("queue", "create", "Q")
+    at("put", "Q", "here")
+    assert [row["sequence_id"] for row in at("browse", "Q", "--json").json] == [None]
+    assert "\tID\t" not in at("browse", "Q").out
+
+
+def test_priority_that_was_not_given_is_not_made_up(at: Qmctl) -> None:
+    at("sub", "create", "flights/#", "ANY:all")
+    at("pub", "/flights/JFK", "x")
+    (row,) = at("browse", "SYSTEM.PUBLICATIONS", "--json").json
+    assert row["priority"] == 4

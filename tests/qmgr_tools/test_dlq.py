@@ -57,7 +57,7 @@ def test_retry_restores_the_original(qm: Qmctl, queue: str, bad: str) -> None:
     uid = uids(qm, bad)[1]
     ended = qm("dlq", "retry", uid, "--queue", bad)
     assert (ended.code, ended.out, ended.err) == (0, f"sent back 1 message from {bad}\n", "")
-    (row,) = qm("browse", queue, "-o", "json").lines
+    (row,) = qm("browse", queue, "-o", "json").json
     assert (row["uid"], row["body"], row["headers"]) == (uid, "bb", {"n": 2})
     assert (row["delivered"], row["failed"]) == (0, 0)
     assert len(uids(qm, bad)) == 2
@@ -70,7 +70,7 @@ def test_retry_of_all_to_another_queue(qm: Qmctl, queue: str, bad: str) -> None:
     assert qm(*words, "--dry-run").out.startswith(f"would send 3 messages from {bad} to {later};")
     row = qm(*words, "-o", "json").json
     assert (row["done"], row["kind"], row["target"]) == (3, "retry", later)
-    assert len(qm("browse", later, "-o", "json").lines) == 3
+    assert len(qm("browse", later, "-o", "json").json) == 3
 
 
 def test_what_went_back_often_enough_stays(qm: Qmctl, daemon: Daemon, queue: str, bad: str) -> None:

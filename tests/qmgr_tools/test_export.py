@@ -33,6 +33,27 @@ def test_what_was_added_is_told_by_queue(qmctl: Qmctl, snapshot: Path, tmp_path:
 
 
 @pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_export_of_nothing_says_that_there_is_nothing_to_read(
+    qmctl: Qmctl, own_daemon: Daemon, tmp_path: Path, format: str
+) -> None:
+    where, shots = ("-c", own_daemon.unix), tmp_path / "shots"
+    words = ("export", "--path", f"{shots}/*", "--to", f"{tmp_path}/lake", "--format", format)
+    shots.mkdir()
+    assert qmctl(*where, "snapshot", "create", f"{shots}/1").code == 0
+    for _ in range(2):
+        ended = qmctl(*words)
+        assert ended.out == f"nothing to export: no file was made in {tmp_path}/lake\n"
+        assert ended.err == (
+            f"there is nothing to read at {tmp_path}/lake/messages yet: no messages were found\n"
+        )
+    qmctl(*where, "queue", "create", "Q")
+    qmctl(*where, "put", "Q", "x")
+    assert qmctl(*where, "snapshot", "create", f"{shots}/2").code == 0
+    assert qmctl(*words).err == ""
+    assert qmctl(*words).out == f"nothing is new: {tmp_path}/lake has all of it\n"
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_json_has_the_documented_keys(
     qmctl: Qmctl, snapshot: Path, tmp_path: Path, format: str
 ) -> None:

@@ -43,13 +43,13 @@ def test_lines_are_numbered_over_batches_and_the_last_ends_the_group() -> None:
 def test_place_in_a_group_is_put_and_shown(qm: Qmctl, queue: str) -> None:
     words = ("--group", "N12345", "--number", "2", "--last")
     assert qm("put", queue, "landed", *words).code == 0
-    row = qm("browse", queue, "-o", "json").json
+    row = qm("browse", queue, "-o", "json").json[0]
     assert (row["group"], row["number"], row["last"]) == ("N12345", 2, True)
     head, line = qm("browse", queue).out.splitlines()
     cells = dict(zip(head.split("\t"), line.split("\t"), strict=True))
     assert (cells["GROUP"], cells["NUMBER"], cells["LAST"]) == ("N12345", "2", "yes")
     for name in ("N12345", TAIL.hex()):
-        assert qm("browse", queue, "--group", name, "-o", "json").json == row
+        assert qm("browse", queue, "--group", name, "-o", "json").json == [row]
     out = qm("get", queue, "--group", "N12345").out
     assert "group\tN12345\nnumber\t2\nlast\tyes\n" in out
 
@@ -58,7 +58,7 @@ def test_place_in_a_group_is_put_and_shown(qm: Qmctl, queue: str) -> None:
 def test_columns_of_groups_stand_only_where_there_are_any(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "x")
     assert "GROUP" not in qm("browse", queue).out
-    row = qm("browse", queue, "-o", "json").json
+    row = qm("browse", queue, "-o", "json").json[0]
     assert (row["group"], row["number"], row["last"]) == (None, None, None)
 
 
@@ -99,7 +99,7 @@ def test_logical_order_is_by_number_whatever_came_first(qm: Qmctl, queue: str) -
     for body, number, words in (("b", 2, ["--last"]), ("x", 0, []), ("a", 1, ["--priority", "1"])):
         place = ["--group", "N1", "--number", str(number)] if number else []
         assert qm("put", queue, body, *place, *words).code == 0
-    browsed = qm("browse", queue, "--order", "logical", "-o", "json").lines
+    browsed = qm("browse", queue, "--order", "logical", "-o", "json").json
     assert sorted(row["body"] for row in browsed) == ["a", "b", "x"]
     assert [row["body"] for row in browsed if row["group"]] == ["a", "b"]
     whole = ("--order", "logical", "--all-available", "--all", "--body-only")

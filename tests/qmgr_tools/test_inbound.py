@@ -25,7 +25,7 @@ def test_what_is_refused_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_left_off_is_counted(
     capsys: pytest.CaptureFixture[str], count: int, words: str
 ) -> None:
-    inbound.show([ROW], count=count)
+    inbound.note_left_out({"inbound": [ROW], "inbound_count": count})
     assert capsys.readouterr().err == words
 
 

@@ -41,10 +41,10 @@ def test_messages_go_over_a_link(at: Qmctl, qm: Qmctl, queue: str, peer: Daemon)
     row = at("link", "show", peer.name, "-o", "json").json
     assert row["state"] == "up"
     both = at("link", "ls", "-o", "json").json
-    assert [link["link"] for link in both["links"]] == [peer.name]
-    assert both["inbound"] == []
-    assert [link["peer"] for link in qm("link", "ls", "-o", "json").json["inbound"]] == ["OWN"]
-    stream = qm("link", "ls", "-o", "json").json["inbound"][0]["stream"]
+    assert [(link["direction"], link["link"]) for link in both] == [("out", peer.name)]
+    (there,) = [row for row in qm("link", "ls", "-o", "json").json if row["direction"] == "in"]
+    assert there["peer"] == "OWN"
+    stream = there["stream"]
     listed = qm("link", "ls").out  # None leads from here.
     header, shown = listed.splitlines()[:2]
     assert "\n\nALLOWED\tSTORE\tSINCE\tLAST OPENED\tERROR\nOWN\t" in listed

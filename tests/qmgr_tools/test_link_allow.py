@@ -38,7 +38,7 @@ def test_link_goes_up_once_the_operator_types_what_the_error_names(
     assert finding["remedy"] == f"qmctl -c {strict.tcp} link allow OWN"
     assert "it asks again in" in finding["what"]
     there = qm("link", "ls", "-o", "json").json
-    (refused,) = [row for row in there["refused"] if row["peer"] == "OWN"]
+    (refused,) = [row for row in there if (row["direction"], row.get("peer")) == ("refused", "OWN")]
     store_id = at("status", "-o", "json").json["store_id"]
     assert (refused["code"], refused["store_id"]) == ("PEER_NOT_ALLOWED", store_id)
     (entry,) = [x for x in qm("link", "doctor", "-o", "json").json["links"] if x["link"] == "OWN"]

@@ -35,7 +35,7 @@ def test_block_is_told_with_what_mends_it_there(code: str, severity: Severity, r
     there = "" if remedy.startswith("explain") else "-c lga:7470 "
     assert found.remedy == f"qmctl {there}{remedy}"
     assert found.what == (
-        f"LGA cannot store a message for BAGS: {code}: LGA says: it is so; it is "
+        f"LGA cannot store a message for BAGS: {code}: LGA says: it is so; the message is "
         f"{ROW['blocked_uid']}, put 3 min ago; 4 messages behind it; tries again in 9 s"
     )
     assert found.choices[-1].command == "qmctl link start LGA"

@@ -28,7 +28,7 @@ def test_list_takes_conditions_an_order_and_columns(at: Qmctl) -> None:
     assert at(*names, "--sort", "-waiting", "--limit", "1").out == "LINK\tWAITING\nEWR\t1\n"
     assert at(*names, "--where", "state!=stopped").out == "LINK\tWAITING\n"
     few = at("link", "ls", "--where", "waiting=0", "--sort", "-link", "-o", "json").json
-    assert [link["link"] for link in few["links"]] == ["NYC", "BOS"]
+    assert [(link["direction"], link["link"]) for link in few] == [("out", "NYC"), ("out", "BOS")]
     wrong = at("link", "ls", "--where", "leased>0")
     assert (wrong.code, "there is no column 'leased'" in wrong.err) == (2, True)
 

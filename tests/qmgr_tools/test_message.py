@@ -1,4 +1,5 @@
 import base64
+import json
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ def test_put_tells_the_uid_and_get_has_all_of_it(qm: Qmctl, queue: str) -> None:
         "headers": {"a": "1", "b": "x=y"}, "body_bytes": 7, "body": "one ton", "body_base64": None,
         "damage": "", "expiry_left_ms": None, "delay_ms": 0, "persistent": True,
         "group": None, "number": None, "last": None, "topic": None, "republished": False,
+        "sequence_id": None,
     }  # fmt: skip
     assert depth(qm, queue) == (0, 0)
 
@@ -57,7 +59,7 @@ def test_binary_file_comes_back_as_it_went(qm: Qmctl, queue: str, tmp_path: Path
     (tmp_path / "file").write_bytes(body)
     assert qm("put", queue, "--file", str(tmp_path / "file")).code == 0
     assert qm("put", queue, "--stdin", stdin=body).code == 0
-    browsed = qm("browse", queue, "-o", "json").lines
+    browsed = qm("browse", queue, "-o", "json").json
     assert [base64.b64decode(message["body_base64"]) for message in browsed] == [body, body]
     assert [message["body"] for message in browsed] == [None, None]
 
@@ -125,10 +127,11 @@ def test_full_queue_refuses(qm: Qmctl, queue: str) -> None:
     ended = qm("put", name, "--lines", "-o", "json", stdin=b"a\nb\nc\nd\n")
     assert ended.code == 6
     assert (ended.json["messages"], ended.json["refused"]) == (2, 2)
-    assert ended.err == (
-        f"error: cannot put 2 of 4 messages on {name} -- queue {name} holds 2 messages, at most 2 "
-        "(QUEUE_FULL) -- get or purge messages, or wait and put again\n"
-    )
+    assert json.loads(ended.err)["error"] == {
+        "code": "QUEUE_FULL", "exit_code": 6, "what": f"cannot put 2 of 4 messages on {name}",
+        "why": f"queue {name} holds 2 messages, at most 2 (QUEUE_FULL)",
+        "remedy": "get or purge messages, or wait and put again",
+    }  # fmt: skip
     ended = qm("put", name, "e")
     assert (ended.code, ended.out) == (6, "")
     assert ended.err.startswith(f"error: cannot put on {name} -- queue {name} holds 2 messages")
@@ -194,7 +197,7 @@ def test_queue_has_the_priority_of_what_says_none(qm: Qmctl, queue: str) -> None
     qm("put", queue, "one")
     qm("put", queue, "--lines", stdin=b"of many\n")
     qm("put", queue, "told", "--priority", "4")
-    found = qm("browse", queue, "-o", "json").lines
+    found = qm("browse", queue, "-o", "json").json
     assert [(row["body"], row["priority"]) for row in found] == [
         ("one", 7), ("of many", 7), ("told", 4),
     ]  # fmt: skip
@@ -204,7 +207,7 @@ def test_released_message_stays_and_counts_as_failed(qm: Qmctl, queue: str) -> N
     qm("put", queue, "--lines", stdin=b"a\nb\n")
     assert qm("get", queue, "--all", "--release", "--body-only").out == "a\nb\n"
     assert depth(qm, queue) == (2, 0)
-    (message, _) = qm("browse", queue, "-o", "json").lines
+    (message, _) = qm("browse", queue, "-o", "json").json
     assert (message["delivered"], message["failed"], message["redelivered"]) == (1, 1, "yes")
 
 
@@ -259,17 +262,17 @@ def test_browse_leaves_all_where_it_is(qm: Qmctl, queue: str) -> None:
     header, row, _ = qm("browse", queue, "--limit", "2").out.splitlines()
     assert header == "UID\tPRIO\tAGE\tAGAIN\tLEASED\tCORRELATION\tSIZE\tBODY"
     assert row.endswith("\tno\tno\t\t1 B\ta")
-    assert len(qm("browse", queue, "-o", "json").lines) == 3
+    assert len(qm("browse", queue, "-o", "json").json) == 3
     assert depth(qm, queue) == (3, 0)
 
 
 def test_browse_of_an_empty_queue_is_empty(qm: Qmctl, queue: str) -> None:
-    assert qm("browse", queue, "-o", "json") == (0, "", "")
+    assert qm("browse", queue, "-o", "json") == (0, "[]\n", "")
 
 
 def test_json_keys_are_documented(qm: Qmctl, queue: str) -> None:
     qm("put", queue, "x")
-    (message,) = qm("browse", queue, "-o", "json").lines
+    (message,) = qm("browse", queue, "-o", "json").json
     for verb in ("get", "browse"):
         said = qm(verb, "--help").out
         assert [key for key in message if key not in said] == []
@@ -305,7 +308,7 @@ def test_put_with_a_time_waits_or_is_given_up(qm: Qmctl, queue: str) -> None:
     assert qm(*put, "--expiry", "1h", "--non-persistent").code == 0
     row = qm("queue", "show", queue, "-o", "json").json
     assert (row["delayed"], row["ready"], row["volatile"]) == (1, 2, 1)
-    assert qm("browse", queue, "--where", "size = 1", "-o", "json").lines[1]["body"] == "x"
+    assert qm("browse", queue, "--where", "size = 1", "-o", "json").json[1]["body"] == "x"
 
 
 @pytest.mark.parametrize(

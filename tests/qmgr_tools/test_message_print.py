@@ -20,6 +20,6 @@ def test_body_that_would_steer_a_terminal_is_not_printed(
 def test_publication_tells_its_topic(qm: Qmctl, queue: str, topic: str) -> None:
     qm("pub", topic, "x")
     assert f"topic\t{topic}\n" in qm("get", f"{queue}:a").out
-    (row,) = qm("browse", f"{queue}:b", "-o", "json").lines
+    (row,) = qm("browse", f"{queue}:b", "-o", "json").json
     assert (row["topic"], row["republished"]) == (topic, False)
     assert "TOPIC" in qm("browse", f"{queue}:b").out

@@ -21,7 +21,7 @@ def target(qm: Qmctl, queue: str) -> str:
 
 
 def bodies(qm: Qmctl, queue: str) -> list[str]:
-    return [row["body"] for row in qm("browse", queue, "-o", "json").lines]
+    return [row["body"] for row in qm("browse", queue, "-o", "json").json]
 
 
 def test_all_are_moved(qm: Qmctl, queue: str, target: str) -> None:

@@ -13,7 +13,7 @@ def test_publication_reaches_all_who_subscribed(qm: Qmctl, queue: str, topic: st
     words, _, uid = ended.out.removesuffix(", for 2 subscriptions\n").rpartition(" ")
     assert (ended.code, words) == (0, f"published to {topic}:")
     for name in ("a", "b"):
-        (row,) = qm("browse", f"{queue}:{name}", "-o", "json").lines
+        (row,) = qm("browse", f"{queue}:{name}", "-o", "json").json
         assert (row["uid"], row["body"], row["headers"]) == (uid, "late", {"delay": 20})
         assert row["priority"] == 7
     again = qm("pub", f"/{topic}", "late", "-o", "json").json

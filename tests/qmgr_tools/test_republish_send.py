@@ -32,7 +32,7 @@ def test_all_that_is_parked_is_sent_to_those_who_are_there(
     """C14, C16: for all; of one who is away it waits for the return."""
     ended = qm("republish", "send", *where(topic))
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "sent 2 messages once more; 1 message waits until its subscriber is back\n"
+    assert ended.out == "sent 2 messages again; 1 message waits until its subscriber is back\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:b"]}
     (row,) = qm("republish", "ls", *where(topic), "-o", "json").json
     assert row["awaited"] == 1
@@ -48,7 +48,7 @@ def test_one_publication_is_sent(
     qm: Qmctl, queue: str, topic: str, parked: list[str], there: Client
 ) -> None:
     """C14: for one message."""
-    assert qm("republish", "send", parked[1]).out == "sent 1 message once more\n"
+    assert qm("republish", "send", parked[1]).out == "sent 1 message again\n"
     assert on_list(qm, topic) == {parked[0]: [f"{queue}:a", f"{queue}:b"]}
     ended = qm("republish", "send", parked[1])
     assert (ended.code, ended.out) == (3, "")

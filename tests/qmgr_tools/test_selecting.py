@@ -70,7 +70,7 @@ def test_empty_selector_is_refused_by_each_command(words: str, qm: Qmctl) -> Non
 
 @pytest.mark.process
 def test_nothing_given_is_all_messages(qm: Qmctl, queue: str, bad: str) -> None:
-    assert len(qm("browse", bad, "-o", "json").lines) == 3
+    assert len(qm("browse", bad, "-o", "json").json) == 3
     assert len(qm("dlq", "ls", "--queue", bad, "-o", "json").json) == 3
     assert qm("events").code == 0
 

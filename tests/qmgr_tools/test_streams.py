@@ -33,7 +33,12 @@ pytestmark = pytest.mark.process
 def test_output_that_is_closed_is_told(words: list[str], started: Callable[..., Ended]) -> None:
     ended = started(*words, closes=">&-")
     assert ended.code == Exit.FAILED
-    assert ended.err == "error: cannot write the output -- Bad file descriptor\n"
+    what, why = "cannot write the output", "Bad file descriptor"
+    if "json" in words:
+        error = json.loads(ended.err)["error"]
+        assert (error["what"], error["why"]) == (what, why)
+    else:
+        assert ended.err == f"error: {what} -- {why}\n"
 
 
 def test_message_that_nobody_can_have_seen_stays(
@@ -66,7 +71,7 @@ def test_what_the_encoding_lacks_is_escaped(
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("5 \\u20ac\n")
     ended = started("browse", queue, "-o", "json", PYTHONIOENCODING=encoding)
-    assert json.loads(ended.out)["headers"] == {"k": "\u2192"}
+    assert json.loads(ended.out)[0]["headers"] == {"k": "\u2192"}
 
 
 def test_path_that_is_not_utf8_is_shown(tmp_path: Path, started: Callable[..., Ended]) -> None:

@@ -84,8 +84,8 @@ def test_data_dir_of_no_daemon_says_how_to_start_one(tmp_path: Path) -> None:
     found = failure(data_dir=tmp_path)
     assert found.exit_code is Exit.UNAVAILABLE
     assert str(found) == (
-        f"cannot tell where the daemon of {tmp_path} listens -- there is no {tmp_path}"
-        f"/listening.json -- start it with: qmgrd --name NAME --data-dir {tmp_path}"
+        f"cannot tell where the daemon of {tmp_path} listens -- {tmp_path}"
+        f"/listening.json does not exist -- start it with: qmgrd --name NAME --data-dir {tmp_path}"
     )
 
 

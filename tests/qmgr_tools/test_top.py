@@ -1,6 +1,7 @@
 """The command: table after table for scripts, and the terminal."""
 
 import fcntl
+import json
 import os
 import pty
 import struct
@@ -72,7 +73,12 @@ def test_batch_prints_one_view_where_one_is_named(qm: Qmctl) -> None:
 def test_screen_where_there_is_none_is_refused(words: list[str], why: str, qm: Qmctl) -> None:
     ended = qm("top", *words)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"error: cannot show a full screen -- {why} -- say --batch\n"
+    if "json" in words:
+        error = json.loads(ended.err)["error"]
+        told = " -- ".join((error["what"], error["why"], error["remedy"]))
+    else:
+        told = ended.err.removeprefix("error: ").rstrip("\n")
+    assert told == f"cannot show a full screen -- {why} -- say --batch"
 
 
 @pytest.mark.parametrize("words", [["-d", "0"], ["-n", "0", "-b"], ["--view", "topics"]])

@@ -129,7 +129,7 @@ def test_detail_has_all_that_is_known_of_the_row() -> None:
     lines = shown(paint(frame_of(), board, Mood(), 80, 24))
     start = next(number for number, line in enumerate(lines) if line.startswith("── Q0000 ──"))
     text = "\n".join(lines[start:-1])
-    assert "depth             ▃▅█  at most 4" in text
+    assert "depth             ▃▅█  highest 4" in text
     assert "depth max         100,000" in text
     assert "put/s             1.5" in text
     assert "get/s" not in text  # Nobody knows it.

@@ -72,7 +72,7 @@ def test_daemon_that_never_was_there_is_a_failure(qmctl: Qmctl) -> None:
         (["status"], "turn"),
         (["queue", "ls"], "0"),
         (["queue", "show", "{queue}"], "depth"),
-        (["link", "ls"], "links"),
+        (["link", "ls"], "0"),
         (["link", "show", "{link}"], "state"),
         (["connection", "ls"], "0"),
     ],
@@ -134,9 +134,9 @@ def test_lost_daemon_is_told_and_found_again(own_daemon: Daemon) -> None:
         assert process.stderr is not None
         assert json.loads(line_of(process))["boot"] == 1
         own_daemon.program.stop()
-        assert process.stderr.readline().startswith("lost the daemon: ")
+        assert json.loads(process.stderr.readline())["note"].startswith("lost the daemon: ")
         own_daemon.start()
-        assert process.stderr.readline() == "the daemon is there again\n"
+        assert json.loads(process.stderr.readline()) == {"note": "the daemon is there again"}
         while json.loads(line_of(process))["boot"] == 1:
             pass
 
@@ -150,5 +150,6 @@ def test_queue_that_is_deleted_ends_the_watch(qm: Qmctl, queue: str, daemon: Dae
         line_of(process)
         qm("queue", "delete", queue)
         assert process.stderr is not None
-        assert process.stderr.read().startswith(f"error: cannot show queue {queue} -- ")
+        error = json.loads(process.stderr.read())["error"]
+        assert (error["code"], error["what"]) == ("QUEUE_UNKNOWN", f"cannot show queue {queue}")
     assert process.returncode == 3

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qmgr_tools import completion, grouping, message_text, output, selecting
+from qmgr_tools import completion, grouping, message_text, output, selecting, selector_hint
 from qmgr_tools.command import Call, command
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Delayed = Annotated[
 ]
 
 
-@command(message_text.JSON_KEYS)
+@command(message_text.LISTED_HELP)
 def browse(
     call: Call, queue: Browsed, limit: Limit = BROWSED, where: selecting.Where = "",
     correlation_id: selecting.CorrelationId = "", group_id: selecting.GroupId = "",
@@ -49,9 +49,10 @@ def browse(
             **chosen,
         )  # fmt: skip
         found, is_cut = first(browsing, limit)
+        if not found:
+            selector_hint.tell(client, queue, where)
     if call.is_json:
-        for message in found:
-            output.line(message_text.as_object(message))
+        output.document(list(map(message_text.as_object, found)))
     else:
         rows = list(map(message_text.as_row, found))
         output.table(message_text.columns_of(rows, delayed=delayed), rows)

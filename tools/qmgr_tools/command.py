@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import completion, help_text, same_place, target, watch
-from qmgr_tools.failure import Exit, Failure, look_for, refused, sent_away, usage
+from qmgr_tools import completion, help_text, same_place, starting, target, watch
+from qmgr_tools.failure import (
+    Exit,
+    Failure,
+    NotListening,
+    look_for,
+    refused,
+    sent_away,
+    usage,
+)
 from qmgr_tools.output import Format
 
 if TYPE_CHECKING:
@@ -50,6 +58,7 @@ Output = Annotated[
         "--output", "-o", show_default=False, help="For people (the default) or for scripts."
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -123,31 +132,19 @@ class Call:
 
     @contextmanager
     def client(
-        self, doing: str, known: str = "", give_up_ms: int = GIVE_UP_MS
-    ) -> Iterator["Client"]:
+        self, doing: str, known: str = "", give_up_ms: int = GIVE_UP_MS,
+        patience_ms: int | None = None,
+    ) -> Iterator["Client"]:  # fmt: skip
         """Connect, and turn what goes wrong while *doing* something into a Failure.
 
         Args:
             doing: what is done, as in "get from ORDERS".
             known: a queue that is taken to be there. Where one is not, ones like it are looked for.
             give_up_ms: for how long a connection that is lost is tried again.
+            patience_ms: for how long a place where nobody listens is; None: starting.patience_ms.
         """
-        found = self.target()
-        address = found.address
-        # Takes 60 ms: not for --help.
-        from qmgr_client.blocking import ConnectFailed, connect
-        from qmgr_client.client_name import client_name
-
-        client = connect(address, name=client_name("qmctl"), give_up_ms=give_up_ms)
-        try:
-            client.open()
-        except ConnectFailed as error:
-            why = f"cannot connect to {error.address}: {error.why}"
-            where = f"that is context {found.context}; " if found.context else ""
-            remedy = f"{error.hint} {where}--connect says where else"
-            raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
-        except RequestError as error:
-            raise sent_away(doing, address, error) from error
+        wait_ms = starting.patience_ms(os.environ) if patience_ms is None else patience_ms
+        client = starting.waited(lambda: self._dialled(doing, give_up_ms), wait_ms)
         with closing(client):
             try:
                 yield client
@@ -155,15 +152,39 @@ class Call:
                 better = _meant(client, known, error) if known else ""
                 raise refused(doing, error, better) from error
 
-    def check(self, doing: str, wait_ms: int = 0) -> None:
-        """Raise a Failure where nobody answers within *wait_ms*, as at the start of all commands.
+    def _dialled(self, doing: str, give_up_ms: int) -> "Client":
+        """Return a client that is connected, or raise a Failure."""
+        found = self.target()
+        # Takes 60 ms: not for --help.
+        from qmgr_client.blocking import ConnectFailed, connect
+        from qmgr_client.client_name import client_name
 
-        A daemon that is not there yet, or has not said yet where it listens, is asked again.
+        client = connect(found.address, name=client_name("qmctl"), give_up_ms=give_up_ms)
+        try:
+            client.open()
+        except ConnectFailed as error:
+            why = f"cannot connect to {error.address}: {error.why}"
+            where = f"that is context {found.context}; " if found.context else ""
+            remedy = f"{error.hint} {where}--connect says where else"
+            if error.why in starting.NOBODY:
+                raise NotListening(f"cannot {doing}", why, remedy) from error
+            raise Failure(Exit.UNAVAILABLE, f"cannot {doing}", why, remedy) from error
+        except RequestError as error:
+            raise sent_away(doing, found.address, error) from error
+        return client
+
+    def check(self, doing: str, wait_ms: int | None = None) -> None:
+        """Raise a Failure where nobody answers within *wait_ms*; None: as commands wait.
+
+        Whatever the reason, a connection that fails is tried again until then.
         """
+        if wait_ms is None:
+            with self.client(doing):
+                return
         until_s = time.monotonic() + wait_ms / 1000
         while True:
             try:
-                with self.client(doing):
+                with self.client(doing, patience_ms=0):
                     return
             except Failure as failure:
                 left_s = until_s - time.monotonic()
@@ -236,10 +257,11 @@ class Command:
             data_dir: DataDir = None,
             context: Context = None,
             output: Output = None,
+            as_json: AsJson = False,
             **own: Any,
         ) -> None:
             before = ctx.find_root().obj or Call()
-            call = Call(connect, data_dir, output, context, watch_s)
+            call = Call(connect, data_dir, _format(output, as_json=as_json), context, watch_s)
             call = call.over(before)
             with same_place.given(call.given):
                 self.function(call, **own)
@@ -283,11 +305,23 @@ def group(about: str, more_help: str = "", **commands: Command) -> typer.Typer:
 
 def shared_options(
     ctx: typer.Context, connect: Connect = None, data_dir: DataDir = None,
-    context: Context = None, output: Output = None, version: Version = False,
+    context: Context = None, output: Output = None, as_json: AsJson = False,
+    version: Version = False,
 ) -> None:  # fmt: skip
     """Take the shared options where they stand before the command."""
     del version  # It has been seen to already.
-    ctx.obj = Call(connect, data_dir, output, context)
+    ctx.obj = Call(connect, data_dir, _format(output, as_json=as_json), context)
+
+
+def _format(output: Format | None, *, as_json: bool) -> Format | None:
+    """Return what -o and --json say together.
+
+    Raises:
+        Failure: USAGE, they contradict each other.
+    """
+    if as_json and output is Format.TABLE:
+        raise usage("cannot print both", "-o table and --json exclude each other", "give one")
+    return Format.JSON if as_json else output
 
 
 def confirm(name: str, doing: str, loss: str, *, yes: bool) -> None:

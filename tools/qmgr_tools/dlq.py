@@ -14,6 +14,7 @@ from qmgr_tools import (
     output,
     preview,
     selecting,
+    selector_hint,
 )
 from qmgr_tools import filter as filters
 from qmgr_tools.browse import first, tell_cut
@@ -74,6 +75,8 @@ def ls(
     shown = filters.columns(columns, COLUMNS, dlq_text.LISTED)
     with call.client("list the dead letters", queue) as client:
         found, is_cut = first(client.browse(queue, limit + 1, where=selector or None), limit)
+        if not found:
+            selector_hint.tell(client, queue, selector)
     if call.is_json:
         output.document(list(map(dlq_text.as_object, found)))
     else:
@@ -191,7 +194,7 @@ def drop(
                 queue, f"drop dead letters of {queue}", f"{messages(found.messages)} will be lost",
                 yes=yes,
             )  # fmt: skip
-        count = client.admin.queue_purge(queue, selector)["messages"]
+        count = selector_hint.purged(client, queue, selector)
     if call.is_json:
         output.document({"queue": queue, "messages": count})
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qmgr_tools import completion, dlq_text, output, progress, selecting
+from qmgr_tools import completion, dlq_text, output, progress, selecting, selector_hint
 from qmgr_tools.command import Call, command
 from qmgr_tools.dlq import SELECTORS, Queue
 from qmgr_tools.failure import Exit, Failure
@@ -70,6 +70,8 @@ def export(
                 "it is there already" if isinstance(error, FileExistsError) else str(error.strerror)
             )
             raise Failure(Exit.FAILED, f"cannot write {file}", why, "name another file") from None
+        if not written:
+            selector_hint.tell(client, queue, selector)
     if call.is_json:
         output.document({"queue": queue, "file": str(file), "messages": written})
     else:

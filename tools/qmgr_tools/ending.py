@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 import typer
 
+from qmgr_tools import notice
 from qmgr_tools.failure import Exit, Failure, usage
 
 WIDTH = 80  # of a terminal that does not tell
@@ -57,7 +58,9 @@ def _drop_output() -> None:
 
 
 def _fail(failure: Failure) -> int:
-    if sys.stderr.isatty():
+    if notice.is_json():
+        print(notice.error_line(failure), file=sys.stderr)
+    elif sys.stderr.isatty():
         print(failure.paragraphs(_width()), file=sys.stderr)
     else:
         print(f"error: {failure}", file=sys.stderr)
@@ -78,10 +81,11 @@ def _width() -> int:
 def _misused(error: BaseException) -> int:
     """Say how a command is used. Bare groups of commands show their help."""
     text, context = error.format_message(), error.ctx  # type: ignore[attr-defined]
-    if text.startswith("Usage:"):
+    if text.startswith("Usage:") and not notice.is_json():
         print(text, file=sys.stderr)
         return Exit.USAGE
     what = text[:1].lower() + text[1:].rstrip(".")
+    what = "no command is given" if text.startswith("Usage:") else what
     for pattern, words in PLAIN:
         what = pattern.sub(words, what)
     path = context.command_path if context else "qmctl"

@@ -183,8 +183,16 @@ def export(
             "to": to, "format": format.value, "full": full, "tables": [_row(one) for one in found],
         })  # fmt: skip
         return
+    _tell(found, to)
+
+
+def _tell(found: "list[Exported]", to: str) -> None:
+    """Print what was added, and where there is nothing to read."""
     for why in dict.fromkeys(why for one in found for why in one.skipped):
         output.note(f"left out: {why}")
+    for one in found:
+        if not one.has_files:
+            output.note(f"there is nothing to read at {one.path} yet: no {one.table} were found")
     rows = [{"table": one.table, **part._asdict()} for one in found for part in one.written]
     if rows:
         output.table(COLUMNS, rows)
@@ -194,6 +202,8 @@ def export(
         f"({humane.size(total[2])}) to {to}"
         if rows
         else f"nothing is new: {to} has all of it"
+        if any(one.has_files for one in found)
+        else f"nothing to export: no file was made in {to}"
     )
 
 

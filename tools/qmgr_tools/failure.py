@@ -2,7 +2,8 @@
 
 error: what -- why -- what to try
 
-On a terminal each of the three has lines of its own, at most as wide as that is.
+With -o json the line is a JSON object (notice.py). On a terminal each of the three has lines of its
+own, at most as wide as that is.
 """
 
 import re
@@ -106,6 +107,15 @@ class Failure(Exception):
         self.parts = parts
         self.code = code
 
+    def as_object(self) -> dict[str, object]:
+        """Return what -o json writes of it; the keys stay."""
+        what, why, remedy = [*self.parts, "", ""][:3]
+        is_known = self.code in ErrorCode.__members__.values()
+        return {
+            "code": name_of(self.code) if is_known else None, "exit_code": int(self.exit_code),
+            "what": what, "why": why, "remedy": remedy,
+        }  # fmt: skip
+
     def paragraphs(self, width: int) -> str:
         """Return what, why and what to try on lines of their own, none wider if words allow.
 
@@ -118,6 +128,13 @@ class Failure(Exception):
         for part in rest:
             lines += _wrapped(part, width, INDENT, INDENT)
         return "\n".join(lines)
+
+
+class NotListening(Failure):
+    """Nobody listens at the address. A daemon that is starting does in a moment."""
+
+    def __init__(self, what: str, why: str, what_to_try: str) -> None:
+        super().__init__(Exit.UNAVAILABLE, what, why, what_to_try)
 
 
 def _shortened(part: str) -> str:

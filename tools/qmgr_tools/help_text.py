@@ -16,7 +16,7 @@ from qmgr_tools.ending import UsageError
 from qmgr_tools.failure import exit_codes_text
 
 REQUIRED = re.compile(r" *\[[^]]*required\]$")  # The usage says so, by its braces.
-SHARED = ("connect", "data_dir", "context", "output", "help")
+SHARED = ("connect", "data_dir", "context", "output", "as_json", "help")
 ROOT = """Put and get messages; look after the queues, links and snapshots of a queue manager.
 
 A queue manager is a daemon, qmgrd, that keeps messages in queues on disk until somebody gets them;
@@ -26,6 +26,15 @@ option, the environment or a context says where else: see "qmctl context --help"
 ROOT_EPILOG = f"""\b
 Exit codes:
 {exit_codes_text()}
+
+\b
+With -o json (or --json) errors are JSON, too: the last line of stderr is
+{{"error": {{...}}}} with code (of the protocol, or null), exit_code, what, why,
+remedy. Notes are lines {{"note": "..."}} before it.
+
+\b
+While nobody listens at the address, commands try again for 3 s: a daemon
+that was started just now is found. QMCTL_PATIENCE is a time in place of that.
 
 \b
 A first session, with a daemon on this machine:

@@ -57,13 +57,18 @@ def show_allowed(found: Mapping[str, Any], *, behind: object = None) -> None:
             print()
         output.table(columns, rows)
         behind = rows
-    left = found.get("allowed_count", 0) - len(found.get("allowed", ()))
-    if left > 0:
-        output.note(f"{left} more that may open links to here are not shown")
 
 
-def show(rows: Sequence[Mapping[str, Any]], *, count: int = 0, behind: object = None) -> None:
-    """Print a table of *rows*, if there are any, and how many of *count* are left off.
+def note_left_out(found: Mapping[str, Any]) -> None:
+    """Write to stderr how many of what a daemon lists are not shown."""
+    for key, words in (("inbound", "lead here"), ("allowed", "may open links to here")):
+        left = found.get(f"{key}_count", 0) - len(found.get(key, ()))
+        if left > 0:
+            output.note(f"{left:,} more that {words} are not shown")
+
+
+def show(rows: Sequence[Mapping[str, Any]], *, behind: object = None) -> None:
+    """Print a table of *rows*, if there are any.
 
     Args:
         behind: what was printed before; where there was something, a line stays free.
@@ -73,5 +78,3 @@ def show(rows: Sequence[Mapping[str, Any]], *, count: int = 0, behind: object = 
     if behind:
         print()
     output.table(COLUMNS, rows)
-    if count > len(rows):
-        output.note(f"{count - len(rows)} more that lead here are not shown")

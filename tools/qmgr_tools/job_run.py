@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qmgr_protocol.errors import RequestError
-from qmgr_tools import output, progress, same_place
+from qmgr_tools import output, progress, same_place, selector_hint
 from qmgr_tools.command import Call
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.humane import counted, messages
@@ -40,6 +40,8 @@ def run(
     if not detach:
         row = watched(client, row)
     delayed = 0 if detach or told else _delayed(client, row)
+    if row["state"] == "done" and not (row["done"] or row["skipped"] or row["stayed"]):
+        selector_hint.tell(client, row["queue"], row["where"])
     row = with_times(row)
     if call.is_json:
         output.document(row)

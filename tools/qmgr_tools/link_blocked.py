@@ -27,7 +27,7 @@ def found(row: Row, now_us: int) -> Finding:
     """
     link, queue, uid = row["link"], row.get("blocked_queue"), row.get("blocked_uid")
     code, text = text_of(row.get("error"))
-    which = f"; it is {uid}{_since(uid, now_us)}" if uid else ""
+    which = f"; the message is {uid}{_since(uid, now_us)}" if uid else ""
     bound = f" for {queue}" if queue else ""
     behind = int(row.get("blocked_behind") or 0)
     blocked_ms = int(row.get("blocked_ms") or 0)

@@ -57,6 +57,7 @@ COLUMNS = (
     output.Column("transit", "TRANSIT", output.flag),
     output.long_text("error"),
 )
+DIRECTIONS = {"out": "links", "in": "inbound", "allowed": "allowed", "refused": "refused"}
 LISTED = (
     "link", "state", "paths", "waiting", "in_flight", "commit_id", "resent", "addresses", "error",
 )  # fmt: skip
@@ -73,20 +74,18 @@ def ls(
     not shown. Conditions know = != < <= > >=; text fits patterns: --where 'link=N*'.
 
     \b
-    JSON: an object with
-      links     an array of links, as "qmctl link show" gives them
-      inbound   an array of objects: peer (who sends), commit_id, ahead,
-                duplicates, stream, connections, in_line, lost and lost_us
-                (as of a link, here); and of the first
-                message that cannot be stored: blocked_id, blocked_queue,
-                tries_left (until it goes
-                to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
-      inbound_count   how many there are; inbound has at most 1,000
-      allowed   an array of who may open links to here, at most 10,000, as of
+    JSON: an array of objects, each with direction, by which their keys differ
+      out       a link that leads from here, as "qmctl link show" gives it
+      in        one that leads here (at most 1,000): peer (who sends),
+                commit_id, ahead, duplicates, stream, connections, in_line, lost
+                and lost_us (as of a link, here); and of the first message that
+                cannot be stored: blocked_id, blocked_queue, tries_left (until it
+                goes to SYSTEM.DEAD.LETTERS; null: it stays), error; or null
+      allowed   who may open links to here (at most 10,000), with the keys of
                 "qmctl link allow"
-      allowed_count   how many there are
-      refused   an array of who tried and was refused since the daemon started:
-                peer, store_id, code, count, last_us (microseconds since 1970)
+      refused   who tried and was refused since the daemon started: peer,
+                store_id, code, count, last_us (microseconds since 1970)
+    A note on stderr says how many are left out.
 
     Examples:
       qmctl link ls
@@ -99,17 +98,29 @@ def ls(
         found = client.admin.link_list()
         leading_here = [] if where else found["inbound"]
         shown = {"links": listing.rows(found["links"]), "inbound": leading_here}
-        return found | shown | ({"allowed": [], "refused": [], "allowed_count": 0} if where else {})
+        if where:
+            shown |= {"allowed": [], "refused": [], "allowed_count": 0, "inbound_count": 0}
+        return found | shown
 
-    watch.follow(call, "list the links", ask, partial(_list, listing))
+    watch.follow(call, "list the links", ask, partial(_list, listing), as_json=_rows)
+
+
+def _rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all rows of a list of links as one array, each with its direction."""
+    inbound.note_left_out(found)
+    return [
+        {"direction": direction, **row}
+        for direction, key in DIRECTIONS.items()
+        for row in found.get(key, ())
+    ]
 
 
 def _list(listing: filters.Listing, found: Mapping[str, Any]) -> None:
     if found["links"] or not (found["inbound"] or found.get("allowed") or found.get("refused")):
         listing.show(found["links"])
-    count = found.get("inbound_count", 0)
-    inbound.show(found["inbound"], count=count, behind=found["links"])
+    inbound.show(found["inbound"], behind=found["links"])
     inbound.show_allowed(found, behind=found["links"] or found["inbound"])
+    inbound.note_left_out(found)
 
 
 @command(watched=True)

@@ -30,6 +30,8 @@ from qmgr_tools import (
     link_show,
     message,
     move,
+    notice,
+    proxy_command,
     publish,
     queue,
     queue_alter,
@@ -142,6 +144,7 @@ TREE: dict[str, dict[str, Command | typer.Typer]] = {
             "Measure how fast a queue manager is", put=bench.put, get=bench.get,
             putget=bench.putget, transfer=bench_transfer.transfer,
         ),
+        "proxy": proxy_command.proxy,
         "explain": explain.explain,
     },
 }  # fmt: skip
@@ -179,9 +182,10 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name; return its exit code."""
-    return ending.code_of(
-        lambda: _command()(list(arguments), prog_name="qmctl", standalone_mode=False)
-    )
+    with notice.in_json(wanted=notice.asks_for_json(arguments)):
+        return ending.code_of(
+            lambda: _command()(list(arguments), prog_name="qmctl", standalone_mode=False)
+        )
 
 
 @cache

@@ -245,7 +245,7 @@ def _put_lines(call: Call, queue: str, file: Path | None, properties: dict[str, 
         raise refused(why, done.refusals[0])
 
 
-@command(message_text.JSON_KEYS)
+@command(message_text.LINES_HELP)
 def get(
     call: Call, queue: Source, count: Count = 1, all_: All = False, wait: Wait = 0,
     lease: Lease = 0, release: Release = False, body_only: BodyOnly = False,

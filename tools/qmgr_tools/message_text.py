@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol import group_id
+from qmgr_protocol.messages import HANDLE
 from qmgr_tools import humane, output
 from qmgr_tools.output import Column, Row
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
 PREVIEW_CHARACTERS = 60
 
-JSON_KEYS = """\b
-JSON: one line a message, each an object with
+JSON_KEYS = """\
   queue, uid, origin, timestamp  timestamp: microseconds, the origin's tick
   topic, republished             of a publication, else null; whether it comes
                                  once more, after it was parked
@@ -25,12 +25,15 @@ JSON: one line a message, each an object with
   redelivered, leased            "no", "maybe", "yes"; whether somebody has it
   correlation_id, reply_to, content_type, headers
   expiry_left_ms, delay_ms       left, null: for ever; as its put has it
+  sequence_id                    on a link's queue: its number on the link
   group, number, last            as "qmctl group ls" shows it; null: in none
   persistent                     whether it outlives a restart of the daemon
   body_bytes, body               text, or null where it is none; then
   body_base64                    has it, else null
   damage                         why the body is an unreadable record, or ""
 """
+LISTED_HELP = "\b\nJSON: an array of objects with\n" + JSON_KEYS
+LINES_HELP = "\b\nJSON: one line a message, each an object with\n" + JSON_KEYS
 
 COLUMNS = (
     output.whole("uid"),
@@ -43,6 +46,7 @@ COLUMNS = (
     output.long_text("preview", "BODY"),
 )
 SELDOM = (
+    output.count("sequence_id", "ID"),
     output.text("topic"),
     output.Column("republished", "REPUBLISHED", output.flag),
     output.text("group"),
@@ -95,6 +99,7 @@ def as_object(message: "Message") -> dict[str, Any]:
         "reply_to": message.reply_to,
         "content_type": message.content_type,
         "headers": {key: _simple(value) for key, value in message.headers.items()},
+        "sequence_id": sequence_id(message),
         **place_of(message),
         "expiry_left_ms": message.expiry_left_ms,
         "delay_ms": message.delay_ms,
@@ -118,6 +123,14 @@ def place_of(message: "Message") -> dict[str, Any]:
     if group is None:
         return dict.fromkeys(("group", "number", "last"))
     return {"group": group_id.shown(group.id), "number": group.number, "last": group.last}
+
+
+def sequence_id(message: "Message") -> int | None:
+    """Return the number of *message* on the link that it waits for; None on other queues."""
+    if not message.queue.startswith("@"):
+        return None
+    arrival: int = HANDLE.unpack(message.handle)[1]
+    return arrival
 
 
 def as_row(message: "Message") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmgr_config.units import ms_text
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgr_tools import group_row, humane
+from qmgr_tools import group_row, humane, selector_hint
 from qmgr_tools.failure import Exit, Failure
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ def failure(client: "Client", queue: str, wait_ms: int, chosen: Mapping[str, Any
             group = _group(client, queue, chosen["group_id"])
     except RequestError:  # It is deleted meanwhile; that nothing came is true all the same.
         row = {}
+    where = str(chosen.get("where", ""))
+    hint = selector_hint.on_queue(client, queue, where) if where else ""
     if group is not None and _is_open(row):
         why = _why_of_group(group, queue)
     return Failure(
-        Exit.EMPTY, f"got nothing from {queue}", *(why or _why(row, queue, wait_ms, bool(chosen)))
-    )
+        Exit.EMPTY, f"got nothing from {queue}",
+        *(why or _why(row, queue, wait_ms, hint, selects=bool(chosen))),
+    )  # fmt: skip
 
 
 def _group(client: "Client", queue: str, group: bytes) -> dict[str, Any] | None:
@@ -71,8 +74,10 @@ def _why_of_group(group: Mapping[str, Any], queue: str) -> tuple[str, str] | Non
     return None
 
 
-def _why(row: Mapping[str, Any], queue: str, wait_ms: int, selects: bool) -> tuple[str, str]:
-    """Return why nothing came, and what to do."""
+def _why(
+    row: Mapping[str, Any], queue: str, wait_ms: int, hint: str, *, selects: bool
+) -> tuple[str, str]:
+    """Return why nothing came, and what to do; *hint* says why a selector selects nothing."""
     within = f"within {humane.duration(wait_ms)}" if wait_ms else "right now"
     see = f"see: qmctl queue show {queue}"
     breaker = row.get("breaker", "closed")
@@ -93,7 +98,7 @@ def _why(row: Mapping[str, Any], queue: str, wait_ms: int, selects: bool) -> tup
         return why, f"see: qmctl group ls {queue}"
     if row.get("ready"):
         why = f"of {humane.messages(row['ready'])} that may be had none is selected"
-        return why, f"see: qmctl browse {queue}"
+        return why, f"{hint}; see: qmctl browse {queue}" if hint else f"see: qmctl browse {queue}"
     held = [f"{row[key]:,} {words}" for key, words in _HELD.items() if row.get(key)]
     why = f"no message was ready {within}" + (f": {', '.join(held)}" if held else "")
     remedy = f"wait longer with --wait; {see}"

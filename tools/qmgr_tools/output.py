@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from qmgr_config.units import ms_text
-from qmgr_tools import humane, same_place
+from qmgr_tools import humane, notice
 from qmgr_tools.failure import one_line
 
 Row = Mapping[str, Any]
@@ -279,8 +279,8 @@ def say(words: str) -> None:
 
 
 def note(words: str) -> None:
-    """Tell people, on stderr, what is no part of the result."""
-    print(one_line(same_place.commands(words)), file=sys.stderr)
+    """Write to stderr what is not part of the result."""
+    notice.note(words)
 
 
 def _styled(cell: str, key: str = "") -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qmgr_tools import message_text, output, progress
+from qmgr_tools import message_text, output, progress, selector_hint
 from qmgr_tools.command import Call
 from qmgr_tools.humane import messages
 
@@ -56,6 +56,8 @@ def preview(
                 first += [message] if count <= SHOWN else []
             if count == limit > 0:
                 break
+    if not (count or leased or stay):
+        selector_hint.tell(client, queue, where)
     return Preview(count, leased, first, stay)
 
 

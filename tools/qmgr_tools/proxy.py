@@ -4,8 +4,9 @@
             ◀──back───       ◀──back───
 
 It delays, limits the rate, stalls, cuts at any byte, and refuses: one connection or all, one way or
-both. With none of this asked for it only passes bytes, hundreds of MB/s. What it holds is bounded:
-it reads no more than it can pass, so a dialler meets a slow target as it would without a proxy.
+both. Its inlets may lose, double and reorder bytes (proxy_fault.py). With none of this asked for it
+only passes bytes, hundreds of MB/s. What it holds is bounded: it reads no more than it can pass, so
+a dialler meets a slow target as it would without a proxy.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import cast
 
+from qmgr_config.address import Address
+from qmgr_tools.proxy_fault import Inlet
 from qmgr_tools.proxy_pipe import WRITE_HIGH_BYTES, WRITE_LOW_BYTES, Pipe, Shape
 
 SOCKET_BYTES = 256 * 1024  # The kernel would take several MB by itself, whatever the rate.
@@ -35,6 +38,8 @@ BOTH = tuple(Way)
 
 
 Ear = Callable[["ProxyConnection", Way, bytes], None]
+News = Callable[[str, "ProxyConnection"], None]  # "opened", "closed" or "target not reached"
+MakeInlet = Callable[["ProxyConnection", Way, Pipe], Inlet]  # what stands in front of a pipe
 
 
 class _End(asyncio.Protocol):
@@ -43,9 +48,12 @@ class _End(asyncio.Protocol):
     Invariant: ``transport`` is there as long as the socket is open.
     """
 
-    def __init__(self, connection: "ProxyConnection", outgoing: Pipe, incoming: Pipe) -> None:
+    def __init__(
+        self, connection: "ProxyConnection", outgoing: Pipe, incoming: Pipe, inlet: Inlet
+    ) -> None:
         self.transport: asyncio.Transport | None = None
         self.outgoing, self.incoming = outgoing, incoming
+        self._inlet = inlet  # of the outgoing pipe
         self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -59,11 +67,11 @@ class _End(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass it on."""
         self._connection.heard(self, data)
-        self.outgoing.take(data)
+        self._inlet.take(data)
 
     def eof_received(self) -> bool:
         """Pass the end on, in its turn."""
-        self.outgoing.end()
+        self._inlet.end()
         return True  # The other direction goes on.
 
     def pause_writing(self) -> None:
@@ -78,7 +86,7 @@ class _End(asyncio.Protocol):
         """Tell both directions."""
         self.transport = None
         self.incoming.sink_gone()
-        self.outgoing.end()
+        self._inlet.end()
         self._connection.lost(self)
 
     def close(self) -> None:
@@ -115,7 +123,8 @@ class ProxyConnection:
         forth = Pipe(proxy.shapes[Way.FORTH], lambda: self._ended(self._near, self._far))
         back = Pipe(proxy.shapes[Way.BACK], lambda: self._ended(self._far, self._near))
         self.pipes = {Way.FORTH: forth, Way.BACK: back}
-        self._near, self._far = _End(self, forth, back), _End(self, back, forth)
+        self._near = _End(self, forth, back, proxy.inlet(self, Way.FORTH, forth))
+        self._far = _End(self, back, forth, proxy.inlet(self, Way.BACK, back))
         self._proxy = proxy
         self._is_dialling = True
         self.stall(proxy.stalled)
@@ -157,6 +166,7 @@ class ProxyConnection:
             async with asyncio.timeout(DIAL_MAX_S):
                 await loop.create_connection(lambda: self._far, host, port)
         except OSError:  # TimeoutError is one.
+            self._proxy.news("target not reached", self)
             self._near.reset()
 
     def dialled(self, _: object) -> None:
@@ -209,33 +219,63 @@ class ProxyConnection:
 
 
 class Proxy:
-    """Listens on a port of 127.0.0.1 and passes each connection on to one target.
+    """Listens on one port and passes each connection on to one target.
 
     What is said to the proxy holds for its connections and for those to come; what is said to one
     of ``connections`` for that one only. Invariant: the port is its own until it is closed.
     """
 
     def __init__(
-        self, host: str, port: int, shape: Shape | None = None, ear: Ear | None = None
-    ) -> None:
-        """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read."""
+        self, host: str, port: int, shape: Shape | None = None, ear: Ear | None = None,
+        listen: tuple[str, int] = (HOST, 0), inlet: MakeInlet = lambda connection, way, pipe: pipe,
+        news: News = lambda what, connection: None,
+    ) -> None:  # fmt: skip
+        """Pass on to *host*:*port*, once started; *ear* hears all that is read, as it is read.
+
+        Args:
+            listen: on which address; port 0 is any that is free.
+            inlet: returns what each direction of a new connection is fed by; the pipe itself
+                passes everything.
+            news: hears what becomes of connections.
+        """
         self.ear = ear
+        self.news = news
+        self.inlet = inlet
+        self._listen = listen
         self.shapes = dict.fromkeys(Way, shape or Shape())
         self.stalled: set[Way] = set()
         self.taken = 0  # connections, so far
         self._target = (host, port)
         self._connections: dict[ProxyConnection, asyncio.Task[None]] = {}
-        self._place = socket.socket()  # It keeps the port while nobody listens.
+        family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
+        self._place = socket.socket(family)  # It keeps the port while nobody listens.
         self._server: asyncio.Server | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def start(self) -> "Proxy":
-        """Listen, on a port that is free."""
-        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self._place.bind((HOST, 0))
+        """Listen.
+
+        Raises:
+            OSError: the port is not free.
+        """
+        try:
+            if self._listen[1]:
+                self._check_free()
+            self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            self._place.bind(self._listen)
+        except OSError:
+            self._place.close()
+            raise
         await self.accept()
         return self
+
+    def _check_free(self) -> None:
+        """Raise OSError where somebody listens: SO_REUSEPORT would share the port with another."""
+        with socket.socket(self._place.family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(self._listen)
+            probe.listen()
 
     async def close(self) -> None:
         """Cut all connections, and listen no more; returns when all sockets are closed."""
@@ -255,7 +295,7 @@ class Proxy:
     @property
     def address(self) -> str:
         """Where it listens, as host:port."""
-        return f"{HOST}:{self.port}"
+        return str(Address(self._listen[0], self.port))
 
     @property
     def port(self) -> int:
@@ -267,6 +307,11 @@ class Proxy:
     def connections(self) -> list[ProxyConnection]:
         """Those that are up, oldest first."""
         return [connection for connection in self._connections if connection.is_up]
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether new connections are taken."""
+        return self._server is not None
 
     def shape(self, shape: Shape, ways: Iterable[Way] = BOTH) -> None:
         """Delay bytes and limit their rate so, on each connection by itself."""
@@ -304,7 +349,9 @@ class Proxy:
         """Take new connections, on the same port as ever."""
         if self._server is None:
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_server(self._take, HOST, self.port, reuse_port=True)
+            self._server = await loop.create_server(
+                self._take, self._listen[0], self.port, reuse_port=True
+            )
 
     async def heal(self) -> None:
         """Undo all that was said to the proxy and to its connections; what is cut stays so."""
@@ -318,13 +365,15 @@ class Proxy:
             connection.cut()
             return
         self._idle.clear()
+        self.news("opened", connection)
         dialling = asyncio.get_running_loop().create_task(connection.dial(*self._target))
         dialling.add_done_callback(connection.dialled)
         self._connections[connection] = dialling
 
     def over(self, connection: ProxyConnection) -> None:
         """Forget a connection."""
-        self._connections.pop(connection, None)
+        if self._connections.pop(connection, None) is not None:
+            self.news("closed", connection)
         if not self._connections:
             self._idle.set()
 

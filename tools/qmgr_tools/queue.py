@@ -13,8 +13,10 @@ from qmgr_tools import (
     output,
     preview,
     queue_attribute,
+    queue_origins,
     queue_state,
     selecting,
+    selector_hint,
     subscription,
     watch,
 )  # fmt: skip
@@ -87,7 +89,6 @@ ATTRIBUTES = queue_attribute.COLUMNS
 HELD = ("local", "subscription")  # whose messages are here
 SYSTEM_PREFIX = "SYSTEM."  # of the queues that the queue manager makes for itself
 WAY = (output.text("waits_on", "messages wait on"), output.text("link"))
-ORIGINS = (output.text("origin"), output.count("timestamp", "HIGHEST TIMESTAMP"))
 
 
 AliasOf = Annotated[
@@ -209,7 +210,7 @@ def _listed(client: "Client", system: bool) -> Sequence[Mapping[str, Any]]:
 
 
 @command(watched=True)
-def show(call: Call, queue: AnyName) -> None:
+def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> None:
     """Show a queue: its limits, all its counters, its table of origins.
 
     \b
@@ -246,6 +247,7 @@ def show(call: Call, queue: AnyName) -> None:
       purged, damaged                 removed by a purge; set aside: bad checksum
       expired, dead, moved, lost      time over; dead letter; elsewhere; restart
       origins                         an object: each origin's highest timestamp
+      origins_next                    the last of them if there are more, or null
 
     Examples:
       qmctl queue show ORDERS
@@ -255,6 +257,7 @@ def show(call: Call, queue: AnyName) -> None:
 
     def ask(client: "Client") -> dict[str, Any]:
         row = with_state(client.admin.queue_show(queue))
+        row = queue_origins.complete(client, row) if all_origins else row
         return row if call.is_json else row | _way(client, row)
 
     watch.follow(call, f"show queue {queue}", ask, _show, queue)
@@ -268,10 +271,7 @@ def _show(row: Mapping[str, Any]) -> None:
     for section, columns in queue_attribute.SECTIONS.items():
         if any(column.key in row for column in columns):
             output.facts(columns, row, f"\n{section}")
-    origins = row.get("origins") or {}
-    if origins:
-        print()
-        output.table(ORIGINS, [{"origin": o, "timestamp": t} for o, t in origins.items()])
+    queue_origins.show(row)
 
 
 def _way(client: "Client", row: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,7 +375,7 @@ def purge(
             preview.tell(call, found, {"queue": queue}, f"purge {{messages}} from queue {queue}")
             return
         _confirm_purge(client, row, where, yes)
-        purged = client.admin.queue_purge(queue, where)["messages"]
+        purged = selector_hint.purged(client, queue, where)
     _tell(call, queue, purged, "purged {messages} from queue {queue}")
 
 

@@ -85,7 +85,7 @@ def _altered(queue: str, row: Mapping[str, Any], changes: dict[str, Any]) -> dic
         is_default = after is None and key not in row["given"]
         if row.get(key) != after and not is_default:
             changed[key] = [row.get(key), after]
-    shown = {key: value for key, value in row.items() if key != "origins"}
+    shown = {key: row[key] for key in row if key not in ("origins", "origins_next")}
     return shown | {"changed": changed}
 
 

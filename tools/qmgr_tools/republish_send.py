@@ -152,7 +152,7 @@ def _check_there(client: "Client", verb: str, uid: str | None, names: list[str])
 def _told_sent(row: Mapping[str, Any]) -> str:
     if not any(row[count] for count in ("done", "skipped", "stayed")):
         return NOTHING
-    words = f"sent {messages(row['done'])} once more"
+    words = f"sent {messages(row['done'])} again" if row["done"] else "sent nothing yet"
     if row["skipped"]:
         words += f"; {republish_preview.wait(row['skipped'], 'waits', 'wait')}"
     return words + (f"; {row['text']}" if row["stayed"] else "")

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 COMMAND = re.compile(r"\bqmctl (?P<words>[a-z](?:(?!\bqmctl\b)[^;&\"])*)")
 ELSEWHERE = re.compile(r" at \S+: $")  # as in "say at NYC: qmctl ...": there it is typed
 OWN = re.compile(r"(?:^|\s)(?:-c|--connect|--data-dir|--context|--help)\b")
-LOCAL = {"bench", "context", "explain", "store"}  # These connect to nothing, or say where.
+LOCAL = {"bench", "context", "explain", "proxy", "store"}  # These connect to nothing, or say where.
 
 _given: ContextVar[str] = ContextVar("given", default="")
 

@@ -1,5 +1,6 @@
 """qmctl status: how the queue manager is."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,9 +116,9 @@ def status(call: Call, wait: Wait = 0) -> None:
     doing = "ask for the status"
     if wait:
         call.check(doing, wait)
-    where = call.where()
+    where = cache(call.where)  # once it is reached: --data-dir tells only then
 
     def ask(client: "Client") -> dict[str, Any]:
-        return where | client.admin.status()
+        return where() | client.admin.status()
 
     watch.follow(call, doing, ask, lambda row: output.facts(FACTS, row))

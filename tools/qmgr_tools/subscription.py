@@ -223,10 +223,13 @@ def found(client: "Client", name: str) -> dict[str, Any]:
     return of_queue(row | {"oldest_us": None if next_ is None else next_.put_us})
 
 
+NOT_SHOWN = ("queue", "origins", "origins_next")
+
+
 def of_queue(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a subscription that is shown as a queue as the help describes it."""
     name = str(row["queue"])
-    shown = {key: value for key, value in row.items() if key not in ("queue", "origins")}
+    shown = {key: value for key, value in row.items() if key not in NOT_SHOWN}
     own = {"durable": not name.startswith(DYNAMIC), "suspended": bool(row.get("suspended"))}
     return of({"subscription": name} | shown | own | {"manager": name.partition("@")[2]})
 

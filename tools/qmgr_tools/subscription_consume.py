@@ -30,7 +30,7 @@ Count = Annotated[
 ]
 
 
-@command(message_text.JSON_KEYS)
+@command(message_text.LINES_HELP)
 def consume(
     call: Call, filter_: Filter, name: Name = "", count: Count = None, where: selecting.Where = "",
     retained: Retained = True, lease: message.Lease = 0, body_only: message.BodyOnly = False,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from qmgr_config.address import parse_address
 from qmgr_tools import context_file
-from qmgr_tools.failure import Exit, Failure, usage
+from qmgr_tools.failure import Exit, Failure, NotListening, usage
 
 ENVIRONMENT = "QMCTL_CONNECT"
 CONTEXT_ENVIRONMENT = "QMCTL_CONTEXT"
@@ -116,13 +116,13 @@ def of_data_dir(data_dir: Path) -> str:
         addresses = json.loads(path.read_text())
     except FileNotFoundError:
         start = f"start it with: qmgrd --name NAME --data-dir {shlex.quote(str(data_dir))}"
-        raise Failure(Exit.UNAVAILABLE, what, f"there is no {path}", start) from None
+        raise NotListening(what, f"{path} does not exist", start) from None
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(Exit.FAILED, what, f"{path}: {error}", "say --connect") from None
     if not isinstance(addresses, list) or not all(isinstance(a, str) for a in addresses):
         raise Failure(Exit.FAILED, what, f"{path} is no list of addresses", "say --connect")
     if not addresses:
-        raise Failure(Exit.UNAVAILABLE, what, f"{path} names no address", "say --connect")
+        raise NotListening(what, f"{path} names no address", "say --connect")
     try:
         return checked(min(addresses, key=lambda text: not text.startswith(UNIX)), str(path))
     except Failure as failure:

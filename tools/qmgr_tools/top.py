@@ -108,8 +108,9 @@ def _check_screen(call: Call, count: int | None) -> None:
 def _print(call: Call, view: ViewName | None, delay: float, count: int) -> None:
     from qmgr_tools.top_model import Model  # not for --help
 
-    model, where = Model(), call.where()
+    model = Model()
     with call.client("watch the queue manager") as client:
+        where = call.where()
         model.take(_sample(client))
         for number in range(count):
             time.sleep(delay)

@@ -258,7 +258,7 @@ def _detail(board: Board, row: Row, width: int) -> list[Text]:
     title = f"── {row.get(board.view.columns[0].key)} "
     lines = [Text(title + "─" * max(0, width - cell_len(title)), style="bold")]
     if row.get(TREND):
-        most = f"  at most {max(row[TREND]):,}"
+        most = f"  highest {max(row[TREND]):,}"
         line = Text("depth".ljust(LABEL_MAX), "dim")
         line.append(bars(row[TREND], width - LABEL_MAX - len(most)), "not dim green")
         lines.append(line.append(most))

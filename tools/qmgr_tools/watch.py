@@ -71,19 +71,20 @@ class Screen(Protocol):
 
 def follow(
     call: "Call", doing: str, ask: "Callable[[Client], Value]", tell: Callable[[Value], None],
-    known: str = "",
+    known: str = "", as_json: Callable[[Value], Any] = lambda found: found,
 ) -> None:  # fmt: skip
     """Show what *ask* gets: as JSON, or by *tell*; once, or until Ctrl-C if the call watches.
 
     Args:
         doing: as for Call.client; so is *known*.
+        as_json: makes of it what JSON has.
     """
     every_s = call.watch_s
     if every_s is None:
         with call.client(doing, known) as client:
             found = ask(client)
         if call.is_json:
-            output.document(found)
+            output.document(as_json(found))
         else:
             tell(found)
         return
@@ -92,11 +93,15 @@ def follow(
         is_reached = False
         while True:
             try:
-                with call.client(doing, known, give_up_ms=0) as client:
+                patience_ms = 0 if is_reached else None
+                with call.client(doing, known, give_up_ms=0, patience_ms=patience_ms) as client:
                     while True:
                         found = ask(client)
                         is_reached = True
-                        screen.show(partial(output.line if call.is_json else tell, found))
+                        if call.is_json:
+                            screen.show(partial(output.line, as_json(found)))
+                        else:
+                            screen.show(partial(tell, found))
                         time.sleep(every_s)
             except Failure as failure:
                 if failure.exit_code is not Exit.UNAVAILABLE or not is_reached:

@@ -106,12 +106,15 @@ class Admin:
         self._ok(session, message.request_id, {"queues": rows, "next": further})
 
     def queue_show(self, session: Session, message: m.QueueShow) -> None:
-        """Show a queue with its table of origins."""
+        """Show a queue with a page of its table of origins."""
         row = self._catalogue.show_queue(message.queue)
         found = self._catalogue.named(message.queue)
         if isinstance(found, Queue):
             found.origins.flush(self._context.tx)
-            row["origins"] = found.origins.entries(self._context.tx, ORIGINS_SHOWN)
+            origins, further = found.origins.entries(
+                self._context.tx, message.origins_after, ORIGINS_SHOWN
+            )
+            row |= {"origins": origins, "origins_next": further}
             self._context.count_read(len(row["origins"]), 0)
         self._ok(session, message.request_id, row)
 

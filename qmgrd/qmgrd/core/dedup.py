@@ -124,14 +124,18 @@ class OriginTable:
         tx.delete(self._prefix + origin)
         return True
 
-    def entries(self, tx: Transaction, limit: int) -> dict[str, int]:
-        """Return at most *limit* entries: origin to highest timestamp."""
+    def entries(self, tx: Transaction, after: str, limit: int) -> tuple[dict[str, int], str | None]:
+        """Return up to *limit* entries behind the origin *after*: origin to highest timestamp.
+
+        Also the last of them if more follow.
+        """
         found: dict[str, int] = {}
-        for key, value in tx.scan(self._prefix, keys.after(self._prefix)):
+        start = self._prefix + after.encode() + b"\0" if after else self._prefix
+        for key, value in tx.scan(start, keys.after(self._prefix)):
             if len(found) == limit:
-                break
+                return found, next(reversed(found))
             found[key[len(self._prefix) :].decode()] = timestamp_of(key, value)
-        return found
+        return found, None
 
     def _load(self, tx: Transaction, origin: bytes) -> int:
         key = self._prefix + origin

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from qmgr_protocol import record as records
 from qmgr_protocol.errors import ErrorCode, RequestError
 from qmgrd.core.amount import amount
 from qmgrd.core.kv import Transaction
@@ -45,7 +46,7 @@ def bytes_full(queue: "Queue", size: int) -> RequestError:
 
 
 def too_large(queue: "Queue", size: int, limit: int) -> RequestError:
-    text = f"message of {size} bytes, at most {limit}"
+    text = records.too_large_text(size, limit)
     if queue.bounds.message_max_bytes == limit:
         text += (
             f" on queue {queue.name}; split it, or raise that with: "

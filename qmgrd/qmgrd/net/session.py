@@ -10,6 +10,7 @@ from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RemoteProtocolError
 from qmgrd.core.outflow import ENOUGH_BYTES, SHARE_BYTES
 from qmgrd.core.peer import Peer, goodbye
+from qmgrd.net import other_protocol
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.unsent import COUNTED_BYTES, Unsent
 
@@ -109,10 +110,11 @@ class Session(asyncio.BufferedProtocol):
         if self._open_transport() is None:
             return
         peer = self.peer
+        data = self._frames.last[:nbytes].tobytes()
         try:
-            answers = peer.receive(self._frames.last[:nbytes].tobytes(), self._host.now_ms())
+            answers = peer.receive(data, self._host.now_ms())
         except RemoteProtocolError as error:
-            self.say_goodbye(goodbye(error))
+            self._break_off(error, data)
         except MemoryError as error:
             self.fail(error)
             return
@@ -130,6 +132,20 @@ class Session(asyncio.BufferedProtocol):
             self._pause("turns")
             self._host.session_ahead(self)
         self._host.want_turn()
+
+    def _break_off(self, error: RemoteProtocolError, data: bytes) -> None:
+        """Say goodbye as *error* says; a stranger is answered in its own protocol if we know it."""
+        is_stranger = not self.peer.is_open and self.peer.dial is None
+        other = other_protocol.recognized(data) if is_stranger else None
+        if other is None:
+            self.say_goodbye(goodbye(error))
+            return
+        farewell = m.Goaway(error.code, other.why)
+        if other.answer:
+            self.peer.goaway, self._why = farewell, other.why
+            self._leave(other.answer)
+        else:
+            self.say_goodbye(farewell)
 
     def _part(self, goaway: m.Goaway, answers: bytes) -> None:
         """Close, as one of us said goodbye: the peer, unless there are *answers*."""

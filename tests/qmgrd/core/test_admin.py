@@ -4,6 +4,7 @@ import pytest
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
+from qmgrd.core import admin
 from qmgrd.core.context import Note, TakeSnapshot
 from tests.qmgrd.core.harness import Client, Manager, record
 
@@ -30,6 +31,21 @@ def test_origins_raised_in_the_same_turn_are_shown(app: Client) -> None:
     assert app.show("Q")["origins"] == {"A": 9}
 
 
+def test_origins_are_paged(app: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "ORIGINS_SHOWN", 2)
+    producer, names = app.producer(), ["A", "A.B", "A1", "B", "a"]
+    batch = [record(b"x", uid=(name, 9)) for name in names]
+    app.send(m.Put(producer.stream, 1, 0, "Q", batch))
+    found, after, pages = [], "", 0
+    while after is not None:
+        row = app.ask(m.QueueShow, "Q", after)
+        found += row["origins"]
+        after, pages = row["origins_next"], pages + 1
+    assert (found, pages) == (names, 3)
+    assert app.ask(m.QueueShow, "Q", "B")["origins"] == {"a": 9}
+    assert app.ask(m.QueueShow, "Q", "zz")["origins"] == {}
+
+
 def test_list_of_queues_is_paged_by_name(app: Client) -> None:
     for name in ("D", "B", "C", "A"):
         app.ask(m.QueueCreate, name)
@@ -45,7 +61,7 @@ def test_alteration_tells_what_changed_from_what_to_what(app: Client) -> None:
     row = app.ask(m.QueueAlter, "Q", {"depth_max": 3, "lease_ms": 30_000, "put_inhibit": True})
     assert row.pop("changed") == {"depth_max": [100_000_000, 3], "put_inhibit": [False, True]}
     shown = app.show("Q")
-    assert shown.pop("origins") == {}
+    assert (shown.pop("origins"), shown.pop("origins_next")) == ({}, None)
     assert row == shown
     assert (row["given"], row["put_inhibit"]) == (["depth_max", "lease_ms"], True)
 

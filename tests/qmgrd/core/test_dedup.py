@@ -358,7 +358,13 @@ def test_cache_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         table.flush(tx)
         assert len(table._highest) <= 10
     assert all(table.judge(tx, encode_uid(Uid(f"O{i}", 5))) is Verdict.DUPLICATE for i in range(25))
-    assert len(table.entries(tx, 7)) == 7
+    shown, further = table.entries(tx, "", 7)
+    found, pages = list(shown), 1
+    while further is not None:
+        shown, further = table.entries(tx, further, 7)
+        found, pages = [*found, *shown], pages + 1
+    assert (found, pages) == (sorted(f"O{i}" for i in range(25)), 4)
+    assert table.entries(tx, "", 25)[1] is None
 
 
 def test_one_uid_may_wait_for_a_link_once_for_each_queue_there(

@@ -59,7 +59,7 @@ def test_origins_of_one_message_each_by_the_hundred_thousand_A18() -> None:
         manager.turn()
         assert manager.turns.broker.context.rows <= 2 * limit
     assert origins(manager) == ["O77"]
-    assert list(table.entries(manager.store, 10)) == ["O77"]
+    assert table.entries(manager.store, "", 10)[0].keys() == {"O77"}
 
 
 @pytest.mark.parametrize("order", [("A", "AB"), ("AB", "A")])

@@ -31,7 +31,9 @@ def test_bytes_beyond_the_limit_are_named() -> None:
 def test_long_message_says_whose_limit_it_meets() -> None:
     own = put_refusal.too_large(a_queue(message_max_bytes=5), 6, 5)
     assert "qmctl queue alter Q --message-max SIZE" in own.text
-    assert put_refusal.too_large(a_queue(), 6, 5).text == "message of 6 bytes, at most 5"
+    assert put_refusal.too_large(a_queue(), 6, 5).text == (
+        "message of 6 bytes (its body, its headers and 24 more), at most 5"
+    )
 
 
 def test_duplicate_that_is_remembered_says_for_how_long() -> None:

@@ -16,6 +16,7 @@ from tests.qmgrd.core.harness import AnyStore, Client, Delivery, Manager, record
 
 LEASE_LOST = ErrorCode.LEASE_LOST
 MIB = 1 << 20
+TOO_LARGE = "message of {} bytes (its body, its headers and 24 more), at most {}"
 
 
 def bodies(deliveries: list[Delivery]) -> list[bytes]:
@@ -270,12 +271,12 @@ def test_message_over_the_limit_is_refused_by_itself() -> None:
     app.ask(m.QueueCreate, "Q")
     batch = [record(b"a"), record(bytes(2048)), record(b"b")]
     (refused,) = app.put_records("Q", *batch)
-    assert refused == (2, ErrorCode.MESSAGE_TOO_LARGE, "message of 2072 bytes, at most 2048")
+    assert refused == (2, ErrorCode.MESSAGE_TOO_LARGE, TOO_LARGE.format(2072, 2048))
     assert app.bodies("Q") == [b"a", b"b"]
     app.ask(m.QueueAlter, "Q", {"message_max_bytes": 1_024})
     (refused,) = app.put_records("Q", record(bytes(1_024)))
     assert refused.text == (
-        "message of 1048 bytes, at most 1024 on queue Q; split it, or raise that with: "
+        f"{TOO_LARGE.format(1048, 1024)} on queue Q; split it, or raise that with: "
         "qmctl queue alter Q --message-max SIZE"
     )
 

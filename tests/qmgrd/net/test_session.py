@@ -16,6 +16,7 @@ from qmgrd.core.context import Dial
 from qmgrd.core.intake import AHEAD_MAX_BYTES, Arrival, Intake
 from qmgrd.core.peer import Peer
 from qmgrd.core.session_token import SessionTokens
+from qmgrd.net import other_protocol
 from qmgrd.net import session as sessions
 from qmgrd.net.large_frames import LargeFrames
 from qmgrd.net.session import Session
@@ -150,13 +151,48 @@ async def test_message_may_come_in_any_number_of_pieces(tmp_path: Path) -> None:
 async def test_peer_that_breaks_the_protocol_is_told_and_closed(tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path / "s", host) as (client, session):
-        client.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        client.writer.write(b"SSH-2.0-OpenSSH\r\n")
         (goaway,) = await client.hear()
         assert goaway.code == ErrorCode.FRAME_TOO_LARGE
         assert await client.hear() == []
         client.writer.close()
         assert await host.closed.get() == goaway.text
         assert session.peer.goaway == goaway
+        host.closed.put_nowait("")
+
+
+async def test_http_is_answered_in_http(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, session):
+        client.writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await client.reader.read() == other_protocol.HTTP.answer
+        client.writer.close()
+        assert await host.closed.get() == other_protocol.HTTP.why
+        assert session.peer.goaway == m.Goaway(ErrorCode.FRAME_TOO_LARGE, other_protocol.HTTP.why)
+        host.closed.put_nowait("")
+
+
+async def test_tls_is_named_in_the_goodbye(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.writer.write(bytes.fromhex("16030102000100"))
+        (goaway,) = await client.hear()
+        assert goaway.text == other_protocol.TLS.why
+        client.writer.close()
+        assert await host.closed.get() == goaway.text
+        host.closed.put_nowait("")
+
+
+async def test_open_connection_is_never_taken_for_http(tmp_path: Path) -> None:
+    host = Host()
+    async with serving(tmp_path / "s", host) as (client, _):
+        client.send(HELLO)
+        await client.hear()
+        client.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        (goaway,) = await client.hear()
+        assert (goaway.code, goaway.text[:9]) == (ErrorCode.FRAME_TOO_LARGE, "frame of ")
+        client.writer.close()
+        assert await host.closed.get() == goaway.text
         host.closed.put_nowait("")
 
 

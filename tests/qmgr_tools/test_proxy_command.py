@@ -1,0 +1,18 @@
+"""qmctl proxy: how it is called. test_proxy_run.py has it running."""
+
+import pytest
+
+from tests.qmgr_tools.conftest import Qmctl
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["7480", "127.0.0.1:1"], "LISTEN is not an address"),
+        (["127.0.0.1:0", "unix:/x"], "TARGET is not an address"),
+        (["127.0.0.1:0", "h:1", "--lose", "60", "--double", "60"], "cannot damage so many chunks"),
+    ],
+)
+def test_wrong_use_is_told(words: list[str], why: str, qmctl: Qmctl) -> None:
+    ended = qmctl("proxy", *words)
+    assert (ended.code, why in ended.err) == (2, True)

@@ -1,0 +1,92 @@
+"""Why a selector selects nothing: names in it that no message has, and texts in double quotes.
+
+The analysis takes a selector and messages of the queue; it asks nobody and never fails.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from qmgr_protocol.errors import RequestError
+from qmgr_tools import humane, output
+
+if TYPE_CHECKING:
+    from qmgr_client.blocking import Client
+
+LOOKED_AT = 100  # messages of the queue
+QUOTE = '"'
+PUBLISHED = ("topic", "subscription")  # facts of publications only
+
+
+def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
+    """Return why *selector* may select none of the messages with these *headers*, or nothing.
+
+    Each name in it that is no fact of messages and no header of one of them is explained.
+    """
+    rows = list(headers)
+    if not rows:
+        return ""
+    known = {name for row in rows for name in row}
+    found = (_about(name, known, len(rows)) for name in _names(selector))
+    return "; ".join(filter(None, found))
+
+
+def _names(selector: str) -> list[str]:
+    """Return the names in a selector, each once; those in double quotes with them."""
+    from qmgrd.core import selector_lexer  # takes 20 ms: not for --help
+
+    try:
+        tokens = selector_lexer.tokenize(selector)
+    except RequestError:
+        return []
+    names = (str(token.value) for token in tokens if token.kind == selector_lexer.NAME)
+    return list(dict.fromkeys(names))
+
+
+def _about(name: str, known: set[str], count: int) -> str:
+    from difflib import get_close_matches
+
+    from qmgrd.core import facts, notes
+
+    facts_known = {*facts.BUILT_IN, *PUBLISHED, *notes.facts_of({})}
+    is_quoted = name.startswith(QUOTE)
+    bare = name[1:-1] if is_quoted else name
+    if bare in known or (not is_quoted and name in facts_known):
+        return ""
+    if is_quoted:
+        text = bare.replace("'", "''")
+        return (
+            f"{name} in double quotes is the name of a header, which none of {_looked(count)} has: "
+            f"a text is written '{text}'"
+        )
+    near = get_close_matches(name, sorted(known | facts_known), n=1)
+    meant = f", did you mean {near[0]}?" if near else ""
+    return f"none of {_looked(count)} has a header {name}{meant}"
+
+
+def _looked(count: int) -> str:
+    return f"{humane.messages(count)} looked at"
+
+
+def on_queue(client: "Client", queue: str, selector: str) -> str:
+    """Return why *selector* may select nothing on *queue*, by its first messages, or nothing."""
+    try:
+        found = islice(client.browse(queue, LOOKED_AT), LOOKED_AT)
+        return hint(selector, [message.headers for message in found])
+    except RequestError:  # It is deleted meanwhile, say. The selection was empty all the same.
+        return ""
+
+
+def tell(client: "Client", queue: str, selector: str) -> None:
+    """Write a hint to stderr where *selector*, which selected nothing on *queue*, has a reason."""
+    words = on_queue(client, queue, selector) if selector else ""
+    if words:
+        output.note(f"nothing is selected: {words}")
+
+
+def purged(client: "Client", queue: str, selector: str) -> int:
+    """Remove what *selector* selects; return how many, with a hint where it selects none."""
+    count = client.admin.queue_purge(queue, selector)["messages"]
+    if not count:
+        tell(client, queue, selector)
+    return count
