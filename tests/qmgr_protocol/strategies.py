@@ -149,7 +149,7 @@ OTHERWISE: dict[type[Any], dict[str, st.SearchStrategy[Any]]] = {
     m.QueueMove: {"messages_max": U64},
     m.RepublishList: {"after": st.none() | st.tuples(U64, U32).map(list)},
     m.Republish: {"messages_max": U64},
-    m.HistoryRead: {"after": st.integers(0, 2**63 - 1)},
+    m.HistoryRead: {"after": st.integers(0, 2**63 - 1), "bytes_max": U32},
 }
 
 

@@ -84,9 +84,9 @@ def tell(client: "Client", queue: str, selector: str) -> None:
         output.note(f"nothing is selected: {words}")
 
 
-def purged(client: "Client", queue: str, selector: str) -> int:
-    """Remove what *selector* selects; return how many, with a hint where it selects none."""
+def purged(client: "Client", queue: str, selector: str) -> int | None:
+    """Remove what *selector* selects; return how many, None if unknown; hint where that is none."""
     count = client.admin.queue_purge(queue, selector)["messages"]
-    if not count:
+    if count == 0:
         tell(client, queue, selector)
     return count
