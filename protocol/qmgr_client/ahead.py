@@ -1,7 +1,7 @@
 """How many messages a consumer has sent ahead of its application: as it is fast, up to a limit.
 
-What lies here unseen is kept from other consumers, and a retry comes behind it. So it is about what
-the application takes in half a second to two seconds.
+What lies here unseen is kept from other consumers, and its lease runs out. So it is about what the
+application takes in half a second to two seconds, or in a small part of a lease that is short.
 """
 
 FIRST = 8  # as long as nobody knows
@@ -11,12 +11,18 @@ FAST_MS, SLOW_MS = 500, 2_000  # half of it is taken in less: twice as much; in 
 class Ahead:
     """How many messages may be here, or on their way, that the application has not taken."""
 
-    __slots__ = ("_half_at_ms", "limit", "messages")
+    __slots__ = ("_fast_ms", "_half_at_ms", "_slow_ms", "limit", "messages")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.messages = min(FIRST, limit)
         self._half_at_ms: int | None = None  # when half of it was taken the last time
+        self._fast_ms, self._slow_ms = FAST_MS, SLOW_MS
+
+    def leased_for(self, lease_ms: int) -> None:
+        """Keep it so short that no lease runs out in it."""
+        self._fast_ms = min(FAST_MS, lease_ms // 16)
+        self._slow_ms = min(SLOW_MS, lease_ms // 4)
 
     @property
     def half(self) -> int:
@@ -28,7 +34,7 @@ class Ahead:
         before_ms, self._half_at_ms = self._half_at_ms, now_ms
         if before_ms is None:
             return
-        if now_ms - before_ms < FAST_MS:
+        if now_ms - before_ms < self._fast_ms:
             self.messages = min(2 * self.messages, self.limit)
-        elif now_ms - before_ms > SLOW_MS:
+        elif now_ms - before_ms > self._slow_ms:
             self.messages = self.half

@@ -26,6 +26,8 @@ from qmgr_client.in_work import InWork
 from qmgr_client.taken_back import TakenBack, TakenBacks, member_of
 from qmgr_protocol import messages as m
 
+MARGIN_MS = 1_000
+
 
 class Held(NamedTuple):
     """A message that this client has under lease."""
@@ -81,6 +83,11 @@ class Consumer:
         self.credit_messages += count
         self.credit_bytes += size
         return count, size
+
+    @property
+    def margin_ms(self) -> int:
+        """How much of a lease has to be left for it to be started in time."""
+        return min(self.lease_ms // 8, MARGIN_MS)
 
     @property
     def is_ordered(self) -> bool:

@@ -87,6 +87,7 @@ class Consumers:
         self._opening -= 1
         consumer.is_open = True
         consumer.lease_ms = value[1]
+        consumer.ahead.leased_for(value[1])
         self._touched[consumer.ticket] = consumer
 
     def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, TakenBack | None]]:
@@ -131,7 +132,7 @@ class Consumers:
             held = consumer.held.get(handle)
             if held is None:
                 continue
-            if held.until_ms <= now_ms:
+            if held.until_ms <= now_ms + consumer.margin_ms:
                 consumer.let_go(handle)
                 self._touched[ticket] = consumer
                 continue

@@ -21,6 +21,16 @@ def test_it_follows_the_application() -> None:
     assert found == [16, 20, 20, 20, 10, 5]
 
 
+def test_little_comes_ahead_where_leases_are_short() -> None:
+    ahead = Ahead(20)
+    ahead.leased_for(800)
+    ahead.half_taken(0)
+    ahead.half_taken(49)
+    assert ahead.messages == 2 * FIRST
+    ahead.half_taken(49 + 201)
+    assert ahead.messages == FIRST
+
+
 def test_one_is_the_least() -> None:
     ahead = Ahead(4)
     for now_ms in range(0, 10 * SLOW_MS, SLOW_MS + 1):

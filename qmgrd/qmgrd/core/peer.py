@@ -21,6 +21,7 @@ from qmgrd.core.context import Dial
 from qmgrd.core.intake import Intake, parts_of
 from qmgrd.core.outflow import DELIVER_MAX_BYTES
 from qmgrd.core.session_token import SessionTokens
+from qmgrd.core.unanswered import Unanswered
 
 if TYPE_CHECKING:
     from qmgrd.core.broker import Broker
@@ -72,6 +73,7 @@ class Peer:
         self._is_told_why = False  # by a goodbye of the peer, which knows the protocol
         self.partial_bytes = 0  # that have arrived of a frame which is not complete
         self._heartbeats = 0  # in what was read last
+        self._unanswered = Unanswered()
         self._pending = intake.of(number)
         self._pending.is_link = dial is not None
         self._settle_bytes = intake.handles_max * m.HANDLE.size
@@ -102,7 +104,9 @@ class Peer:
         for message, size_bytes in connection.receive(data, now_ms):
             if type(message) in _OWN:
                 answers.append(self._answer(message))
-            elif type(message) is m.Settle and len(message.handles) > self._settle_bytes:
+                continue
+            self._unanswered.asked(message)
+            if type(message) is m.Settle and len(message.handles) > self._settle_bytes:
                 for part in parts_of(message, self._intake.handles_max):
                     self._intake.message(self.number, part, len(part.settle.handles))
             else:
@@ -181,6 +185,9 @@ class Peer:
             raise CreditExceeded("puts", pending.put_messages, limits.put_window_messages)
         if pending.put_bytes > limits.put_window_bytes + limits.frame_max_bytes:
             raise CreditExceeded("bytes of puts", pending.put_bytes, limits.put_window_bytes)
+        if len(self._unanswered) > limits.request_window:
+            count = len(self._unanswered)
+            raise CreditExceeded("requests without their answer", count, limits.request_window)
         limit = limits.request_window * UNANSWERED_FACTOR
         if pending.messages > limit:
             raise CreditExceeded("requests", pending.messages, limit)
@@ -206,6 +213,7 @@ class Peer:
 
     def encode(self, message: m.Message) -> bytes:
         """Return *message* as bytes; nothing where the connection is closing already."""
+        self._unanswered.answered(message)
         try:
             return self._connection.send(message)
         except LocalProtocolError:

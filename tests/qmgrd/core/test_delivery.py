@@ -383,9 +383,9 @@ def test_returning_leases_that_ended_meanwhile_cost_no_turns() -> None:
 
 def test_leaving_costs_the_same_however_many_wait(app: Client) -> None:
     """A pool of workers that dies leaves thousands of gets, all of which end in one turn."""
-    clients = [app.manager.connect(f"worker{number}") for number in range(10)]
+    clients = [app.manager.connect(f"worker{number}") for number in range(20)]
     for client in clients:
-        client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(2_000)])
+        client.send(*[m.Get(client.next_id(), "Q", 1, FOREVER_MS) for _ in range(1_000)])
         app.manager.rest()
     assert len(app.manager.queue("Q").consumers) == 20_000
     start_s = time.process_time()

@@ -234,6 +234,17 @@ def test_bytes_of_puts_beyond_the_window_break_the_protocol() -> None:
         pair.say(m.Put(1, 2, 0, "Q", [bytes(2 << 20)]))
 
 
+def test_requests_beyond_the_window_break_the_protocol_until_answered() -> None:
+    pair = Pair(Limits(request_window=10))
+    pair.say(HELLO)
+    pair.say(*(m.Status(number) for number in range(1, 11)))
+    pair.waiting()  # A turn has taken them, and has not answered.
+    pair.peer.encode(m.Ok(1, {}))
+    pair.say(m.Status(11))
+    with pytest.raises(CreditExceeded, match=r"11 requests without their answer.*10"):
+        pair.say(m.Settle(1, m.ACK, 3, b""))
+
+
 def test_requests_without_an_answer_are_bounded_too() -> None:
     pair = Pair(Limits(request_window=5))
     pair.say(HELLO)

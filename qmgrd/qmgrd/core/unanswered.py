@@ -1,0 +1,49 @@
+"""What a peer asked for and was not answered yet: held against ``request_window``.
+
+    request, settle ──▶ asked ──last answer, or Settled──▶ forgotten
+
+Opening a consumer ends with its ``Ok``. Puts have windows of their own; credit and cancellations
+have no answer.
+"""
+
+from collections import deque
+
+from qmgr_protocol import layout
+from qmgr_protocol import messages as m
+
+_ANSWERS = frozenset({m.Ok, m.Error, m.Deliver, m.Ended})
+_REQUESTS = frozenset(
+    kind for kind in layout.NUMBERS if kind._fields[:1] == ("request_id",)
+) - {*_ANSWERS, m.Credit, m.Cancel}  # fmt: skip
+
+
+class Unanswered:
+    """The requests and settles of one connection."""
+
+    __slots__ = ("_requests", "_settles")
+
+    def __init__(self) -> None:
+        self._requests: set[int] = set()
+        self._settles: deque[int] = deque()
+
+    def __len__(self) -> int:
+        """Return how many requests and settles have no answer."""
+        return len(self._requests) + len(self._settles)
+
+    def asked(self, message: m.Message) -> None:
+        """Take in what the peer sent."""
+        kind = type(message)
+        if kind is m.Settle:
+            self._settles.append(message.settle_id)
+        elif kind in _REQUESTS:
+            self._requests.add(message[0])
+
+    def answered(self, message: m.Message) -> None:
+        """Take in what the peer is sent."""
+        kind = type(message)
+        if kind is m.Settled:
+            settles = self._settles
+            while settles and settles[0] <= message.settle_id:
+                settles.popleft()
+        elif kind in _ANSWERS:
+            self._requests.discard(message[0])
