@@ -95,7 +95,7 @@ def test_broken_protocol_is_told_and_that_connection_closed(
 @pytest.mark.parametrize(
     ("hello", "code"),
     [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ErrorCode.FRAME_TOO_LARGE),
+        (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", ErrorCode.FRAME_TOO_LARGE),
         (bytes.fromhex("16030102000100"), ErrorCode.FRAME_TOO_LARGE),
         (encode([80, 1]), ErrorCode.STATE_VIOLATION),
         (encode([199, 1]), ErrorCode.STATE_VIOLATION),

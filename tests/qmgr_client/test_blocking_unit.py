@@ -104,7 +104,7 @@ def test_caller_may_end_it(working: tuple[Client, Keeper]) -> None:
     with client.unit_of_work() as unit:
         unit.ack_many(client.get_many("IN", 3))
         unit.backout()
-    assert keeper.ready == {"IN": [b"3", b"2", b"1"], "OUT": [b"x"]}
+    assert keeper.ready == {"IN": [b"1", b"2", b"3"], "OUT": [b"x"]}
     with pytest.raises(RequestError) as caught:
         unit.put("OUT", b"y")
     assert caught.value.code == ErrorCode.UNIT_UNKNOWN

@@ -59,7 +59,7 @@ async def test_daemon_is_looked_for_where_it_listens_now(own_daemon: Daemon) -> 
     listening.unlink(missing_ok=True)
     with pytest.raises(Lost):
         await feed.sample()
-    with pytest.raises(Lost, match="there is no "):
+    with pytest.raises(Lost, match="does not exist"):
         await feed.sample()
     own_daemon.start()
     assert (await feed.sample()).status["boot"] == 2

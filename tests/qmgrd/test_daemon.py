@@ -174,7 +174,7 @@ async def test_silent_client_is_pinged_and_cut_off(tmp_path: Path) -> None:
 async def test_rubbish_closes_its_own_connection_only(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         good = await Wire.connect(here.address)
-        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\0\0\0\1\xc1"):
+        for rubbish in (b"BREW / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\0\0\0\1\xc1"):
             bad = await Wire.dial(here.address)
             bad.writer.write(rubbish)
             assert (await bad.next(m.Goaway)).code < ErrorCode.OPERATION_UNKNOWN

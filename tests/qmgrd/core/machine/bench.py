@@ -65,8 +65,10 @@ class Bench:
 
     def _open(self, seat: Seat, *, resume: bool) -> None:
         request = seat.open(resume=resume)
-        stream, commit_id, ahead, refused = self.say(seat, request, request.request_id)[0].value
+        answer = self.say(seat, request, request.request_id)[0].value
+        stream, commit_id, ahead, refused, stamps = answer
         assert (commit_id, ahead) == (seat.next_id - 1, [])
+        assert all(first + count <= seat.next_id for first, _, count in stamps), stamps
         last = seat.last
         known = last.refused if last is not None else []
         assert sorted(found[:2] for found in refused) == known, (refused, last)
