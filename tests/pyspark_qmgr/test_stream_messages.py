@@ -61,6 +61,7 @@ def test_each_message_comes_once_over_runs_of_a_query(spark: SparkSession, tmp_p
         assert drained(found, tmp_path) == Counter(expected)
 
 
+@pytest.mark.long
 def test_latest_has_what_comes_from_then_on(spark: SparkSession, tmp_path: Path) -> None:
     with served(tmp_path / "qm") as client:
         client.admin.queue_create("A")

@@ -52,6 +52,7 @@ def test_stream_of_a_daemon_goes_on_where_its_checkpoint_says(
         assert client.admin.history_show()["first"] > 1
 
 
+@pytest.mark.long
 def test_stream_of_snapshots(spark: SparkSession, tmp_path: Path) -> None:
     days = tmp_path / "days"
     days.mkdir()

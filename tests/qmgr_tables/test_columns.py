@@ -59,6 +59,7 @@ def both(held: Held, options: Options, schema: pa.Schema) -> tuple[pa.Table, lis
     return pa.Table.from_batches(batches, schema), expected
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(HELD, OPTIONS)
 def test_columns_say_what_rows_say(held: Held, options: Options) -> None:

@@ -180,6 +180,7 @@ def test_trim_that_looks_at_the_fastest_cursor_is_found(monkeypatch: Patch) -> N
     assert_caught("rows_are_kept", "exported_once")
 
 
+@pytest.mark.long
 def test_cursor_that_goes_back_is_found(monkeypatch: Patch) -> None:
     """A commit that comes again moves it to an older position."""
     monkeypatch.setattr(history_admin, "max", lambda _, asked_for: asked_for, raising=False)

@@ -164,6 +164,7 @@ def as_holder(queue: Queue, handles: bytes) -> bytes:
     )
 
 
+@pytest.mark.long
 def test_ack_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     ack = settle.ack_all
     monkeypatch.setattr(
@@ -180,6 +181,7 @@ def test_ack_is_answered_and_not_done(monkeypatch: Patch) -> None:
     assert_caught({"settled_is_durable"})
 
 
+@pytest.mark.long
 def test_release_of_a_foreign_lease_is_accepted(monkeypatch: Patch) -> None:
     one_by_one = Settlements._one_by_one
 

@@ -14,6 +14,7 @@ PARKED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_subscribers_have_what_they_failed_on(spark: SparkSession) -> None:
     subscriptions = made.frame(spark, "subscriptions", [
         {"subscription": "a:x", "backlog": 1}, {"subscription": "b", "backlog": 0},

@@ -52,6 +52,7 @@ def lived(directory: Path) -> list[str]:
     return [str(directory / "first"), str(directory / "second")]
 
 
+@pytest.mark.long
 def test_reports_tell_what_was_lived(spark: SparkSession, tmp_path: Path) -> None:
     """What both snapshots hold of the history counts once."""
     tables = Tables(spark, find(lived(tmp_path)))

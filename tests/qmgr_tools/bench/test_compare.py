@@ -115,6 +115,7 @@ def test_wrong_option_is_explained(
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_comparison_measures_tells_and_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -42,6 +42,7 @@ async def test_each_has_its_own_and_what_failed_goes_to_one_alone_over_kills(nod
         assert (await manager.admin.status())["name"] == "NYC"
 
 
+@pytest.mark.long
 async def test_run_without_delays_is_clean(node: Node) -> None:
     run = DelaysRun([], node)
     await run.run()

@@ -24,6 +24,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     assert node.stop() == 0
 
 
+@pytest.mark.long
 async def test_legs_of_each_aircraft_come_in_order_once_while_a_consumer_is_killed(
     node: Node, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_full_store_bears_acks_at_random_places(
     app.manager.store.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["release", "unit", "purge", "delete"])
 def test_full_store_bears_every_other_end(tmp_path: Path, how: str) -> None:
     app = full(tmp_path, room.MAP_LEAST_BYTES)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from qmgr_protocol import messages as m
@@ -30,6 +31,7 @@ def told(logs: list[Any]) -> list[Any]:
     return [entry for entry in logs if entry["event"] == "snapshot taken"]
 
 
+@pytest.mark.long
 async def test_snapshots_are_taken_and_thinned(tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()

@@ -18,7 +18,7 @@ from tests.qmgrd.core.machine.run import run_seed
 
 RULES_MIN = 30
 SEEDS = range(1, 91)
-SHORT = 12  # of them; the rest are run by make long
+SHORT = 8  # of them; the rest are run by make long
 Patch = pytest.MonkeyPatch
 
 
