@@ -11,11 +11,11 @@ FAST_MS, SLOW_MS = 500, 2_000  # half of it is taken in less: twice as much; in 
 class Ahead:
     """How many messages may be here, or on their way, that the application has not taken."""
 
-    __slots__ = ("_fast_ms", "_half_at_ms", "_slow_ms", "limit", "messages")
+    __slots__ = ("_fast_ms", "_half_at_ms", "_slow_ms", "half", "limit", "messages")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.messages = min(FIRST, limit)
+        self._set(min(FIRST, limit))
         self._half_at_ms: int | None = None  # when half of it was taken the last time
         self._fast_ms, self._slow_ms = FAST_MS, SLOW_MS
 
@@ -24,10 +24,9 @@ class Ahead:
         self._fast_ms = min(FAST_MS, lease_ms // 16)
         self._slow_ms = min(SLOW_MS, lease_ms // 4)
 
-    @property
-    def half(self) -> int:
-        """How many the application takes before more is asked for."""
-        return max(self.messages // 2, 1)
+    def _set(self, messages: int) -> None:
+        self.messages = messages
+        self.half = max(messages // 2, 1)  # so many are taken before more is asked for
 
     def half_taken(self, now_ms: int) -> None:
         """Adapt: the application has taken half of it since the last time."""
@@ -35,6 +34,6 @@ class Ahead:
         if before_ms is None:
             return
         if now_ms - before_ms < self._fast_ms:
-            self.messages = min(2 * self.messages, self.limit)
+            self._set(min(2 * self.messages, self.limit))
         elif now_ms - before_ms > self._slow_ms:
-            self.messages = self.half
+            self._set(self.half)

@@ -49,6 +49,7 @@ class Consumer:
     groups: tuple[int, bool] = (m.PHYSICAL, False)  # order, all_available
     auto_renew: bool = False  # whether leases of what the application has go on by themselves
     lease_ms: int = 0  # as granted
+    margin_ms: int = 0  # of a lease has to be left for it to be started in time
     request_id: int = 0  # on this connection
     is_open: bool = False  # on this connection
     is_cancelled: bool = False
@@ -84,10 +85,10 @@ class Consumer:
         self.credit_bytes += size
         return count, size
 
-    @property
-    def margin_ms(self) -> int:
-        """How much of a lease has to be left for it to be started in time."""
-        return min(self.lease_ms // 8, MARGIN_MS)
+    def granted(self, lease_ms: int) -> None:
+        """Take note of how long leases last."""
+        self.lease_ms, self.margin_ms = lease_ms, min(lease_ms // 8, MARGIN_MS)
+        self.ahead.leased_for(lease_ms)
 
     @property
     def is_ordered(self) -> bool:

@@ -86,8 +86,7 @@ class Consumers:
         consumer = self.open[request_id]
         self._opening -= 1
         consumer.is_open = True
-        consumer.lease_ms = value[1]
-        consumer.ahead.leased_for(value[1])
+        consumer.granted(value[1])
         self._touched[consumer.ticket] = consumer
 
     def delivered(self, answer: m.Deliver, now_ms: int) -> list[tuple[bytes, TakenBack | None]]:

@@ -30,7 +30,8 @@ class InWork:
         self, handle: bytes, queue_id: int, lease_ms: int, until_ms: int, now_ms: int
     ) -> None:
         """Take note that the application has a message, under a lease that ends at *until_ms*."""
-        is_late = until_ms - now_ms < max(lease_ms // 2, LEFT_MIN_MS)
+        left_ms = until_ms - now_ms
+        is_late = left_ms < LEFT_MIN_MS or 2 * left_ms < lease_ms
         self._fresh[handle] = queue_id, now_ms if is_late else now_ms + START_AFTER_MS
 
     def forget(self, handle: bytes) -> None:
