@@ -32,6 +32,8 @@ class Agenda:
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
         """Return the next message to send, in the order that the top of this file names."""
         puts, settles, requests = self._puts, self._settles, self._requests
+        if self._consumers.has_credit:
+            self._give_back_lapsed()
         window = limits.request_window
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
@@ -53,6 +55,10 @@ class Agenda:
         if has_slot and self._consumers.has_next():
             return self._consumers.take(self._request_id())
         return self._next_unanswered(window, now_ms, has_slot=used < window)
+
+    def _give_back_lapsed(self) -> None:
+        for queue_id, handle, taken in self._consumers.take_lapsed():
+            self._settles.give_back(queue_id, handle, taken)
 
     def number_commits(self) -> None:
         """Have the commits of units that are level go out among the puts, behind those so far."""

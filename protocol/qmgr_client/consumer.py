@@ -60,6 +60,7 @@ class Consumer:
     held_bytes: int = 0
     buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
     taken_back: TakenBacks = field(default_factory=TakenBacks)
+    lapsed: list[tuple[int, bytes, TakenBack | None]] = field(default_factory=list)  # to go back
     ahead: Ahead = field(init=False)
     in_work: InWork = field(init=False)
 
@@ -128,10 +129,22 @@ class Consumer:
         for handle in handles:
             self.let_go(handle)
         if handles and self.buffer:
-            left = deque(x for x in self.buffer if x[1][: m.HANDLE.size] in self.held)
-            self.is_idle |= len(left) < len(self.buffer)
-            self.buffer = left
+            over = [x for x in self.buffer if x[1][: m.HANDLE.size] not in self.held]
+            self.buffer = deque(x for x in self.buffer if x[1][: m.HANDLE.size] in self.held)
+            self.is_idle |= bool(over)
+            for queue_id, item in over:
+                self.lapse(queue_id, item)
         return bool(handles)
+
+    def lapse(self, queue_id: int, item: bytes) -> None:
+        """Have a message go back whose lease was over before anybody saw it.
+
+        In order, with what is behind it in its group: else that would be handed out before it.
+        """
+        handle = item[: m.HANDLE.size]
+        self.let_go(handle)
+        member = member_of(item) if self.is_ordered else None
+        self.lapsed.append((queue_id, handle, self.take_back(*member) if member else None))
 
     def keep(self, queue_id: int, item: bytes) -> None:
         """Buffer a message; one that was delivered before at its place in the queue's order."""

@@ -132,7 +132,7 @@ class Consumers:
             if held is None:
                 continue
             if held.until_ms <= now_ms + consumer.margin_ms:
-                consumer.let_go(handle)
+                consumer.lapse(queue_id, item)
                 self._touched[ticket] = consumer
                 continue
             consumer.in_work.handed_over(handle, queue_id, consumer.lease_ms, held.until_ms, now_ms)
@@ -179,6 +179,15 @@ class Consumers:
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
         """Return queue id and handle of each message whose lease starts, or goes on, now."""
         return [due for consumer in self._all.values() for due in consumer.renewals(now_ms)]
+
+    def take_lapsed(self) -> list[tuple[int, bytes, TakenBack | None]]:
+        """Return queue id and handle of each message that is to go back unread, and what is to be
+        told once it has."""
+        found = []
+        for consumer in self._touched.values():
+            found += consumer.lapsed
+            consumer.lapsed = []
+        return found
 
     @property
     def has_fresh(self) -> bool:
@@ -235,6 +244,7 @@ class Consumers:
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])
             consumer.buffer.clear()
+            consumer.lapsed.clear()
             consumer.in_work.clear()
             consumer.taken_back.clear()
             consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0

@@ -511,6 +511,26 @@ def test_what_came_again_stays_when_an_older_lease_is_given_back() -> None:
     assert consuming.numbers() == [1, 2]
 
 
+@pytest.mark.parametrize("polled", [False, True])
+def test_member_whose_lease_is_over_unseen_takes_those_behind_along(polled: bool) -> None:
+    """A group of which 2 was passed over as its lease was over, and 3 was not, lost its order."""
+    consuming = Ordered()
+    consuming.members(1, 2)
+    consuming.take()
+    consuming.wait(LEASE_MS - MARGIN_MS)
+    consuming.members(3)
+    if polled:
+        consuming.wait(MARGIN_MS)
+    assert consuming.numbers() == []
+    consuming.members(4)  # It was on its way.
+    assert consuming.numbers() == []
+    back = [x for x in consuming.answer_settles() if x.action == m.UNREAD]
+    handles = [place[1] for x in back for place in m.HANDLE.iter_unpack(x.handles)]
+    assert sorted(handles) == [2, 4]
+    consuming.members(2, 3, 4)
+    assert consuming.numbers() == [2, 3, 4]
+
+
 def test_unit_that_is_backed_out_takes_those_behind_along() -> None:
     consuming = Ordered()
     core = consuming.pair.core
