@@ -145,7 +145,7 @@ class Limits(Section):
     """The same in bytes."""
 
     request_window: Annotated[int, count(1, 1_000_000)] = 1024
-    """The most requests other than puts that a connection may have open."""
+    """The most requests and settles without their answer on a connection."""
 
     turn_requests: Annotated[int, count(1, 1_000_000)] = 4096
     """The most requests in one turn (one transaction)."""

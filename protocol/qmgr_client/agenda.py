@@ -32,7 +32,7 @@ class Agenda:
     def next(self, limits: m.Welcome, now_ms: int) -> m.Message | None:
         """Return the next message to send, in the order that the top of this file names."""
         puts, settles, requests = self._puts, self._settles, self._requests
-        if self._consumers.has_credit:
+        if self._consumers.has_lapsed:
             self._give_back_lapsed()
         window = limits.request_window
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)

@@ -29,6 +29,14 @@ from qmgr_protocol import messages as m
 MARGIN_MS = 1_000
 
 
+class Lapsed(NamedTuple):
+    """A message that is to go back unread: its lease was over before anybody saw it."""
+
+    queue_id: int
+    handle: bytes
+    taken: TakenBack | None  # to be told once it has
+
+
 class Held(NamedTuple):
     """A message that this client has under lease."""
 
@@ -60,7 +68,7 @@ class Consumer:
     held_bytes: int = 0
     buffer: deque[tuple[int, bytes]] = field(default_factory=deque)  # queue id and item
     taken_back: TakenBacks = field(default_factory=TakenBacks)
-    lapsed: list[tuple[int, bytes, TakenBack | None]] = field(default_factory=list)  # to go back
+    lapsed: list[Lapsed] = field(default_factory=list)  # to go back; of all consumers of a client
     ahead: Ahead = field(init=False)
     in_work: InWork = field(init=False)
 
@@ -144,7 +152,7 @@ class Consumer:
         handle = item[: m.HANDLE.size]
         self.let_go(handle)
         member = member_of(item) if self.is_ordered else None
-        self.lapsed.append((queue_id, handle, self.take_back(*member) if member else None))
+        self.lapsed.append(Lapsed(queue_id, handle, self.take_back(*member) if member else None))
 
     def keep(self, queue_id: int, item: bytes) -> None:
         """Buffer a message; one that was delivered before at its place in the queue's order."""

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 from qmgr_client import message as messages
-from qmgr_client.consumer import Consumer, Held
+from qmgr_client.consumer import Consumer, Held, Lapsed
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import ConsumerEnded, Delivered, Events
 from qmgr_client.message import Home, Message
@@ -22,7 +22,8 @@ class Consumers:
     """All consumers that have not ended.
 
     Invariant: ``open`` has those with a request id on this connection, the others are in
-    ``_waiting``; ``_touched`` has those whose free credit may have grown.
+    ``_waiting``; ``_touched`` has those whose free credit may have grown, ``_working`` those whose
+    application may hold messages.
     """
 
     def __init__(self, events: Events) -> None:
@@ -31,6 +32,8 @@ class Consumers:
         self._events = events
         self._waiting: deque[Consumer] = deque()
         self._touched: dict[int, Consumer] = {}
+        self._working: dict[int, Consumer] = {}
+        self._lapsed: list[Lapsed] = []
         self._opening = 0
 
     @property
@@ -40,6 +43,7 @@ class Consumers:
 
     def add(self, consumer: Consumer) -> None:
         """Take in a consumer, to be opened when that may be."""
+        consumer.lapsed = self._lapsed
         self._all[consumer.ticket] = consumer
         self._waiting.append(consumer)
 
@@ -135,18 +139,23 @@ class Consumers:
                 consumer.lapse(queue_id, item)
                 self._touched[ticket] = consumer
                 continue
+            self._working[ticket] = consumer
             consumer.in_work.handed_over(handle, queue_id, consumer.lease_ms, held.until_ms, now_ms)
             if len(consumer.buffer) + consumer.credit_messages <= consumer.ahead.half:
                 self._touched[ticket] = consumer
             return messages.decode(item, consumer.queue, queue_id, home, ticket)
         return None
 
+    def _holder(self, ticket: int) -> Consumer | None:
+        """Return a consumer, which may have ended, as long as its application may hold messages."""
+        return self._all.get(ticket) or self._working.get(ticket)
+
     def settled(self, message: Message, action: int, unit: Unit | None) -> TakenBack | None:
         """Free the credit of a message that the application is settling, perhaps in a unit.
 
         Return what is to be told when that is answered, where it takes others back.
         """
-        consumer = self._all.get(message.consumer)
+        consumer = self._holder(message.consumer)
         if consumer is None:
             return None
         if consumer.let_go(message.handle):
@@ -172,27 +181,31 @@ class Consumers:
 
     def renewed(self, ticket: int, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Count on a message for longer: its lease is being renewed."""
-        consumer = self._all.get(ticket)
+        consumer = self._holder(ticket)
         if consumer is not None:
             consumer.renew(handle, lease_ms, now_ms)
 
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
         """Return queue id and handle of each message whose lease starts, or goes on, now."""
-        return [due for consumer in self._all.values() for due in consumer.renewals(now_ms)]
+        due = [found for x in self._working.values() for found in x.renewals(now_ms)]
+        self._working = {x.ticket: x for x in self._working.values() if x.in_work}
+        return due
 
-    def take_lapsed(self) -> list[tuple[int, bytes, TakenBack | None]]:
-        """Return queue id and handle of each message that is to go back unread, and what is to be
-        told once it has."""
-        found = []
-        for consumer in self._touched.values():
-            found += consumer.lapsed
-            consumer.lapsed = []
+    def take_lapsed(self) -> list[Lapsed]:
+        """Return what is to go back unread, once."""
+        found = self._lapsed[:]
+        self._lapsed.clear()
         return found
 
     @property
     def has_fresh(self) -> bool:
         """Whether leases are to be started soon."""
-        return any(consumer.in_work.has_fresh for consumer in self._all.values())
+        return any(consumer.in_work.has_fresh for consumer in self._working.values())
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether anything is to go back unread."""
+        return bool(self._lapsed)
 
     @property
     def has_credit(self) -> bool:
@@ -202,7 +215,7 @@ class Consumers:
     @property
     def renewal_ms(self) -> int:
         """How often leases that go on by themselves are to be looked after; 0: there is none."""
-        return min((x.lease_ms // 4 for x in self._all.values() if x.auto_renew), default=0)
+        return min((x.lease_ms // 4 for x in self._working.values() if x.auto_renew), default=0)
 
     def expire(self, now_ms: int) -> None:
         """Free the credit of messages whose lease is over: the queue manager has them back."""
@@ -230,6 +243,7 @@ class Consumers:
         """Take the end of a consumer, or the refusal to open it."""
         consumer = self.open.pop(request_id)
         self._opening -= not consumer.is_open
+        consumer.is_open = False
         asked_for = consumer.is_cancelled or error.code == ErrorCode.CANCELLED
         self._end(consumer, None if asked_for else error)
 
@@ -244,7 +258,6 @@ class Consumers:
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])
             consumer.buffer.clear()
-            consumer.lapsed.clear()
             consumer.in_work.clear()
             consumer.taken_back.clear()
             consumer.request_id = consumer.credit_messages = consumer.credit_bytes = 0
@@ -255,6 +268,8 @@ class Consumers:
                 self._waiting.append(consumer)
         self.open.clear()
         self._touched.clear()
+        self._working.clear()
+        self._lapsed.clear()
         self._opening = 0
 
     def fail(self, error: ConnectionEnded) -> None:

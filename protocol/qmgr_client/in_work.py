@@ -21,6 +21,10 @@ class InWork:
         self._fresh: dict[bytes, tuple[int, int]] = {}  # and when they are to be started
         self._started: dict[bytes, int] = {}  # if they are to be renewed
 
+    def __bool__(self) -> bool:
+        """Whether anything is to be started, or to go on."""
+        return bool(self._fresh or self._started)
+
     @property
     def has_fresh(self) -> bool:
         """Whether leases are to be started."""

@@ -214,6 +214,24 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
     assert consuming.renewed() == [], "that lease ended with its connection"
 
 
+def test_leases_of_a_consumer_that_has_ended_go_on_until_settled() -> None:
+    """Who takes a message and leaves the loop works on it behind the end of its consumer."""
+    consuming = Consuming(auto_renew=True)
+    consuming.deliver(2)
+    first, second = consuming.take(2)
+    consuming.pair.core.cancel(consuming.ticket)
+    consuming.pair.say(m.Ended(consuming.request_id, ErrorCode.CANCELLED, "cancelled"))
+    consuming.wait(START_AFTER_MS)
+    assert consuming.renewed() == [1, 2]
+    consuming.ack([first])
+    consuming.wait(LEASE_MS * 2 // 3)
+    assert consuming.renewed() == [2]
+    consuming.ack([second])
+    consuming.wait(LEASE_MS * 2 // 3)
+    assert consuming.renewed() == []
+    assert consuming.pair.hear_all(m.Credit) == []
+
+
 def test_application_that_takes_nothing_has_no_credit_until_it_asks() -> None:
     consuming = Consuming()
     consuming.deliver(8)

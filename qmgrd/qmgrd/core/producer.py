@@ -37,9 +37,8 @@ class Producer:
     seen: int = 0  # the producer has all answers up to here
     refused: dict[int, int] = field(default_factory=dict)  # id to code
     instance: int = 0  # of the program that opened it last, resumptions apart
-    stamps: list[list[int]] = field(
-        default_factory=list
-    )  # runs, of ids above seen, as in Committed
+    # Runs as in Committed, of ids above seen.
+    stamps: list[list[int]] = field(default_factory=list)
 
     @property
     def key(self) -> bytes:

@@ -170,13 +170,9 @@ class Streams:
         sender.inbox.receive_all([seq_id])
 
     def _store(
-        self,
-        name: str,
-        batch: list[bytes],
-        sender: Producer,
-        answers: Answers,
+        self, name: str, batch: list[bytes], sender: Producer, answers: Answers,
         ids: Sequence[int],
-    ) -> list[tuple[int, RequestError]]:
+    ) -> list[tuple[int, RequestError]]:  # fmt: skip
         """Put *batch* on the queue of that name; return which records were refused, and why."""
         try:
             queue, target, done = client_put.store(
