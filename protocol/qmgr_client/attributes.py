@@ -43,6 +43,7 @@ class CommonAttributes(TypedDict, total=False):
     breaker_messages_min: int | None
     breaker_pause_ms: Duration | None
     accounting: Accounting | None
+    unused_expiry_ms: Duration | None
 
 
 class TemplateAttributes(CommonAttributes, total=False):
@@ -69,7 +70,6 @@ class SubscriptionAttributes(CommonAttributes, total=False):
 
     overflow: SubscriptionOverflow | None
     redelivery_limit: int | None
-    unused_expiry_ms: Duration | None
     get_inhibit: bool | None
 
 

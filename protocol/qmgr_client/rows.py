@@ -80,11 +80,11 @@ class StoredRow(TypedDict, total=False):
     moved: int
     lost: int
     missed: int
+    used_ms: int  # of what has unused_expiry_ms
     # of a subscription
     topic: str
     where: str
     first: int
-    used_ms: int
     suspended: bool
 
 

@@ -59,6 +59,7 @@ QUEUE_ATTRIBUTES = {
     "breaker_messages_min": Attribute("messages", 1, 100_000),
     "breaker_pause_ms": Attribute("ms", 100, _HOUR_MS),
     "accounting": Attribute("choice", choices=("off", "on")),
+    "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
 }
 # Of a subscription: as of a queue, but for what links, backout queues and put refusals are about.
 SUBSCRIPTION_ATTRIBUTES = {
@@ -71,7 +72,6 @@ SUBSCRIPTION_ATTRIBUTES = {
         "choice", choices=("discard-newest", "discard-oldest", "dead-letter-oldest", "suspend")
     ),
     "redelivery_limit": Attribute("count", -1, 65_534),
-    "unused_expiry_ms": Attribute("ms", 0, 3650 * _DAY_MS),
 }  # fmt: skip
 REPUBLISH_WAYS = ("manual", "healthy", "schedule")
 # Of a topic; each holds for all below it that say nothing else.

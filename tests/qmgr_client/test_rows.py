@@ -10,7 +10,7 @@ from qmgr_client.rows import QueueRow, SubscriptionRow
 from tests.qmgr_client.rows_check import check, row_fault
 from tests.qmgr_client.served import serve
 
-OF_NO_LOCAL = {"redelivery_limit", "unused_expiry_ms", "topic", "where", "first", "used_ms",
+OF_NO_LOCAL = {"redelivery_limit", "topic", "where", "first", "used_ms",
                "suspended", "parked", "missed"}  # fmt: skip
 
 

@@ -227,7 +227,7 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
       retry_max_ms, retry_jitter_percent, backout_threshold, delivery_limit,
       backout_queue,
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
-      exclusive, transfer_in, accounting,
+      exclusive, transfer_in, accounting, unused_expiry_ms,
       priority_default                what it is held to; see alter
       given                           which of these it was given itself
       template                        the pattern of the one that gives others

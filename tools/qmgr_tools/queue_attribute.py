@@ -53,6 +53,7 @@ PANELS: dict[str, dict[str, str]] = {
         "transfer_in": "Links of others may bring messages, or not",
         "priority_default": "Of messages that leave it to the queue",
         "accounting": "What happens to its messages is kept as history, or not",
+        "unused_expiry_ms": "Deleted if nobody gets or consumes for so long; 0: never",
     },
 }
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]

@@ -25,7 +25,6 @@ def _panels() -> dict[str, dict[str, str]]:
         for panel, names in queue_attribute.PANELS.items()
     }
     found["Retries"] = {"redelivery_limit": _OWN["redelivery_limit"]} | found["Retries"]
-    found["Use"]["unused_expiry_ms"] = _OWN["unused_expiry_ms"]
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import browse, drop, group_browse, keys, system
+from qmgrd.core import browse, group_browse, keys, system
 from qmgrd.core.amount import amount
 from qmgrd.core.attribute import INHIBITS
 from qmgrd.core.catalogue import Catalogue
@@ -15,6 +15,7 @@ from qmgrd.core.delivery import Delivery
 from qmgrd.core.jobs import Jobs
 from qmgrd.core.page import page, shown
 from qmgrd.core.queue import Queue
+from qmgrd.core.removal import Removal
 from qmgrd.core.selection import selection
 from qmgrd.core.session import Session
 from qmgrd.core.streams import Streams
@@ -35,6 +36,7 @@ class Admin:
         self._jobs = jobs
         self._delivery = delivery
         self._streams = streams
+        self._removal = Removal(catalogue, delivery, jobs)
         self._facts = facts  # what only the shell knows: uptime, processor time, connections
 
     def _ok(self, session: Session, request_id: int, value: Any) -> None:
@@ -43,6 +45,9 @@ class Admin:
     def queue_create(self, session: Session, message: m.QueueCreate) -> None:
         """Define a queue."""
         row = self._catalogue.create_queue(message.queue, message.attributes)
+        found = self._catalogue.named(message.queue)
+        if isinstance(found, Queue):
+            self._delivery.used(found)
         self._ok(session, message.request_id, row)
 
     def queue_alter(self, session: Session, message: m.QueueAlter) -> None:
@@ -70,8 +75,8 @@ class Admin:
                 f"{message.queue} is a subscription; end it with: qmctl sub rm {message.queue}",
             )
         if not isinstance(found, Queue):
-            self._catalogue.remove_queue(message.queue)
-            self._ok(session, message.request_id, {"messages": 0})
+            count = self._removal.remove(message.queue)
+            self._ok(session, message.request_id, {"messages": count})
             return
         if found.is_transmission:
             raise RequestError(
@@ -85,18 +90,9 @@ class Admin:
                 f"queue {message.queue} holds {amount(count, 'message')}; "
                 "get or purge them, or delete it with them",
             )
-        self._ok(session, message.request_id, {"messages": self._drop(message.queue, found)})
-
-    def _drop(self, name: str, queue: Queue) -> int:
         self._jobs.check_room()
-        self._catalogue.remove_queue(name)
-        self._delivery.queue_deleted(queue)
-        self._remove_rows(queue)
-        return queue.counters.depth + queue.counters.delayed
-
-    def _remove_rows(self, queue: Queue) -> None:
-        total = queue.counters.depth + queue.counters.delayed
-        self._jobs.start("drop", total=total, **drop.facts_of(queue))
+        count = self._removal.remove(message.queue)
+        self._ok(session, message.request_id, {"messages": count})
 
     def queue_list(self, session: Session, message: m.QueueList) -> None:
         """List queues in order of name, a page at a time."""

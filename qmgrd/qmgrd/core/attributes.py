@@ -163,6 +163,11 @@ def _inhibited(code: ErrorCode, queue: str, verb: str) -> RequestError:
 def _check_known(queue: str, attribute: str, kind: str) -> None:
     if attribute not in _KNOWN[kind]:
         raise unknown("queues", queue, attribute, list(_KNOWN[kind]))
+    if attribute == "unused_expiry_ms" and queue in system.ATTRIBUTES:
+        raise RequestError(
+            ErrorCode.VALUE_INVALID,
+            f"queues.{queue}.{attribute}: the queue manager itself needs {queue}, used or not",
+        )
 
 
 def unknown(noun: str, name: str, attribute: str, known: list[str]) -> RequestError:

@@ -40,6 +40,5 @@ class Bounds:
     breaker_window_ms: int = 10_000
     breaker_messages_min: int = 20  # in the window, before the share means anything
     breaker_pause_ms: int = 5_000  # until one message is tried
-    # Of a subscription alone.
-    redelivery_limit: int = -1  # how often what fails is delivered again; -1: as its topic has it
-    unused_expiry_ms: int = 0  # a durable one that nobody consumes from for so long is ended
+    unused_expiry_ms: int = 0  # how long it lasts where nobody gets or consumes
+    redelivery_limit: int = -1  # of a subscription alone; -1: as its topic has it

@@ -52,6 +52,7 @@ from qmgrd.core.subscriptions import Subscriptions
 from qmgrd.core.sweep import Sweep
 from qmgrd.core.template_pass import TemplatePass
 from qmgrd.core.units import Units
+from qmgrd.core.unused import Unused
 
 TIMERS_PER_TURN = 1_000
 _ANSWERS = frozenset({m.Ok, m.Error, m.Committed, m.Blocked, m.Ended, m.Deliver, m.Settled})
@@ -109,9 +110,10 @@ class Broker:
         load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
+        unused = Unused(context, self.catalogue, self.jobs, self.delivery)
         self.link_rota = LinkRota(context, self.catalogue.links)
-        self.delivery.on_use = self.subscriptions.used
         self.subscriptions.load()
+        unused.load()
         self._lose_volatile()
         self._handlers = operations(self)
         if is_maintenance:

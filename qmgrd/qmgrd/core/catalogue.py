@@ -338,6 +338,10 @@ class Catalogue:
         after = attributes.in_force(config, self._full(name, row))
         return {key: [before[key], after[key]] for key in after if before[key] != after[key]}
 
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the row of *name*, which exists."""
+        return self._rows[name]
+
     def store_row(self, name: str, row: dict[str, Any]) -> None:
         """Have *row* be that of *name* from here on."""
         self._rows[name] = row

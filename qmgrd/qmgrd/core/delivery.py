@@ -44,7 +44,7 @@ class Delivery:
         self._settlements = settlements
         self._readers = Readers(context)
         self._pump = Pump(context, settlements, self._end)
-        self.on_use: Callable[[Queue], None] = lambda queue: None  # of a subscription
+        self.on_use: list[Callable[[Queue], None]] = []
 
     def consume(self, session: Session, message: m.Consume) -> None:
         """Open a consumer."""
@@ -158,8 +158,13 @@ class Delivery:
             if consumer.is_choosy:
                 queue.selecting[consumer] = None
         self._context.awake(queue)
-        if queue.holders is not None:
-            self.on_use(queue)
+        self.used(queue)
+
+    def used(self, queue: Queue) -> None:
+        """Tell those who look after its use that *queue* is used, or no longer, or was altered."""
+        if queue.notices_use:
+            for notice in self.on_use:
+                notice(queue)
 
     def _leave(self, session: Session, consumer: Consumer) -> None:
         consumer.open = False
@@ -180,8 +185,8 @@ class Delivery:
             self._context.timers.cancel(consumer.timer)
         if consumer.reader is not None and consumer.owns_reader and not queue.deleted:
             self._readers.close(queue, consumer.reader)
-        if queue.holders is not None and not queue.has_consumers and not queue.deleted:
-            self.on_use(queue)
+        if not queue.has_consumers and not queue.deleted:
+            self.used(queue)
 
     def _wait_is_over(self, session: Session, consumer: Consumer) -> None:
         if not consumer.open:
@@ -273,8 +278,8 @@ class Delivery:
         if queue.breaker.altered(queue.bounds) is not None:
             self._context.event("breaker closed", queue=queue.name)
         self._context.awake(queue)
-        if queue.holders is not None and not queue.has_consumers:
-            self.on_use(queue)
+        if not queue.has_consumers:
+            self.used(queue)
 
     def queue_deleted(self, queue: Queue) -> None:
         """End everything that hangs on a queue that is gone."""
@@ -286,6 +291,7 @@ class Delivery:
         for lease in list(queue.leases.values()):
             lease.lessee.leases.pop(lease.arrival, None)
         queue.leases.clear()
+        self.used(queue)
 
     def close(self, session: Session) -> None:
         """Forget the consumers of a connection that is gone, and have what it held come back."""

@@ -76,6 +76,7 @@ def queue(name: str, row: Any, next_id: int) -> dict[str, Any]:
         raise ValueError(f"{name} is no {kind!r} queue")
     elif kind != "remote":
         number(row["queue_id"], "the queue id", 1, min(next_id - 1, QUEUE_ID_MAX))
+    number(row.get("used_ms", 0), "the time of its last use")
     _attributes(row, QUEUE_ATTRIBUTES)
     return dict(row)
 

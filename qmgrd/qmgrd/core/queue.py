@@ -256,6 +256,11 @@ class Queue:
         """Whether somebody is there for what comes."""
         return bool(self.consumers or self.resting or self.seeking)
 
+    @property
+    def notices_use(self) -> bool:
+        """Whether it matters who uses it: subscribers come back, and unused queues are deleted."""
+        return self.holders is not None or self._bounds.unused_expiry_ms > 0
+
     def _look_from(self, prefix: bytes, key: bytes) -> None:
         """Have what an index has under *key* found, though it may lie before where they look."""
         self.sought[prefix] = None

@@ -41,9 +41,14 @@ class Subscription:
     @property
     def is_durable(self) -> bool:
         """Whether it outlives its connection."""
-        return not self.name.startswith(topics.DYNAMIC)
+        return is_durable(self.name)
 
     @property
     def is_suspended(self) -> bool:
         """Whether it gets nothing until it is said to be healthy again."""
         return bool(self.row.get("suspended"))
+
+
+def is_durable(name: str) -> bool:
+    """Return whether the subscription *name* outlives its connection."""
+    return not name.startswith(topics.DYNAMIC)

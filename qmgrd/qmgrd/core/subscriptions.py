@@ -1,4 +1,4 @@
-"""Subscriptions come and go: made, ended with their connection or by somebody, or as unused.
+"""Subscriptions come and go: made, ended with their connection or by somebody.
 
 What is parked for a subscriber is sent once more when it is back, where that was decided while it
 was away; when it says that it is healthy, or in turn, where its topics have it so.
@@ -8,13 +8,14 @@ from typing import Any
 
 from qmgr_protocol import topic as topics
 from qmgr_protocol.errors import ErrorCode, RequestError
-from qmgrd.core import attributes, drop, keys, route
+from qmgrd.core import attributes, keys, route
 from qmgrd.core.catalogue import Catalogue
 from qmgrd.core.context import Context, Timer
 from qmgrd.core.delivery import Delivery
 from qmgrd.core.job import Job
 from qmgrd.core.jobs import RUNNING_MAX, Jobs
 from qmgrd.core.queue import Queue
+from qmgrd.core.removal import Removal
 from qmgrd.core.republish import HEALTHY, RETURNED, selector_of
 from qmgrd.core.republish_intervals import SCHEDULED
 from qmgrd.core.retained import prefix_of
@@ -23,8 +24,6 @@ from qmgrd.core.subscription import Subscription
 from qmgrd.core.system import PUBLICATIONS
 
 SCHEDULE_MS = 1_000  # how often it is looked whose turn it is
-# The longest until it is looked whether somebody uses a subscription, and what a start gives them.
-LOOK_MS = 3_600_000
 END_ROWS = 10  # about what it takes to end one
 ENDING_MAX = RUNNING_MAX // 2  # jobs beyond which nobody's ends with its connection yet
 LATER_MS = 1_000  # until one of many who are back at once is looked after
@@ -41,25 +40,20 @@ class Subscriptions:
         self._topics = catalogue.topics
         self._jobs = jobs
         self._delivery = delivery
+        self._removal = Removal(catalogue, delivery, jobs)
         self._count = 0  # of the names given in this life
         self._sent_ms: dict[int, int] = {}  # when what is parked was last sent, by interval
         self._schedule: Timer | None = None
-        self._watches: dict[str, Timer] = {}  # by subscription
         self._leaving: dict[str, Subscription] = {}  # their connections are gone
+        delivery.on_use.append(self.used)
 
     def load(self) -> None:
         """Have those end whose connections the last stop ended; look after the others."""
         for found in list(self._topics.subscriptions.values()):
             if not found.is_durable:
                 self._leaving[found.name] = found
-            elif found.queue is not None:
-                # Who was here at the stop has time to come back.
-                unused_ms, now_ms = found.queue.bounds.unused_expiry_ms, self._context.now.ms
-                back_ms = now_ms - unused_ms + min(unused_ms, LOOK_MS)
-                found.row["used_ms"] = max(found.row.get("used_ms", 0), back_ms)
-                if found.queue.counters.parked:
-                    self._topics.awaited.add(found.queue.id)
-                self._watch(found)
+            elif found.queue is not None and found.queue.counters.parked:
+                self._topics.awaited.add(found.queue.id)
         self.look_after_schedule(set(self._topics.intervals.in_force))
 
     def find(self, name: str) -> Subscription:
@@ -137,7 +131,7 @@ class Subscriptions:
         if found.queue is not None:
             found.queue.counters.next_arrival = row["first"]
             context.touch(found.queue)
-            self._watch(found)
+            self._delivery.used(found.queue)
         return found
 
     def _check_room(self) -> None:
@@ -174,19 +168,7 @@ class Subscriptions:
         """
         found = self.find(name)
         self._jobs.check_room()
-        return self._end(found)
-
-    def _end(self, found: Subscription) -> int:
-        self._stop_watching(found)
-        self._catalogue.remove_queue(found.name)
-        queue = found.queue
-        if queue is None:
-            return 0
-        self._delivery.queue_deleted(queue)
-        counters = queue.counters
-        total = counters.depth + counters.delayed + counters.parked
-        self._jobs.start("drop", total=total, holds=True, **drop.facts_of(queue))
-        return total
+        return self._removal.remove(found.name)
 
     def close(self, session: Session) -> None:
         """End the subscriptions that live and die with a connection, which is gone."""
@@ -206,7 +188,7 @@ class Subscriptions:
             name, found = self._leaving.popitem()
             is_there = self._topics.subscriptions.get(name) is found
             if is_there and self._context.begin_work("subscription", name):
-                self._end(found)
+                self._removal.remove(found.name)
             context.rows += END_ROWS
             is_over = context.budget.is_over
 
@@ -224,15 +206,10 @@ class Subscriptions:
         return self._send_parked(found, HEALTHY, by)
 
     def used(self, queue: Queue) -> None:
-        """Take note that somebody consumes from a subscription, or no longer, or altered it."""
+        """Send what awaited the subscriber's return, where *queue* is of one who is back."""
         found = self._topics.subscriptions.get(queue.name)
-        if found is None:
-            return
-        if queue.has_consumers:
+        if found is not None and queue.has_consumers:
             self._send_awaited(found, queue)
-        elif queue.bounds.unused_expiry_ms:
-            found.row["used_ms"] = self._context.now.ms  # Who polls writes nothing: _look_at does.
-            self._watch(found)
 
     def _send_awaited(self, found: Subscription, queue: Queue) -> None:
         """Have what awaited a subscriber's return be sent; later where many are back at once."""
@@ -255,40 +232,6 @@ class Subscriptions:
             "republish", queue=found.name, queue_id=queue.id, target=why, by=by,
             subscriptions=[found.name], total=queue.counters.parked,
         )  # fmt: skip
-
-    def _watch(self, found: Subscription) -> None:
-        """Have it be looked, in time, whether somebody uses a subscription still."""
-        queue = found.queue
-        self._stop_watching(found)
-        if queue is None or not queue.bounds.unused_expiry_ms or not found.is_durable:
-            return
-        due_ms = found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms
-        now_ms = self._context.now.ms
-        at_ms = min(max(due_ms, now_ms + 1), now_ms + LOOK_MS)
-        timer = self._context.timers.at(at_ms, lambda: self._look_at(found))
-        self._watches[found.name] = timer
-
-    def _stop_watching(self, found: Subscription) -> None:
-        timer = self._watches.pop(found.name, None)
-        if timer is not None:
-            self._context.timers.cancel(timer)
-
-    def _look_at(self, found: Subscription) -> None:
-        queue, now_ms = found.queue, self._context.now.ms
-        if queue is None or queue.deleted or not queue.bounds.unused_expiry_ms:
-            return
-        if not self._context.begin_work("subscription", found.name):
-            return
-        if queue.has_consumers:
-            found.row["used_ms"] = now_ms
-        if now_ms < found.row.get("used_ms", 0) + queue.bounds.unused_expiry_ms:
-            self._catalogue.store_row(found.name, found.row)
-            self._watch(found)
-            return
-        count = self._end(found)
-        facts: dict[str, Any] = {"subscription": found.name, "messages": count}
-        self._context.event("subscription expired", **facts)
-        self._context.note("warning", "subscription expired", **facts)
 
     def look_after_schedule(self, changed: set[int]) -> None:
         """Have what is parked be sent in turn, if the topics of some have it so, from now on.

@@ -17,6 +17,7 @@ KINDS = (
     "groups",  # key: the id of their queue
     "link",  # key: its name
     "subscription",  # key: its name
+    "unused",  # key: the name of a queue or subscription
     "fan-out",  # key: the first publication of a batch and the queue id of who is given it
     "publication",  # key: its number
     "timer",  # key: what it calls

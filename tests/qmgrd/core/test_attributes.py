@@ -142,7 +142,7 @@ def test_every_attribute_is_one_of_the_bounds_and_the_other_way_round() -> None:
     fields = {field.name for field in dataclasses.fields(Bounds)}
     others = {*SUBSCRIPTION_ATTRIBUTES} - {*QUEUE_ATTRIBUTES}
     assert {*QUEUE_ATTRIBUTES, *INHIBITS, "leases_max"} == fields - others
-    assert others == {"redelivery_limit", "unused_expiry_ms"} < fields
+    assert others == {"redelivery_limit"} < fields
     row = {"kind": "local", "queue_id": 1, "retry_factor": 1.5}
     found = in_force(Config(), row)
     assert found.keys() == fields - others - {"leases_max"}

@@ -6,7 +6,7 @@ from qmgrd.core.bounds import Bounds
 
 def test_bounds_of_their_own_accord_are_what_a_queue_may_be_given() -> None:
     bounds = Bounds(depth_max=1, bytes_max=1024, lease_ms=100, leases_max=1)
-    others = {"leases_max", "redelivery_limit", "unused_expiry_ms"}  # of subscriptions alone
+    others = {"leases_max", "redelivery_limit"}  # of subscriptions alone
     given = {name: getattr(bounds, name) for name in Bounds.__slots__ if name not in others}
     assert queue_attributes("Q", given, "local") == given
 
