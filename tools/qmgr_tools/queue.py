@@ -229,6 +229,8 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
       exclusive, transfer_in, accounting, unused_expiry_ms,
       priority_default                what it is held to; see alter
+      used_ms                         with unused_expiry_ms: its last use, by the
+                                      store's own clock
       given                           which of these it was given itself
       template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter
