@@ -12,7 +12,7 @@ REPO = Path(__file__).parent.parent
 ROOTS = ("qmgrd", "protocol", "config", "tools", "spark")
 SOURCES = sorted(path for root in ROOTS for path in (REPO / root).glob("*/**/*.py"))
 FUNCTION_LINES_MAX = 50  # without the docstring
-MODULE_LINES_MAX = 400
+MODULE_LINES_MAX = 430  # About 400: nobody splits a module only to stay below.
 PURE = ("qmgrd/qmgrd/core/", "protocol/qmgr_protocol/")
 BANNED_IN_PURE = {"asyncio", "lmdb", "os", "random", "socket", "threading", "time", "uvloop"}
 IMPORTED_ONCE = ("msgpack", "uvloop")
@@ -127,7 +127,7 @@ def test_each_message_is_in_the_protocol() -> None:
     [
         ("qmgrd/qmgrd/core/queue.py", "def f():\n    from time import time\n", ":2: imports time"),
         ("protocol/qmgr_protocol/frame.py", "import os.path\n", ":1: imports os"),
-        ("tools/qmgr_tools/top.py", "x = 1\n" * 401, ": 401 lines"),
+        ("tools/qmgr_tools/top.py", "x = 1\n" * 431, ": 431 lines"),
         ("tools/qmgr_tools/top.py", "def f():\n" + "    x = 1\n" * 50, ":1: f has 51 lines"),
     ],
 )
