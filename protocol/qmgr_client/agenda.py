@@ -38,8 +38,9 @@ class Agenda:
         used = len(requests.open) + settles.frames + self._consumers.opening + bool(puts.open_id)
         if used < window and (settle := settles.take()) is not None:
             return settle
-        # Requests leave a part of the window to settles: gets that wait must not hold up acks.
-        has_slot = used < max(window - window // 4, 1)
+        # Gets may wait for long: they leave a part of the window to other requests, and these a
+        # part to settles.
+        has_slot, may_wait = (used < max(window - window // part, 1) for part in (8, 4))
         if self._units.ready:
             self.number_commits()
         if puts.wants_open():
@@ -48,7 +49,7 @@ class Agenda:
         elif (put := puts.take(limits)) is not None:
             return put
         is_level = not (puts.is_recovering or settles.is_recovering)
-        if has_slot and requests.has_next(gets=is_level):
+        if has_slot and requests.has_next(gets=is_level and may_wait):
             return requests.take(self._request_id(), now_ms)
         if not is_level:
             return None

@@ -1,11 +1,11 @@
-"""How many messages a consumer has sent ahead of its application: as it is fast, up to a limit.
+"""Adapts how many messages are prefetched to how fast the application takes them.
 
-What lies here unseen is kept from other consumers, and its lease runs out. So it is about what the
-application takes in half a second to two seconds, or in a small part of a lease that is short.
+A prefetched message is not available to other consumers. So it is about what the application takes
+in half a second to two seconds, or in a small part of a short lease.
 """
 
 FIRST = 8  # as long as nobody knows
-FAST_MS, SLOW_MS = 500, 2_000  # half of it is taken in less: twice as much; in more: half as much
+FAST_MS, SLOW_MS = 500, 2_000  # taking half in less time doubles it, in more time halves it
 
 
 class Ahead:

@@ -111,7 +111,8 @@ def connect(
     Raises:
         AddressInvalid: *address* names nothing; a ConnectFailed and a ValueError.
         ValueError: *name* is no text of UTF-8 or over 255 characters, *producer_id* is not 16
-            bytes, or a time is negative. Nothing else: it connects only once it is opened.
+            bytes, or a time is negative. It connects only once it is opened.
+        RequestError: VALUE_INVALID, a time is not a duration, or a negative timedelta.
     """
     producer_id = os.urandom(16) if producer_id is None else producer_id
     if type(producer_id) is not bytes or len(producer_id) != 16:
@@ -298,7 +299,7 @@ class QueueManager(Groups, Topics, Settling, Work, Replies):
         """Return an iterator over messages under lease, which come as they are put.
 
         Args:
-            prefetch: how many may be here and not settled. Ahead of the application come as many
+            prefetch: how many the client may hold that are not settled. It prefetches as many
                 as it takes in about a second.
             lease_ms: how long each is this client's once the iterator has returned it; 0 leaves it
                 to the queue.

@@ -1,5 +1,6 @@
 """A consumer for asyncio: an iterator over messages under lease."""
 
+import asyncio
 from types import TracebackType
 
 from qmgr_client.aio_session import Session, Stream
@@ -31,6 +32,9 @@ class Consumer:
         """
         stream = self._stream
         while True:
+            if self._session.start_next(self._ticket):
+                # If the application dies of this message at once, that has to have left.
+                await asyncio.sleep(0)
             message = self._session.next_message(self._ticket)
             if message is not None:
                 if message.damage:

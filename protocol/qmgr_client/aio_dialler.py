@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import random
+import re
 import socket
 from dataclasses import dataclass
 
@@ -139,9 +140,13 @@ def explained(error: OSError) -> tuple[str, str]:
     """Return what a dial met, and what to try."""
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error), "is the name right?"
-    why = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in (errno.ENOENT, errno.ECONNREFUSED):
+    number = error.errno
+    if number is None:  # Of a name with several addresses, say: the errors of all in one text.
+        numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))
+        number = int(numbers.pop()) if len(numbers) == 1 else None
+    why = os.strerror(number) if number else str(error)
+    if number in (errno.ENOENT, errno.ECONNREFUSED):
         return why, "is qmgrd running there?"
-    if error.errno in (errno.EACCES, errno.EPERM):
+    if number in (errno.EACCES, errno.EPERM):
         return why, "may this user open the socket?"
     return why, "is the address right, and the host reachable?"

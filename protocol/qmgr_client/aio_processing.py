@@ -48,7 +48,9 @@ class Processing:
         elif isinstance(error, Exception):
             await self._release(error)
         else:
-            with suppress(RequestError):  # Nobody waits for the answer: who is cancelled is to end.
+            with suppress(
+                RequestError
+            ):  # This does not wait for the answer: a cancelled task must end promptly.
                 self._session.settle(self._message, m.RETURN, AT_ONCE)
 
     async def _release(self, error: Exception) -> None:

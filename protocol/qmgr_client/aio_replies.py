@@ -128,10 +128,15 @@ class Replies:
         Raises:
             RequestTimeout: no reply in time; whether the request was worked on is unknown.
             RequestError: the put is refused; SUBSCRIPTIONS_EXHAUSTED, there is no room for the
-                reply address; VALUE_INVALID.
+                reply address; VALUE_INVALID, *queue* is behind a link.
         """
         wait_ms = in_ms("timeout_ms", timeout_ms)
         _check(wait_ms, options)
+        if "@" in queue and not queue.startswith("/"):
+            text = (
+                f"{queue} is a queue of another queue manager, whose clients cannot reply to this"
+            )
+            raise RequestError(ErrorCode.VALUE_INVALID, f"{text}: put with a reply_to of your own")
         options.setdefault("expiry_ms", wait_ms)
         address, correlation_id = self._replies_to(), secrets.token_bytes(ID_BYTES)
         outgoing = outgoing_of("request", body, options)._replace(

@@ -193,11 +193,24 @@ class Session:
 
     def next_message(self, ticket: int) -> Message | None:
         """Return the next message that a consumer has, if one has come."""
+        if self._is_closing:
+            return None  # It could not be settled any more.
         message = self.core.next_message(ticket, self.now_ms())
         if self.core.consumers.has_credit:
             self.wake()
         self.ticking.look_soon()
         return message
+
+    def start_next(self, ticket: int) -> bool:
+        """Start the lease of a consumer's next message if it is time; return whether it was sent.
+
+        A turn of the loop later it has left, also with uvloop.
+        """
+        if self._is_closing or not self.core.start_next(ticket, self.now_ms()):
+            return False
+        self._write()
+        self.ticking.look_at_started()
+        return True
 
     def cancel(self, ticket: int) -> None:
         """End a consumer."""

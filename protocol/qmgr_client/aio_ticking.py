@@ -36,17 +36,23 @@ class Ticking:
         self._soon = None
 
     def look_soon(self) -> None:
-        """Have leases start of what the application was just handed, if it keeps it."""
+        """Schedule the start of the leases of messages that were just handed out."""
         if self._soon is None and self._session.core.consumers.has_fresh:
             self._soon = self._loop.call_later(START_AFTER_MS / 1000, self._on_soon)
 
+    def look_at_started(self) -> None:
+        """Have leases that started go on in time: the next tick may be too late for them."""
+        renewal_ms = self._session.core.consumers.renewal_ms
+        if not 0 < renewal_ms < TICK_MAX_MS:
+            return
+        if self._tick is None or self._tick.when() > self._loop.time() + renewal_ms / 1000:
+            self.start()
+
     def _on_soon(self) -> None:
         self._soon = None
-        core = self._session.core
-        core.renew_leases(self._session.now_ms())
+        self._session.core.renew_leases(self._session.now_ms())
         self._session.wake()
-        if 0 < core.consumers.renewal_ms < TICK_MAX_MS:
-            self.start()  # The next tick may be too late for those.
+        self.look_at_started()
         self.look_soon()
 
     def _on_tick(self) -> None:

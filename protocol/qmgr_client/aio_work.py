@@ -189,6 +189,11 @@ class _Shift:
                 await self._worker.function(message)
         except Exception as error:  # The function's, or an ack that was refused.
             self._log(message, error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._log(message, error)  # Of something that the function waited for.
         finally:
             if self._in_hand.get(message.uid) is processing:
                 del self._in_hand[message.uid]
@@ -200,7 +205,7 @@ class _Shift:
         with suppress(RequestError):  # It comes again.
             await self._session.settle(damaged.message, m.REJECT, Terms(reason=reason, text=text))
 
-    def _log(self, message: Message, error: Exception) -> None:
+    def _log(self, message: Message, error: BaseException) -> None:
         logger.warning(
             "%s: message %s: %s: %s", message.queue, message.uid, type(error).__name__, error,
             exc_info=error,

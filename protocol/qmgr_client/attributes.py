@@ -98,5 +98,5 @@ def encoded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def given(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the same for what is created: None, the default, is left out. Raises as encoded."""
+    """Returns *attributes* for a create request, without those that are None. Raises as encoded."""
     return {name: value for name, value in encoded(attributes).items() if value is not None}

@@ -8,7 +8,8 @@
    settled nor out of its lease time. Credit and buffer together are as long as the application is
    fast (ahead.py).
 2. A lost connection ends the leases. What the application has not been handed yet is dropped, as it
-   comes again; what it has been handed stays held until it settles it.
+   comes again; what it has been handed stays held until it settles it. If that comes again to the
+   same client, the application does not get it twice: its settle ends the new lease.
 3. What is past its lease time is another's by now: it is not handed out. Where that happens in the
    buffer, the application takes nothing: it has no credit until it asks for a message.
 4. The lease of a message that the application takes starts again, soon after (in_work.py).
@@ -18,7 +19,7 @@
 from bisect import bisect
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from qmgr_client import message as messages
 from qmgr_client.ahead import Ahead
@@ -27,6 +28,9 @@ from qmgr_client.taken_back import TakenBack, TakenBacks, member_of
 from qmgr_protocol import messages as m
 
 MARGIN_MS = 1_000
+HANDED_MAX = 10_000  # messages that the application may have for the client to know them again
+_PLACE = slice(0, 9)  # of a delivery item: priority, arrival
+_PUT_TIME = slice(22, 30)
 
 
 class Lapsed(NamedTuple):
@@ -35,6 +39,9 @@ class Lapsed(NamedTuple):
     queue_id: int
     handle: bytes
     taken: TakenBack | None  # to be told once it has
+
+
+Identity: TypeAlias = tuple[int, bytes, bytes]  # of a message: queue id, place, put time
 
 
 class Held(NamedTuple):
@@ -62,6 +69,7 @@ class Consumer:
     is_open: bool = False  # on this connection
     is_cancelled: bool = False
     is_idle: bool = False  # the application took nothing for as long as a lease lasts
+    is_waiting: bool = False  # it asked for a message when there was none
     credit_messages: int = 0  # what the queue manager may still send
     credit_bytes: int = 0
     held: dict[bytes, Held] = field(default_factory=dict)  # by handle, in the order of arrival
@@ -71,6 +79,9 @@ class Consumer:
     lapsed: list[Lapsed] = field(default_factory=list)  # to go back; of all consumers of a client
     ahead: Ahead = field(init=False)
     in_work: InWork = field(init=False)
+    handed: dict[bytes, Identity] = field(default_factory=dict)  # by the application's handle
+    renamed: dict[bytes, bytes] = field(default_factory=dict)  # handles of these: what holds now
+    started_ahead: bytes = b""  # the handle whose lease started before the application had it
 
     def __post_init__(self) -> None:
         self.ahead = Ahead(self.prefetch)
@@ -164,6 +175,46 @@ class Consumer:
                 bisect(buffer, place_of(item), key=lambda x: place_of(x[1])), (queue_id, item)
             )
 
+    def start_next(self, now_ms: int) -> bool:
+        """Have the lease of the next message start if it is time; return whether it does."""
+        if not self.buffer or not self.in_work.starts_at_once(now_ms):
+            return False
+        queue_id, item = self.buffer[0]
+        held = self.held.get(item[: m.HANDLE.size])
+        if held is None or held.until_ms <= now_ms + self.margin_ms:
+            return False  # It is not going to be handed out.
+        self.started_ahead = item[: m.HANDLE.size]
+        self.in_work.start_at_once(self.started_ahead, queue_id, now_ms)
+        return True
+
+    def hand_over(self, queue_id: int, item: bytes, until_ms: int, now_ms: int) -> None:
+        """Take note that the application takes a message."""
+        handle = item[: m.HANDLE.size]
+        if len(self.handed) >= HANDED_MAX:  # It settles nothing; the oldest leases are long over.
+            oldest = next(iter(self.handed))
+            del self.handed[oldest]
+            self.renamed.pop(oldest, None)
+        self.handed[handle] = identity_of(queue_id, item)
+        if handle != self.started_ahead:
+            self.in_work.handed_over(handle, queue_id, self.lease_ms, until_ms, now_ms)
+
+    def go_on(self, handle: bytes, queue_id: int, item: bytes, held: Held, now_ms: int) -> None:
+        """Take in that what the application has under *handle* is leased again to this client."""
+        self.let_go(self.handle_of(handle))
+        now_under = self.renamed[handle] = item[: m.HANDLE.size]
+        self.held[now_under] = held
+        self.held_bytes += held.size_bytes
+        self.in_work.start_at_once(now_under, queue_id, now_ms)
+
+    def handle_of(self, handle: bytes) -> bytes:
+        """Return the handle that holds now for what the application has under *handle*."""
+        return self.renamed.get(handle, handle)
+
+    def settle(self, handle: bytes) -> bool:
+        """Forget what the application has under *handle*; return whether anything was held."""
+        self.handed.pop(handle, None)
+        return self.let_go(self.renamed.pop(handle, handle))
+
     def renew(self, handle: bytes, lease_ms: int, now_ms: int) -> None:
         """Count on a message for longer: its lease is being renewed."""
         held = self.held.get(handle)
@@ -180,6 +231,11 @@ class Consumer:
         for _, handle in due:
             self.renew(handle, 0, now_ms)
         return due
+
+
+def identity_of(queue_id: int, item: bytes) -> Identity:
+    """Return what tells the message in a delivery item from all others, whatever its lease."""
+    return queue_id, item[_PLACE], item[_PUT_TIME]
 
 
 def place_of(item: bytes) -> tuple[int, bytes]:

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 from qmgr_client import message as messages
-from qmgr_client.consumer import Consumer, Held, Lapsed
+from qmgr_client.consumer import Consumer, Held, Identity, Lapsed, identity_of
 from qmgr_client.errors import ConnectionEnded
 from qmgr_client.events import ConsumerEnded, Delivered, Events
 from qmgr_client.message import Home, Message
@@ -34,7 +34,10 @@ class Consumers:
         self._touched: dict[int, Consumer] = {}
         self._working: dict[int, Consumer] = {}
         self._lapsed: list[Lapsed] = []
+        # What the application had when the connection was lost: whose, under which handle.
+        self._in_hand: dict[Identity, tuple[int, bytes]] = {}
         self._opening = 0
+        self.starts_now = False  # whether leases are to start at once
 
     @property
     def opening(self) -> int:
@@ -74,6 +77,8 @@ class Consumers:
                 consumer.ahead.half_taken(now_ms)
                 if not consumer.free[0]:
                     continue  # It has enough ahead, for one that is so slow.
+            elif count and consumer.is_waiting and not consumer.credit_messages:
+                pass  # The application settles late, and wants the rest of its prefetch.
             elif size < max(consumer.bytes_max // 2, 1):
                 continue
             return m.Credit(consumer.request_id, *consumer.grant())
@@ -106,6 +111,9 @@ class Consumers:
             consumer.credit_messages -= 1
             consumer.credit_bytes -= size
             handle = item[: m.HANDLE.size]
+            if self._in_hand and self._goes_on(answer.queue_id, item, size, now_ms):
+                self._touched[consumer.ticket] = consumer
+                continue
             member = member_of(item) if consumer.is_ordered else None
             if consumer.is_cancelled:
                 unwanted.append((handle, None))
@@ -120,6 +128,26 @@ class Consumers:
                 self._touched[consumer.ticket] = consumer
             self._events.append(Delivered(consumer.ticket))
         return unwanted
+
+    def _goes_on(self, queue_id: int, item: bytes, size: int, now_ms: int) -> bool:
+        """Return whether the application has this message already, now under this new lease."""
+        ticket, handle = self._in_hand.pop(identity_of(queue_id, item), (0, b""))
+        owner = self._all.get(ticket)
+        if owner is None or owner.is_cancelled or handle not in owner.handed:
+            return False
+        held = Held(size, now_ms + owner.lease_ms)
+        owner.go_on(handle, queue_id, item, held, now_ms)
+        self.starts_now = True
+        self._working[ticket] = owner
+        return True
+
+    def start_next(self, ticket: int, now_ms: int) -> bool:
+        """Have the lease of a consumer's next message start if it is time for one to start."""
+        consumer = self._all.get(ticket)
+        if consumer is None or not consumer.start_next(now_ms):
+            return False
+        self._working[ticket] = consumer
+        return True
 
     def next_message(self, ticket: int, home: Home, now_ms: int) -> Message | None:
         """Return the next message for the application, or None where nothing is buffered."""
@@ -140,10 +168,14 @@ class Consumers:
                 self._touched[ticket] = consumer
                 continue
             self._working[ticket] = consumer
-            consumer.in_work.handed_over(handle, queue_id, consumer.lease_ms, held.until_ms, now_ms)
+            consumer.is_waiting = False
+            consumer.hand_over(queue_id, item, held.until_ms, now_ms)
             if len(consumer.buffer) + consumer.credit_messages <= consumer.ahead.half:
                 self._touched[ticket] = consumer
             return messages.decode(item, consumer.queue, queue_id, home, ticket)
+        if not consumer.is_waiting:
+            consumer.is_waiting = True
+            self._touched[ticket] = consumer
         return None
 
     def _holder(self, ticket: int) -> Consumer | None:
@@ -158,7 +190,7 @@ class Consumers:
         consumer = self._holder(message.consumer)
         if consumer is None:
             return None
-        if consumer.let_go(message.handle):
+        if consumer.settle(message.handle):
             self._touched[consumer.ticket] = consumer
         if message.group is None or not consumer.is_ordered:
             return None
@@ -169,6 +201,11 @@ class Consumers:
             return None
         self._touched[consumer.ticket] = consumer
         return consumer.take_back(group_id, number)
+
+    def handle_of(self, message: Message) -> bytes:
+        """Return the handle that holds now for *message*: that of its latest lease."""
+        consumer = self._holder(message.consumer)
+        return message.handle if consumer is None else consumer.handle_of(message.handle)
 
     def undone(self, unit: Unit) -> None:
         """Take note that what *unit* had acknowledged comes back."""
@@ -183,6 +220,7 @@ class Consumers:
         """Count on a message for longer: its lease is being renewed."""
         consumer = self._holder(ticket)
         if consumer is not None:
+            consumer.in_work.renewed(handle)
             consumer.renew(handle, lease_ms, now_ms)
 
     def renewals(self, now_ms: int) -> list[tuple[int, bytes]]:
@@ -254,6 +292,11 @@ class Consumers:
 
     def lost(self) -> None:
         """Drop what was not handed out, and have all be opened again: rule 2."""
+        self._in_hand = {
+            identity: (consumer.ticket, handle)
+            for consumer in self._all.values()
+            for handle, identity in consumer.handed.items()
+        }
         for consumer in self.open.values():
             for _, item in consumer.buffer:
                 consumer.let_go(item[: m.HANDLE.size])

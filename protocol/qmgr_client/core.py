@@ -142,8 +142,8 @@ class ClientCore:
         if unit is not None:
             unit.check()
         ticket = self._ticket()
+        lease = message.home, message.queue_id, self.consumers.handle_of(message)
         taken = self.consumers.settled(message, action, unit)
-        lease = message.home, message.queue_id, message.handle
         self._settles.add(Settle(ticket, action, *lease, terms, unit, taken))
         return ticket
 
@@ -152,8 +152,9 @@ class ClientCore:
         terms = Terms(lease_ms=lease_ms)
         check(m.Settle, (m.RENEW, 0, b"", 0, *terms), self.welcome.frame_max_bytes)
         ticket = self._ticket()
-        self.consumers.renewed(message.consumer, message.handle, lease_ms, now_ms)
-        lease = message.home, message.queue_id, message.handle
+        handle = self.consumers.handle_of(message)
+        self.consumers.renewed(message.consumer, handle, lease_ms, now_ms)
+        lease = message.home, message.queue_id, handle
         self._settles.add(Settle(ticket, m.RENEW, *lease, terms))
         return ticket
 
@@ -256,10 +257,22 @@ class ClientCore:
 
     def next_message(self, ticket: int, now_ms: int) -> Message | None:
         """Return the next message of a consumer, or None where none has come."""
+        self.start_next(ticket, now_ms)
         return self.consumers.next_message(ticket, self._answers.home, now_ms)
+
+    def start_next(self, ticket: int, now_ms: int) -> bool:
+        """Start the lease of a consumer's next message if none started for a while.
+
+        Return whether it does: that is to be sent before the application has the message.
+        """
+        is_due = self.consumers.start_next(ticket, now_ms)
+        if is_due:
+            self.renew_leases(now_ms)
+        return is_due
 
     def renew_leases(self, now_ms: int) -> None:
         """Start the leases of what the application took, and renew those that go on."""
+        self.consumers.starts_now = False
         if self.is_open:
             for queue_id, handle in self.consumers.renewals(now_ms):
                 self._settles.renew(queue_id, handle)
@@ -332,6 +345,8 @@ class ClientCore:
         else:
             if connection.error is not None:
                 self._broken(connection.error)
+            elif self.consumers.starts_now:
+                self.renew_leases(now_ms)
 
     def poll(self, now_ms: int) -> None:
         """Do what time asks for: heartbeats, and the end of leases and of a silent connection."""

@@ -36,7 +36,8 @@ def in_ms(name: str, duration: Duration) -> int:
         raise RequestError(ErrorCode.VALUE_INVALID, text)
     if duration < _NOTHING:
         raise RequestError(ErrorCode.VALUE_INVALID, f"{name} is {duration}: give 0 or more")
-    return -(-duration // _MILLISECOND)
+    whole, rest = divmod(duration, _MILLISECOND)
+    return whole + bool(rest)
 
 
 def in_ms_or_none(name: str, duration: Duration | None) -> int | None:

@@ -80,7 +80,7 @@ class StoredRow(TypedDict, total=False):
     moved: int
     lost: int
     missed: int
-    used_ms: int  # of what has unused_expiry_ms
+    unused_ms: int  # with unused_expiry_ms
     # of a subscription
     topic: str
     where: str

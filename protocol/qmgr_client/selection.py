@@ -10,6 +10,7 @@ from qmgr_protocol.record import Uid, encode_uid
 
 GroupOrder: TypeAlias = Literal["physical", "logical", "pinned"]
 BrowseOrder: TypeAlias = Literal["physical", "logical"]
+_OTHERS = ("wait_ms", "lease_ms", "prefetch")  # parameters that people misspell
 _ORDERS = {"physical": m.PHYSICAL, "logical": m.LOGICAL, "pinned": m.PINNED}
 
 
@@ -38,7 +39,7 @@ def chosen(
             is no UID or id of a group, or an option that does not exist.
     """
     if unknown:
-        raise option.unknown(unknown, get_type_hints(SelectionOrUid), "a selection")
+        raise option.unknown(unknown, [*get_type_hints(SelectionOrUid), *_OTHERS], "this method")
     if where == "":  # To the protocol that is any message, seldom to who computed it.
         text = "the selector is empty: leave where out to have any message"
         raise RequestError(ErrorCode.SELECTOR_INVALID, text)

@@ -15,6 +15,10 @@ class ErrorClass(IntEnum):
         self._value_, self.word, self.means = number, word, means
         return self
 
+    def __str__(self) -> str:
+        """Return its name, as RETRY_LATER."""
+        return self.name
+
     RETRY_LATER = 1, "later", "The same request may succeed later."
     NEVER = 2, "never", "The same request fails again."
     UNKNOWN_OUTCOME = (

@@ -99,3 +99,36 @@ async def test_close_ends_the_loop_of_another_task(tmp_path: Path) -> None:
             consuming = asyncio.create_task(consume())
             await opened(talk)
         assert await consuming == []
+
+
+async def test_nothing_is_handed_out_once_the_client_is_being_closed(tmp_path: Path) -> None:
+    """The application could not settle it any more."""
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        manager = connect(listener.address)
+        opening = asyncio.create_task(manager.open())
+        talk = await greeting
+        await opening
+        consumer = manager.consume("Q")
+        items = [delivery(b"%d" % i, i, i) for i in (1, 2)]
+        talk.say(m.Deliver(await opened(talk), 3, items))
+        message = await anext(consumer)
+        await manager.ack_soon(message)  # close() waits for its answer, which never comes.
+        closing = asyncio.create_task(manager.close(timeout_ms=50))
+        await asyncio.sleep(0)
+        assert [each.body async for each in consumer] == []
+        await closing
+
+
+async def test_first_lease_starts_before_the_application_has_its_message(tmp_path: Path) -> None:
+    """An application that dies of it at once may not come to sending anything."""
+    async with listening(tmp_path) as listener:
+        greeting = asyncio.create_task(greeted(listener))
+        async with connect(listener.address) as manager:
+            talk = await greeting
+            consumer = manager.consume("Q")
+            talk.say(m.Deliver(await opened(talk), 3, [delivery(b"x", 1, 1)]))
+            await anext(consumer)
+            written = manager._session.core._settles.frames_sent
+            assert written == 1, "and the loop has had a turn since"
+            assert (await talk.hear(m.Settle)).action == m.RENEW

@@ -28,6 +28,15 @@ from tests.qmgr_client.listener import listening
         (OSError(errno.EACCES, ""), "Permission denied", "may this user"),
         (OSError(errno.EHOSTUNREACH, ""), "No route", "reachable"),
         (OSError("Multiple exceptions: ..."), "Multiple", "reachable"),
+        (
+            OSError(
+                "Multiple exceptions: [Errno 111] Connect call failed ('::1', 7470, 0, 0), "
+                "[Errno 111] Connect call failed ('127.0.0.1', 7470)"
+            ),
+            "Connection refused",
+            "running there",
+        ),
+        (OSError("Multiple exceptions: [Errno 111] A, [Errno 113] B"), "Multiple", "reachable"),
         (socket.gaierror(-2, "Name or service not known"), "not known", "name right"),
     ],
 )

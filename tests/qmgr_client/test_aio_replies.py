@@ -72,6 +72,12 @@ async def test_request_can_go_to_a_topic(address: str) -> None:
             assert (await manager.request("/prices/pears", b"x")).body == b"X"
 
 
+async def test_request_to_a_queue_behind_a_link_is_refused(address: str) -> None:
+    async with connect(address) as manager:
+        with pytest.raises(RequestError, match="PRICES@NYC is a queue of another queue manager"):
+            await manager.request("PRICES@NYC", b"x")
+
+
 async def test_request_without_a_reply_times_out(address: str) -> None:
     async with connect(address) as manager:
         with pytest.raises(RequestTimeout, match="no reply to a request on ASKED within 30 ms"):

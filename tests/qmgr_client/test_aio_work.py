@@ -145,7 +145,7 @@ async def test_cancelled_work_is_given_back_and_is_no_failure(manager: QueueMana
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
-    assert hands.cancelled == [b"0", b"1"]
+    assert sorted(hands.cancelled) == [b"0", b"1"]
     messages = await manager.get_many("Q", 6)
     assert [message.failed for message in messages] == [0] * 6
     assert [message.redelivered for message in messages] == ["yes", "yes", *["no"] * 4]
@@ -209,11 +209,14 @@ async def test_close_ends_the_work(tmp_path: Path) -> None:
         await working
 
 
-async def test_work_that_is_cut_off_is_not_begun_twice(manager: QueueManager) -> None:
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_work_that_is_cut_off_is_not_begun_twice(
+    manager: QueueManager, concurrency: int
+) -> None:
     """Its message comes again to the same client, which settles it under its new lease."""
     hands = Hands()
 
-    @worker("Q", concurrency=2)
+    @worker("Q", concurrency=concurrency)
     async def bill(message: Message) -> None:
         await hands(message)
 
@@ -224,10 +227,10 @@ async def test_work_that_is_cut_off_is_not_begun_twice(manager: QueueManager) ->
     while (await counted(manager))[1] < 1:
         pass  # Until it was delivered again.
     await manager.put("Q", b"next")
-    await hands.have(begun=2)
-    assert hands.begun == [b"cut", b"next"]
+    await hands.have(begun=concurrency)
     hands.may_end.set()
     await hands.have(done=2)
+    assert hands.begun == [b"cut", b"next"]
     manager.stop_work()
     await working
     assert await counted(manager) == (0, 0)
@@ -270,6 +273,7 @@ async def test_message_that_cannot_be_read_becomes_a_dead_letter(
             damaged = delivery(b"bad", 1, 1)[:-1] + b"?"
             talk.say(m.Ok(consume.request_id, [3, 30_000]))
             talk.say(m.Deliver(consume.request_id, 3, [damaged]))
+            assert (await talk.hear(m.Settle)).action == m.RENEW
             settle = await talk.hear(m.Settle)
             assert (settle.action, settle.reason) == (m.REJECT, "MessageDamaged")
             talk.say(m.Settled(settle.settle_id))
@@ -296,3 +300,28 @@ async def test_lease_is_kept_for_as_long_as_the_work_takes(manager: QueueManager
     manager.stop_work()
     await working
     assert await counted(manager) == (0, 0)
+
+
+async def test_task_that_a_function_waits_for_and_that_is_cancelled_ends_no_worker(
+    manager: QueueManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun: list[bytes] = []
+    done = asyncio.Event()
+
+    @worker("Q")
+    async def bill(message: Message) -> None:
+        begun.append(message.body)
+        if begun == [b"1"]:
+            waiting = asyncio.create_task(asyncio.sleep(60))
+            waiting.cancel()
+            await waiting
+        if message.body == b"2":
+            done.set()
+
+    await manager.put_many("Q", [b"1", b"2"])
+    working = asyncio.create_task(manager.work(bill))
+    await done.wait()
+    manager.stop_work()
+    await working
+    assert sorted(begun) == [b"1", b"1", b"2"]
+    assert "CancelledError" in caplog.text

@@ -5,13 +5,17 @@ import pytest
 from qmgr_client.ahead import FIRST
 from qmgr_client.consumer import MARGIN_MS
 from qmgr_client.events import ConsumerEnded, Delivered
-from qmgr_client.in_work import START_AFTER_MS
+from qmgr_client.in_work import AT_ONCE_EVERY_MS, START_AFTER_MS
 from qmgr_client.message import Message
 from qmgr_protocol import messages as m
 from qmgr_protocol.errors import ErrorCode, RequestError
 from tests.qmgr_client.scripted import Scripted, delivery
 
 LEASE_MS = 30_000
+
+
+def is_renewal(message: m.Message) -> bool:
+    return isinstance(message, m.Settle) and message.action == m.RENEW
 
 
 class Consuming:
@@ -51,6 +55,10 @@ class Consuming:
         pair.say(m.Pong())
         pair.now_ms += ms
         pair.core.poll(pair.now_ms)
+
+    def settles(self) -> list[m.Settle]:
+        """What was settled, without the renewals."""
+        return [x for x in self.pair.hear_all(m.Settle) if not is_renewal(x)]
 
     def renewed(self) -> list[int]:
         """The arrivals of messages whose leases were renewed."""
@@ -102,7 +110,8 @@ def test_credit_follows_the_settles_that_free_it() -> None:
     consuming = Consuming()
     consuming.deliver(8)
     consuming.ack(consuming.take(8))
-    assert [type(message) for message in consuming.pair.pump()] == [m.Settle, m.Credit]
+    found = [message for message in consuming.pair.pump() if not is_renewal(message)]
+    assert [type(message) for message in found] == [m.Settle, m.Credit]
 
 
 def test_prefetch_of_one_is_one_at_a_time() -> None:
@@ -165,14 +174,46 @@ def test_message_that_is_never_settled_frees_its_credit_when_its_lease_is_over()
 def test_lease_starts_once_the_application_has_kept_the_message_for_a_while() -> None:
     consuming = Consuming()
     consuming.deliver(4)
+    consuming.ack(consuming.take(1))
+    assert consuming.renewed() == [1], "the first starts before the application has it"
     consuming.take(1)
     consuming.ack(consuming.take(1))
     consuming.wait(START_AFTER_MS - 1)
     assert consuming.renewed() == []
     consuming.wait(1)
-    assert consuming.renewed() == [1], "2 is settled, and nobody has seen 3 and 4"
+    assert consuming.renewed() == [2], "3 is settled, and nobody has seen 4"
     consuming.wait(LEASE_MS // 4)
     assert consuming.renewed() == [], "it starts once"
+
+
+def test_one_lease_of_every_100_ms_starts_before_the_application_has_its_message() -> None:
+    consuming = Consuming()
+    consuming.deliver(4)
+    consuming.ack(consuming.take(2))
+    assert consuming.renewed() == [1]
+    consuming.wait(AT_ONCE_EVERY_MS)
+    assert consuming.renewed() == []
+    consuming.ack(consuming.take(2))
+    assert consuming.renewed() == [3]
+
+
+def test_first_lease_of_each_connection_starts_before_the_application_has_its_message() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    consuming.ack(consuming.take())
+    consuming.pair.cut().connect()
+    consuming.answer()
+    consuming.deliver(1)
+    consuming.take()
+    assert consuming.renewed() == [2]
+
+
+def test_what_is_not_handed_out_any_more_does_not_start() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    consuming.pair.now_ms += LEASE_MS - MARGIN_MS
+    assert consuming.take() == []
+    assert consuming.renewed() == []
 
 
 def test_lease_starts_at_once_where_little_of_it_is_left() -> None:
@@ -201,9 +242,9 @@ def test_leases_go_on_by_themselves_until_settled() -> None:
     consuming.wait(START_AFTER_MS)
     assert consuming.renewed() == [1, 2]
     for _ in range(4):
-        consuming.wait(LEASE_MS // 3 - 1)
+        consuming.wait(LEASE_MS // 3 - START_AFTER_MS - 1)
         assert consuming.renewed() == []
-        consuming.wait(1)
+        consuming.wait(START_AFTER_MS + 1)
         assert consuming.renewed() == [1, 2]
     consuming.ack([first])
     consuming.wait(LEASE_MS // 3)
@@ -291,7 +332,7 @@ def test_cancel_gives_back_unread_what_was_not_handed_out() -> None:
     consuming.pair.core.cancel(consuming.ticket)
     consuming.pair.core.cancel(consuming.ticket)
     assert consuming.pair.hear(m.Cancel).request_id == consuming.request_id
-    settle = consuming.pair.hear(m.Settle)
+    (settle,) = consuming.settles()
     assert settle.action == m.UNREAD
     assert settle.handles == m.HANDLE.pack(4, 2, 102) + m.HANDLE.pack(4, 3, 103)
     consuming.deliver(1)  # It was under way.
@@ -494,7 +535,7 @@ def test_what_is_dropped_on_its_arrival_goes_back_unread() -> None:
     consuming.pair.core.settle(first, m.REJECT)
     consuming.members(2)
     actions = [settle.action for settle in consuming.answer_settles()]
-    assert actions == [m.REJECT, m.UNREAD]
+    assert actions == [m.RENEW, m.REJECT, m.UNREAD]
 
 
 def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
@@ -502,7 +543,7 @@ def test_what_goes_back_unread_takes_those_behind_it_along() -> None:
     consuming.members(1)
     (first,) = consuming.take()
     consuming.pair.core.settle(first, m.REJECT)
-    (reject,) = consuming.pair.hear_all(m.Settle)
+    (reject,) = consuming.settles()
     consuming.members(2)
     consuming.pair.say(m.Settled(reject.settle_id))
     consuming.members(3)  # The queue manager has not heard yet that 2 went back.
@@ -587,3 +628,113 @@ def test_in_physical_order_nothing_is_dropped() -> None:
     consuming.pair.core.settle(first, m.RELEASE)
     consuming.members(3)
     assert consuming.numbers() == [2, 3]
+
+
+def leased_again(consuming: Consuming, *arrivals: int) -> None:
+    """Cut the connection, and have the queue manager deliver these again, under other leases."""
+    consuming.pair.cut().connect()
+    consuming.answer()
+    items = [delivery(b"x", arrival, 900 + arrival) for arrival in arrivals]
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, items))
+
+
+def test_message_in_work_over_a_lost_connection_is_not_handed_out_again() -> None:
+    consuming = Consuming()
+    consuming.deliver(3)
+    (in_work,) = consuming.take(1)
+    leased_again(consuming, 1, 2, 3)
+    assert [message.handle for message in consuming.take(9)] == [
+        m.HANDLE.pack(4, 2, 902), m.HANDLE.pack(4, 3, 903),
+    ]  # fmt: skip
+    assert consuming.renewed()[0] == 1, "its lease starts at once: the application has it"
+    consuming.ack([in_work])
+    (settle,) = consuming.settles()
+    assert settle.handles == m.HANDLE.pack(4, 1, 901), "settled under its new lease"
+
+
+def test_message_in_work_over_two_lost_connections_is_settled_under_its_latest_lease() -> None:
+    consuming = Consuming(auto_renew=True)
+    consuming.deliver(1)
+    (in_work,) = consuming.take(1)
+    leased_again(consuming, 1)
+    consuming.renewed()
+    consuming.pair.cut().connect()
+    assert consuming.answer().messages == 7
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [delivery(b"x", 1, 777)]))
+    assert consuming.take() == []
+    assert consuming.renewed() == [1]
+    consuming.wait(LEASE_MS // 3)
+    assert consuming.renewed() == [1], "it goes on"
+    consuming.ack([in_work])
+    (settle,) = consuming.settles()
+    assert settle.handles == m.HANDLE.pack(4, 1, 777)
+    assert sum(consuming.credits()) + consuming.opening.messages >= 8
+
+
+def test_another_message_at_the_same_place_is_another_message() -> None:
+    """The store was restored to an earlier state meanwhile."""
+    consuming = Consuming()
+    consuming.deliver(1)
+    (in_work,) = consuming.take(1)
+    consuming.pair.cut().connect()
+    consuming.answer()
+    item = bytearray(delivery(b"y", 1, 901))
+    item[22:30] = (77).to_bytes(8, "big")  # put at another time
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [bytes(item)]))
+    (other,) = consuming.take()
+    assert (other.body, other.handle) == (b"y", m.HANDLE.pack(4, 1, 901))
+    consuming.pair.hear_all(m.Settle)
+    consuming.ack([in_work])
+    (settle,) = consuming.settles()
+    assert settle.handles == in_work.handle
+
+
+def test_what_was_settled_while_the_connection_was_lost_is_handed_out_if_it_comes_again() -> None:
+    consuming = Consuming()
+    consuming.deliver(1)
+    (in_work,) = consuming.take(1)
+    consuming.pair.cut()
+    consuming.pair.core.settle(in_work, m.RELEASE)
+    consuming.pair.connect()
+    consuming.answer()
+    consuming.pair.say(m.Deliver(consuming.request_id, 3, [delivery(b"x", 1, 901)]))
+    assert len(consuming.take()) == 1
+
+
+def test_application_that_settles_nothing_costs_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qmgr_client.consumer.HANDED_MAX", 3)
+    consuming = Consuming()
+    consuming.deliver(8)
+    consuming.take(8)
+    (consumer,) = consuming.pair.core.consumers.open.values()
+    assert len(consumer.handed) == 3
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, 3, 5, 9, 10, 50, 100, 500])
+@pytest.mark.parametrize("pause_ms", [0, 3_000])
+def test_application_that_settles_late_gets_all_of_its_prefetch(
+    prefetch: int, pause_ms: int
+) -> None:
+    consuming = Consuming(prefetch=prefetch)
+    granted, taken = consuming.opening.messages, 0
+    while granted > taken:
+        consuming.deliver(granted - taken)
+        taken += len(consuming.take(granted - taken + 1))  # And waits for more.
+        consuming.pair.now_ms += pause_ms if taken < 8 else 0
+        granted += sum(consuming.credits())
+    assert granted == taken == prefetch
+
+
+def test_renewal_by_the_application_is_not_shortened_by_its_start() -> None:
+    consuming = Consuming()
+    consuming.deliver(2)
+    _, message = consuming.take(2)
+    consuming.pair.core.renew(message, 10 * LEASE_MS, consuming.pair.now_ms)
+    consuming.renewed()
+    consuming.wait(START_AFTER_MS)
+    assert consuming.renewed() == []
+    consuming.wait(2 * LEASE_MS)
+    (consumer,) = consuming.pair.core.consumers.open.values()
+    assert list(consumer.held) == [message.handle]

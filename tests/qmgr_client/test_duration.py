@@ -113,3 +113,7 @@ def test_times_are_taken_from_end_to_end(tmp_path: Path) -> None:
 
 def test_unit_modules_are_checked_here() -> None:
     assert {aio_unit.UnitOfWork, blocking_unit.UnitOfWork} <= set(KINDS)
+
+
+def test_longest_timedelta_is_out_of_range_as_any_number_would_be() -> None:
+    assert in_ms("wait_ms", timedelta.max) == 86_400_000_000_000_000

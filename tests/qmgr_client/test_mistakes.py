@@ -32,13 +32,18 @@ MISTAKES: list[tuple[Call, ErrorCode, str]] = [
     ),
     (
         lambda c: c.get("Q", wehre="a = 1"), INVALID,
-        "a selection has no option 'wehre'; did you mean where?",
+        "this method has no option 'wehre'; did you mean where?",
     ),
     (
         lambda c: c.consume("Q", uuid=1), INVALID,
-        "a selection has no option 'uuid'; did you mean uid?",
+        "this method has no option 'uuid'; did you mean uid?",
     ),
-    (lambda c: list(c.browse("Q", color=1)), INVALID, "a selection has no option 'color'"),
+    (
+        lambda c: c.get("Q", wait=5),
+        INVALID,
+        "this method has no option 'wait'; did you mean wait_ms?",
+    ),
+    (lambda c: list(c.browse("Q", color=1)), INVALID, "this method has no option 'color'"),
     (
         lambda c: c.group("Q").put(b"x", prio=1), INVALID,
         "put has no option 'prio'; did you mean priority?",

@@ -10,7 +10,7 @@ from qmgr_client.rows import QueueRow, SubscriptionRow
 from tests.qmgr_client.rows_check import check, row_fault
 from tests.qmgr_client.served import serve
 
-OF_NO_LOCAL = {"redelivery_limit", "topic", "where", "first", "used_ms",
+OF_NO_LOCAL = {"redelivery_limit", "topic", "where", "first", "unused_ms",
                "suspended", "parked", "missed"}  # fmt: skip
 
 
@@ -41,8 +41,8 @@ async def defined(manager: QueueManager) -> None:
     for name in ("Q", "R@HUB"):
         await admin.queue_create(name)
     await admin.queue_create("ALIAS", alias_of="Q")
-    for name in ("B:s", ":s@HUB"):
-        await admin.subscription_create("a/#", name)
+    await admin.subscription_create("a/#", ":s@HUB")
+    await admin.subscription_create("a/#", "B:s", unused_expiry_ms=60_000)
     await manager.put("Q", b"x", group=("G", 1, False))
     await manager.put("R@HUB", b"x")
     await manager.publish("a/b", b"x", retained=True)

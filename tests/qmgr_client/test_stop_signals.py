@@ -43,3 +43,33 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert inside == [True]
+
+
+def test_one_signal_stops_all_blocks_that_are_open() -> None:
+    told: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: told.append("before"))
+    try:
+        with first_signal(lambda: told.append("a")):
+            with first_signal(lambda: told.append("b")):
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert told == ["a", "b"]
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert told == ["a", "b", "before"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_block_that_ends_first_leaves_the_others_their_signal() -> None:
+    told: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: told.append("before"))
+    try:
+        first, second = first_signal(lambda: told.append("a")), first_signal(lambda: None)
+        first.__enter__()
+        second.__enter__()
+        second.__exit__(None, None, None)
+        os.kill(os.getpid(), signal.SIGTERM)
+        first.__exit__(None, None, None)
+        assert told == ["a"]
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -38,3 +38,8 @@ def test_numbers_that_are_not_known_are_not_kept() -> None:
 def test_what_is_no_number_is_no_code(value: Any) -> None:
     with pytest.raises(ValueError, match="is not a valid ErrorCode"):
         ErrorCode(value)
+
+
+def test_error_class_prints_as_its_name() -> None:
+    assert [str(each) for each in ErrorClass] == ["RETRY_LATER", "NEVER", "UNKNOWN_OUTCOME"]
+    assert f"{ErrorClass.NEVER:d}" == "2"

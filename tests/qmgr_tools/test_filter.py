@@ -32,6 +32,8 @@ def names(where: list[str] | None = None, sort: str | None = None, limit: int | 
         (["queue=app.*"], "app.a app.b"),
         (["queue!=app.*"], "b@NYC z"),
         (["queue=APP.a"], ""),
+        (["queue = 'app.a'"], "app.a"),
+        (['queue!="app.*"'], "b@NYC z"),
     ],
 )
 def test_condition_keeps_what_fits(where: list[str], expected: str) -> None:
@@ -68,6 +70,7 @@ def test_limit_comes_after_order() -> None:
         ("Lease-ms>0", "not COLUMN OPERATOR VALUE"),
         ("lease_ms>5 GiB", "unknown unit"),
         ("queue>a", "queue is text"),
+        ("ready >= 0 AND depth > 3", "it is one condition -- repeat --where for another"),
     ],
 )
 def test_condition_that_cannot_be_is_explained(where: str, why: str) -> None:

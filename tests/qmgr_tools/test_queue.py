@@ -30,7 +30,7 @@ def test_creating_it_with_other_attributes_is_refused(qm: Qmctl, queue: str) -> 
         6,
         f"error: cannot create queue {queue} -- it exists: depth max is 100000000 by default, "
         "asked 5; lease is 30 s by default, asked 1 min -- "
-        f"give it others with: qmctl queue alter {queue}\n",
+        f"give it others with: qmctl queue alter {queue} --depth-max 5 --lease '1 min'\n",
     )
 
 

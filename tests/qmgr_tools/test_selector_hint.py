@@ -24,6 +24,8 @@ QUOTED = (
         ('customer = "ann" OR custmer = "ann"', QUOTED + "; none of 2 messages looked at has a "
          "header custmer, did you mean customer?"),
         ("customer = 'eve'", ""),
+        ("customer LIKE 'a*'", "in LIKE 'a*' the * stands for itself; % stands for any characters"),
+        ("customer LIKE 'e%*'", ""),
         ("\"customer\" = 'eve' AND priority > 4 AND JMSPriority < 9", ""),
         ("dead_queue = 'ORDERS' AND topic LIKE 'a/%'", ""),
         ("customer = 'it''s \"ann\" and zzz'", ""),

@@ -84,7 +84,7 @@ def test_state_and_age_of_a_row() -> None:
     assert state_of({"suspended": True, "get_inhibit": True}) == "suspended"
     assert state_of({"depth": 2, "depth_max": 2}) == "full"
     known = {"depth": 1, "delayed": 2, "parked": 3}
-    row = of(known | {"used_ms": 1, "oldest_us": 1_000_000}, 3_000_000)
+    row = of(known | {"oldest_us": 1_000_000}, 3_000_000)
     assert row == {
         "depth": 1, "delayed": 2, "parked": 3, "state": "open", "behind": 6,
         "oldest": "1970-01-01T00:00:01.000000Z", "oldest_ms": 2_000,

@@ -141,7 +141,8 @@ def condition(text: str, known: Sequence[Column]) -> Callable[[Row], bool]:
         return lambda row: compare(row[name], number) if row.get(name) is not None else sign == "!="
     if sign not in ("=", "!="):
         raise _no_condition(text, f"{name} is text, which is compared by = and !=")
-    return lambda row: fnmatchcase(column.cell(row), said) == (sign == "=")
+    pattern = said[1:-1] if said[:1] in ("'", '"') and said[-1] == said[0] != said else said
+    return lambda row: fnmatchcase(column.cell(row), pattern) == (sign == "=")
 
 
 def _number(text: str, column: Column, sign: str, said: str) -> int:
@@ -151,6 +152,9 @@ def _number(text: str, column: Column, sign: str, said: str) -> int:
     try:
         return _parser(column)(said)
     except ValueError as error:
+        if " and " in said.lower():
+            why = "it is one condition"
+            raise _no_condition(text, why, "repeat --where for another") from None
         raise _no_condition(text, str(error)) from None
 
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from qmgr_config.address import Address
-from qmgr_tools import output, proxy_weather
+from qmgr_tools import humane, output, proxy_weather
 from qmgr_tools.failure import Exit, Failure
 from qmgr_tools.proxy import Proxy, ProxyConnection, Way
 from qmgr_tools.proxy_fault import Faults, FaultyInlet, Inlet
@@ -53,7 +53,7 @@ class _Log:
         else:
             whose = "" if connection is None else f" connection {connection}"
             where = f" {way.value}" if way else ""
-            size = "" if count is None else f": {count:,} {of}"
+            size = "" if count is None else f": {humane.counted(count, of)}"
             told = "".join(f"  {key} {value}" for key, value in facts.items())
             output.say(f"{ms / 1000:9.3f} s  {what}{whose}{where}{size}{told}")
         output.flush()
@@ -82,7 +82,7 @@ def _inlet(log: _Log, plan: Plan, connection: ProxyConnection, way: Way, pipe: P
         return pipe
 
     def tell(what: str, size: int) -> None:
-        log.write(what, connection.number, way, size, "bytes")
+        log.write(what, connection.number, way, size, "byte")
 
     chance = Random(f"{plan.seed}/{connection.number}/{way.value}")
     return FaultyInlet(plan.faults, chance, pipe, tell)
@@ -109,7 +109,7 @@ async def _run(log: _Log, plan: Plan) -> None:
             making = tasks.create_task(
                 proxy_weather.run(
                     made, plan.weather, plan.seed,
-                    lambda what, count: log.write(what, count=count, of="connections"),
+                    lambda what, count: log.write(what, count=count, of="connection"),
                 )
             )  # fmt: skip
             with suppress(TimeoutError):

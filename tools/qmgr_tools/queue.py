@@ -69,6 +69,7 @@ COLUMNS = (
     output.count("dead"),
     output.count("moved"),
     output.count("lost"),
+    output.duration("unused_ms", "UNUSED FOR"),
     *queue_attribute.COLUMNS,
     output.Column("given", "GIVEN", output.listed),
     output.Column("put_inhibit", "PUT INHIBIT", output.flag),
@@ -169,7 +170,7 @@ def _exists(queue: str, row: Mapping[str, Any], asked: Mapping[str, Any]) -> Fai
     ]
     return Failure(
         Exit.REFUSED, f"cannot create queue {queue}", f"it exists: {'; '.join(whys)}",
-        f"give it others with: qmctl queue alter {queue}",
+        f"give it others with: qmctl queue alter {queue}{queue_attribute.options_text(asked)}",
     )  # fmt: skip
 
 
@@ -229,8 +230,8 @@ def show(call: Call, queue: AnyName, all_origins: queue_origins.All = False) -> 
       breaker_percent, breaker_window_ms, breaker_messages_min, breaker_pause_ms,
       exclusive, transfer_in, accounting, unused_expiry_ms,
       priority_default                what it is held to; see alter
-      used_ms                         with unused_expiry_ms: its last use, by the
-                                      store's own clock
+      unused_ms                       with unused_expiry_ms: how long nobody has
+                                      used it
       given                           which of these it was given itself
       template                        the pattern of the one that gives others
       put_inhibit, get_inhibit        whether puts, gets are refused; see alter

@@ -5,6 +5,7 @@ An option is named as its attribute, without a unit: the value has one, as in --
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
@@ -39,7 +40,7 @@ PANELS: dict[str, dict[str, str]] = {
         "retry_max_ms": "The longest wait",
         "retry_jitter_percent": "Of the wait, at most, taken off by chance",
         "backout_threshold": "Failures after which a message leaves; 0: never",
-        "delivery_limit": "The same of all deliveries that came back; 0: never",
+        "delivery_limit": "The same of deliveries that came back and had not failed; 0: never",
         "backout_queue": 'Where it goes; "": SYSTEM.DEAD.LETTERS',
     },
     "Flood breaker": {
@@ -53,7 +54,7 @@ PANELS: dict[str, dict[str, str]] = {
         "transfer_in": "Links of others may bring messages, or not",
         "priority_default": "Of messages that leave it to the queue",
         "accounting": "What happens to its messages is kept as history, or not",
-        "unused_expiry_ms": "Deleted if nobody gets or consumes for so long; 0: never",
+        "unused_expiry_ms": "Deleted, even with messages, if nobody gets for so long; 0: never",
     },
 }
 Panels: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -77,6 +78,18 @@ def value_text(name: str, value: Any) -> str:
     """Return a number of the attribute *name* as people write it, and other values as they are."""
     quantity = QUEUE_ATTRIBUTES[name].quantity
     return {"bytes": humane.exact_size, "ms": ms_text}.get(quantity, str)(value)
+
+
+def options_text(asked: Mapping[str, Any]) -> str:
+    """Return the options that give a queue what was *asked*, as a shell takes them."""
+    found = []
+    for name in QUEUE_ATTRIBUTES.keys() & asked.keys():
+        word, value = option_name(name), asked[name]
+        if isinstance(value, bool):
+            found.append(f" {word if value else f'--no-{word[2:]}'}")
+        else:
+            found.append(f" {word} {shlex.quote(value_text(name, value))}")
+    return "".join(sorted(found))
 
 
 def column(name: str, attributes: Attributes = QUEUE_ATTRIBUTES) -> output.Column:

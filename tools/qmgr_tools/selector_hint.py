@@ -1,10 +1,10 @@
-"""Why a selector selects nothing: names in it that no message has, and texts in double quotes.
+"""Why a selector selects nothing: names that no message has, texts in double quotes, wildcards.
 
 The analysis takes a selector and messages of the queue; it asks nobody and never fails.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from qmgr_protocol.errors import RequestError
@@ -27,20 +27,31 @@ def hint(selector: str, headers: Iterable[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     known = {name for row in rows for name in row}
-    found = (_about(name, known, len(rows)) for name in _names(selector))
+    names, patterns = _names_and_patterns(selector)
+    found = [_about(name, known, len(rows)) for name in names]
+    found += [
+        f"in LIKE '{pattern}' the * stands for itself; % stands for any characters"
+        for pattern in patterns
+        if "*" in pattern and "%" not in pattern
+    ]
     return "; ".join(filter(None, found))
 
 
-def _names(selector: str) -> list[str]:
-    """Return the names in a selector, each once; those in double quotes with them."""
+def _names_and_patterns(selector: str) -> tuple[list[str], list[str]]:
+    """Return the names in a selector, each once, and the patterns that follow LIKE."""
     from qmgrd.core import selector_lexer  # takes 20 ms: not for --help
 
     try:
         tokens = selector_lexer.tokenize(selector)
     except RequestError:
-        return []
+        return [], []
     names = (str(token.value) for token in tokens if token.kind == selector_lexer.NAME)
-    return list(dict.fromkeys(names))
+    patterns = [
+        str(token.value)
+        for before, token in pairwise(tokens)
+        if before.kind == "LIKE" and token.kind == selector_lexer.TEXT
+    ]
+    return list(dict.fromkeys(names)), patterns
 
 
 def _about(name: str, known: set[str], count: int) -> str:

@@ -68,6 +68,7 @@ COLUMNS = (
     output.count("dead"),
     output.count("moved"),
     output.count("lost"),
+    output.duration("unused_ms", "UNUSED FOR"),
     *subscription_attribute.COLUMNS,
     output.Column("given", "GIVEN", queue_attribute.all_said),
     output.Column("suspended", "SUSPENDED", output.flag),
@@ -135,6 +136,8 @@ def show(call: Call, name: Name) -> None:
       missed                          lost, as it was full or suspended
       oldest, oldest_ms               when the oldest was published; how long ago
       consumers                       how many
+      unused_ms                       with unused_expiry_ms: how long nobody has
+                                      used it
       puts, fast, slow                what came; how
       delivered, acked, returned      handed out, done with, come back
       purged, damaged, expired        removed; set aside; time over
@@ -194,7 +197,6 @@ def worst_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def of(row: Mapping[str, Any], now_us: int = 0) -> dict[str, Any]:
     """Return the row of a subscription as the help describes it; 0 stands for now."""
     shown = {key: value for key, value in row.items() if not key.endswith("_us")}
-    shown.pop("used_ms", None)  # by a clock that nobody else has
     oldest_us = row.get("oldest_us")
     passed_ms = None
     if oldest_us:

@@ -8,8 +8,6 @@ from qmgrd.core.attribute import said
 
 _OWN = {
     "redelivery_limit": "How often what fails comes again; else as its topic has it",
-    "delivery_limit": "The most deliveries that came back; 0: any",
-    "unused_expiry_ms": "How long it stays where nobody consumes; 0: for ever",
     "overflow": "What a full one does",
 }
 

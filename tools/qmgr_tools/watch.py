@@ -77,7 +77,7 @@ def follow(
 
     Args:
         doing: as for Call.client; so is *known*.
-        as_json: makes of it what JSON has.
+        as_json: converts the result to what JSON output prints.
     """
     every_s = call.watch_s
     if every_s is None:

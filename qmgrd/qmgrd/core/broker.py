@@ -110,10 +110,10 @@ class Broker:
         load(context, self.catalogue, self.jobs, unclean=boot_.unclean)
         self.publications = Publications(context, self.catalogue, self.dead_letters)
         self.subscriptions = Subscriptions(context, self.catalogue, self.jobs, self.delivery)
-        unused = Unused(context, self.catalogue, self.jobs, self.delivery)
+        self.unused = Unused(context, self.catalogue, self.jobs, self.delivery)
         self.link_rota = LinkRota(context, self.catalogue.links)
         self.subscriptions.load()
-        unused.load()
+        self.unused.load()
         self._lose_volatile()
         self._handlers = operations(self)
         if is_maintenance:
@@ -333,7 +333,10 @@ class Broker:
         context = self.context
         for queue in context.dirty_queues.values():
             queue.flush(context.tx)
+            was_leased = queue.counted[1] > 0
             context.totals.count(queue)
+            if was_leased and not queue.leases:
+                self.unused.used(queue)
         if context.dirty_queues or context.wrote or context.journal.is_due:
             context.dirty_queues.clear()
             context.turn_number += 1

@@ -378,10 +378,14 @@ class Catalogue:
         if isinstance(known, Remote):
             waits_on = route.link_to(self, known.manager).queue.name
             shown |= {"target": known.target, "manager": known.manager, "waits_on": waits_on}
+        used_ms = shown.pop("used_ms", None)
         if not isinstance(known, Queue):
             return shown
         found = self.templates.held(name)
         shown |= {"lease_ms": known.bounds.lease_ms, "template": found.pattern if found else None}
+        if known.bounds.unused_expiry_ms and used_ms is not None:
+            is_in_use = known.has_consumers or known.leases
+            shown["unused_ms"] = 0 if is_in_use else self._context.now.ms - used_ms
         return shown | known.describe()
 
     def remotes_of(self, manager: str) -> Iterator[str]:

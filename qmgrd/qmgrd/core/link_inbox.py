@@ -224,7 +224,7 @@ class Inflow:
         return None
 
     def _wait(self, context: Context) -> None:
-        """Have the sender be told by itself, unless it was told before its time was over."""
+        """Schedule a commit of its own, unless a put carries one first."""
         if self._since_ms is None:
             self._since_ms = context.now.ms
         if not self._timer_set:

@@ -7,10 +7,7 @@ what the language is. Whatever the text, compiling ends, with a condition or an 
 message, matching does, in bounded time.
 """
 
-from typing import NamedTuple
-
 from qmgr_protocol.messages import REASON_TEXT_MAX
-from qmgrd.core.selector_lexer import QUOTE
 from qmgrd.core.selector_parser import Parsed, parse
 from qmgrd.core.selector_pattern import LIKE_TEXT_MAX
 from qmgrd.core.selector_value import Value as Value
@@ -19,13 +16,6 @@ from qmgrd.core.selector_value import ValueOf
 TERM_STEPS = 250  # for a name or a value, with what is made of it
 ENVELOPE_STEPS = 20  # for a byte of the envelope, where all it has are short headers
 REST_STEPS = 1_600  # for a rest, where one number is huge and the other one is tiny
-
-
-class Names(NamedTuple):
-    """The names in a selector, each once, in the order in which they first occur."""
-
-    plain: tuple[str, ...]  # of facts, or of headers
-    quoted: tuple[str, ...]  # of headers only; without the double quotes around them
 
 
 class Selector:
@@ -61,18 +51,3 @@ def compile_selector(text: str) -> Selector:
         RequestError: SELECTOR_INVALID, with the column where it is wrong and what was expected.
     """
     return Selector(parse(text))
-
-
-def names_of(text: str) -> Names:
-    """Return the names that the selector *text* asks for.
-
-    A name in double quotes is often meant as a text: ``to = "ann"`` compares two headers.
-
-    Raises:
-        RequestError: SELECTOR_INVALID, as :func:`compile_selector`.
-    """
-    names = parse(text).names
-    return Names(
-        tuple(name for name in names if not name.startswith(QUOTE)),
-        tuple(name[1:-1] for name in names if name.startswith(QUOTE)),
-    )

@@ -59,7 +59,6 @@ class Parsed(NamedTuple):
     like_steps: int  # of all LIKE, for each character of the texts
     orders: int  # how often two facts are asked which comes first, and both may be long texts
     rests: int  # divisions whose rest is wanted
-    names: tuple[str, ...]  # each that is asked for once, in the order of the text
 
 
 def parse(text: str) -> Parsed:
@@ -74,10 +73,7 @@ def parse(text: str) -> Parsed:
         raise invalid(parser.next.column, "')' closes no '('")
     if parser.next.kind != END:
         raise parser.unexpected("AND, OR or the end")
-    return Parsed(
-        condition, parser.terms, parser.like_steps, parser.orders, parser.rests,
-        tuple(parser.names),
-    )  # fmt: skip
+    return Parsed(condition, parser.terms, parser.like_steps, parser.orders, parser.rests)
 
 
 def _condition(part: Part) -> Condition:
@@ -111,7 +107,6 @@ class _Parser:
         self.like_steps = 0
         self.orders = 0
         self.rests = 0
-        self.names: dict[str, None] = {}
 
     @property
     def next(self) -> Token:
@@ -119,7 +114,10 @@ class _Parser:
 
     def unexpected(self, wanted: str) -> RequestError:
         """Return the error that the next word is not what is *wanted* here."""
-        after = f" after {self._tokens[self._at - 1]}" if self._at else ""
+        before = self._tokens[self._at - 1] if self._at else None
+        if before is not None and before.kind == self.next.kind == "=":
+            return invalid(before.column, "'==' is not an operator: one = compares")
+        after = f" after {before}" if before else ""
         return invalid(self.next.column, f"expected {wanted}{after}, found {self.next}")
 
     def _take(self, *kinds: str) -> Token | None:
@@ -323,7 +321,6 @@ class _Parser:
         """Return the name that *token* is."""
         self._count(token)
         name = str(token.value)
-        self.names[name] = None
         return Part(NAME, token, values.fact(name))
 
     def _count(self, token: Token) -> None:

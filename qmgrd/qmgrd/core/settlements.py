@@ -157,15 +157,12 @@ class Settlements:
                     "consumer lost", len(lessee.leases), queue=lessee.queue.name,
                     client=session.name,
                 )  # fmt: skip
-        started = {x.queue.id for x in session.lessees.values() if x.is_started and x.leases}
         for lessee in session.lessees.values():
             leases = list(lessee.leases.values())
-            if not lessee.is_started:
-                # Who died of the first message may not have come to saying that it had it.
-                seen = int(lessee.queue.id not in started)
-                self._returns.later(reversed(leases[seen:]), UNREAD)  # As in _one_by_one.
-                del leases[seen:]
-            self._returns.later(leases, CONNECTION_LOST)
+            if lessee.is_started:
+                self._returns.later(leases, CONNECTION_LOST)
+            else:
+                self._returns.later(reversed(leases), UNREAD)  # As in _one_by_one.
         self._units.close(session)
 
     def return_leases(self) -> None:

@@ -15,9 +15,9 @@ from qmgrd.core.queue import Queue
 from qmgrd.core.removal import Removal
 from qmgrd.core.subscription import is_durable
 
-# The longest until a queue is looked at, and the least that a start leaves to its users.
+# The longest time between two looks, and the most that users have to come back after a start.
 LOOK_MS = 3_600_000
-LATER_MS = 1_000  # until the next look where too many jobs run
+LATER_MS = 1_000  # until the next look where too many jobs run, or a queue is in use
 DELETING_MAX = RUNNING_MAX // 2  # jobs, beyond which no queue is deleted yet
 
 
@@ -48,7 +48,7 @@ class Unused:
                 self._watch(queue)
 
     def used(self, queue: Queue) -> None:
-        """Take note that somebody uses *queue*, no longer does, or that it is another one now."""
+        """Record a use of *queue*, the end of one, or a change of its attributes."""
         if queue.deleted or not _limit_ms(queue):
             self._stop_watching(queue)
             return
@@ -76,12 +76,17 @@ class Unused:
         context, unused_ms, name = self._context, _limit_ms(queue), queue.name
         if queue.deleted or not unused_ms or not context.begin_work("unused", name):
             return
-        row = self._catalogue.row(name)
-        if queue.has_consumers or queue.leases:
-            row["used_ms"] = context.now.ms
-        if context.now.ms < row.get("used_ms", 0) + unused_ms:
-            self._catalogue.store_row(name, row)
+        row, now_ms = self._catalogue.row(name), context.now.ms
+        is_in_use = bool(queue.has_consumers or queue.leases)
+        if is_in_use:
+            row["used_ms"] = now_ms
+        if now_ms < row.get("used_ms", 0) + unused_ms:
+            if unused_ms > LOOK_MS:  # Else a start gives that time to its users anyway.
+                self._catalogue.store_row(name, row)
             self._watch(queue)
+            if is_in_use and unused_ms < LATER_MS:
+                self._stop_watching(queue)
+                self._look_at_ms(queue, now_ms + LATER_MS)
         elif len(self._jobs.running) >= DELETING_MAX:
             self._look_at_ms(queue, context.now.ms + LATER_MS)
         else:

@@ -20,10 +20,8 @@ from qmgrd.core.selector import (
     ENVELOPE_STEPS,
     REST_STEPS,
     TERM_STEPS,
-    Names,
     Value,
     compile_selector,
-    names_of,
 )
 from qmgrd.core.selector_lexer import TEXT_MAX
 from qmgrd.core.selector_parser import DEPTH_MAX, IN_MAX, TERMS_MAX
@@ -108,25 +106,6 @@ def test_steps_grow_with_rests_and_with_facts_that_are_ordered() -> None:
     assert orders.steps(0, 60_000) == (
         6 * TERM_STEPS + 60_000 * ENVELOPE_STEPS + 60_000 + REASON_TEXT_MAX
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "plain", "quoted"),
-    [
-        ("to = 'ann'", ("to",), ()), ('to = "ann"', ("to",), ("ann",)),
-        ('"content-type" = \'x\' AND b IN ("b", a, b)', ("b", "a"), ("content-type", "b")),
-        ('"a""b" IS NULL', (), ('a"b',)), ("TRUE", (), ()),
-    ],
-)  # fmt: skip
-def test_names_are_told_the_quoted_ones_apart(
-    text: str, plain: tuple[str, ...], quoted: tuple[str, ...]
-) -> None:
-    assert names_of(text) == Names(plain, quoted)
-
-
-def test_names_of_no_selector_are_refused() -> None:
-    with pytest.raises(RequestError, match="column 5"):
-        names_of("to =")
 
 
 def test_name_is_asked_only_where_it_matters() -> None:

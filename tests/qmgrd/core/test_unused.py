@@ -90,7 +90,31 @@ def test_queue_lasts_while_a_message_of_it_is_worked_on(reply: Client) -> None:
     reply.manager.turn(2 * LIMIT_MS)
     assert exists(reply)
     assert reply.ack(message) == []
-    assert LIMIT_MS // 2 < lasts_ms(reply) <= LIMIT_MS
+    assert lasts_ms(reply) == LIMIT_MS
+
+
+def test_lease_that_ends_by_itself_was_a_use(reply: Client) -> None:
+    reply.put("REPLY", b"1")
+    assert len(reply.get("REPLY")) == 1
+    reply.manager.turn(30_000)  # its lease
+    assert lasts_ms(reply) == LIMIT_MS
+
+
+def test_lease_that_ends_between_two_looks_was_a_use(reply: Client) -> None:
+    reply.put("REPLY", b"1", b"2")
+    (message,) = reply.get("REPLY")
+    reply.manager.turn(LIMIT_MS - 200)
+    assert reply.ack(message) == []
+    assert lasts_ms(reply) == LIMIT_MS
+
+
+def test_end_of_a_unit_that_held_a_message_was_a_use(reply: Client) -> None:
+    reply.put("REPLY", b"1", b"2")
+    unit = UnitOfWork(reply)
+    assert unit.get("REPLY")
+    reply.manager.turn(2 * LIMIT_MS)
+    assert unit.commit() == []
+    assert lasts_ms(reply) == LIMIT_MS
 
 
 def test_definition_once_more_and_alteration_start_the_time_anew(reply: Client) -> None:
@@ -181,6 +205,16 @@ def test_unit_that_put_there_cannot_commit(reply: Client) -> None:
     reply.manager.turn(LIMIT_MS)
     assert not exists(reply)
     assert unit.commit() == [ErrorCode.UNIT_BACKED_OUT]
+
+
+def test_row_says_how_long_nobody_has_used_it(reply: Client) -> None:
+    assert "unused_ms" not in reply.show("Q")
+    assert reply.show("REPLY")["unused_ms"] == 0
+    reply.manager.turn(3_000)
+    assert reply.show("REPLY")["unused_ms"] == 3_000
+    reply.consume("REPLY")
+    reply.manager.turn(5_000)
+    assert reply.show("REPLY")["unused_ms"] == 0
 
 
 @pytest.mark.parametrize("queue", [DEAD_LETTERS, EVENTS])
