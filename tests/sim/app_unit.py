@@ -72,10 +72,13 @@ class AppUnits:
         self._steps -= 1
         if app.held and random.random() < 0.6:
             message = app.held.pop(0).message
-            _, arrival, lease = m.HANDLE.unpack(message.handle)
+            # The message may be under another lease since its connection was lost.
+            _, arrival, lease = m.HANDLE.unpack(app.core.consumers.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
-            self.waits[app.core.settle(message, m.ACK, unit=own)] = ("get", message)
+            self.waits[app.core.settle(message, m.ACK, unit=own)] = (
+                "get", (message.queue_id, arrival, lease),
+            )  # fmt: skip
             return
         queue = random.choice(app.producing.queues)
         puts = [
@@ -122,12 +125,12 @@ class AppUnits:
             elif self.unit is not None:
                 self.unit.puts.append(put)
 
-    def _got(self, message: Any) -> None:
-        _, arrival, lease = m.HANDLE.unpack(message.handle)
+    def _got(self, leased: tuple[int, int, int]) -> None:
+        queue_id, arrival, lease = leased
         if self.unit is None:
             return
-        self.unit.gets[message.queue_id, arrival] = lease
-        handed = self.app.lab.watch.views[self.app.where].handed.get((message.queue_id, arrival))
+        self.unit.gets[queue_id, arrival] = lease
+        handed = self.app.lab.watch.views[self.app.where].handed.get((queue_id, arrival))
         if handed is not None and handed.lease == lease:
             handed.unit = self.unit
 
