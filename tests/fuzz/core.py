@@ -78,7 +78,8 @@ class Siege:
             rows.put(self.manager.store.begin(), keys.NEXT_QUEUE, queue_id.to_bytes(4, "big"))
             self.manager.store.commit()
             if queue_id == QUIET_ID:
-                self.worker.ask(m.QueueCreate, "QUIET")
+                # A template may not have it deleted.
+                self.worker.ask(m.QueueCreate, "QUIET", {"unused_expiry_ms": 0})
 
     def _define(self) -> None:
         """Make what an attacker deleted."""
