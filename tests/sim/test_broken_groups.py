@@ -82,7 +82,7 @@ def test_member_that_failed_is_buried_alone(monkeypatch: Patch) -> None:
 
 def test_number_is_taken_twice(monkeypatch: Patch) -> None:
     monkeypatch.setattr(groups, "check_row", lambda *arguments, **terms: None)
-    assert_caught({"number_is_put_once", "groups_agree"}, first=157)
+    assert_caught({"number_is_put_once", "groups_agree"}, first=113)
 
 
 def test_new_holder_is_not_told(monkeypatch: Patch) -> None:
@@ -112,4 +112,4 @@ def test_others_of_a_parked_group_are_dead_letters_too_early(monkeypatch: Patch)
         return end(context, catalogue, job, queue, *member)
 
     monkeypatch.setattr(group_end, "_end", reckless)
-    assert_caught({"leased_is_left_alone"}, first=121)
+    assert_caught({"leased_is_left_alone"}, first=23)
