@@ -40,7 +40,8 @@ class Agenda:
             return settle
         # Gets may wait for long: they leave a part of the window to other requests, and these a
         # part to settles.
-        has_slot, may_wait = (used < max(window - window // part, 1) for part in (8, 4))
+        has_slot = used < max(window - window // 8, 1)
+        may_wait = used < max(window - window // 4, 1)
         if self._units.ready:
             self.number_commits()
         if puts.wants_open():

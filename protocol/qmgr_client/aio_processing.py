@@ -48,9 +48,8 @@ class Processing:
         elif isinstance(error, Exception):
             await self._release(error)
         else:
-            with suppress(
-                RequestError
-            ):  # This does not wait for the answer: a cancelled task must end promptly.
+            # It does not wait for the answer: a cancelled task must end promptly.
+            with suppress(RequestError):
                 self._session.settle(self._message, m.RETURN, AT_ONCE)
 
     async def _release(self, error: Exception) -> None:

@@ -76,9 +76,8 @@ class AppUnits:
             _, arrival, lease = m.HANDLE.unpack(app.core.consumers.handle_of(message))
             view = app.lab.watch.views[app.where]
             view.offer((message.queue_id, arrival), lease, unit)
-            self.waits[app.core.settle(message, m.ACK, unit=own)] = (
-                "get", (message.queue_id, arrival, lease),
-            )  # fmt: skip
+            leased = message.queue_id, arrival, lease
+            self.waits[app.core.settle(message, m.ACK, unit=own)] = ("get", leased)
             return
         queue = random.choice(app.producing.queues)
         puts = [

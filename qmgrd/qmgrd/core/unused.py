@@ -57,11 +57,11 @@ class Unused:
         if queue.id not in self._watches or not queue.has_consumers:
             self._watch(queue)
 
-    def _watch(self, queue: Queue) -> None:
+    def _watch(self, queue: Queue, least_ms: int = 1) -> None:
         self._stop_watching(queue)
         now_ms = self._context.now.ms
         due_ms = self._catalogue.row(queue.name).get("used_ms", 0) + _limit_ms(queue)
-        self._look_at_ms(queue, min(max(due_ms, now_ms + 1), now_ms + LOOK_MS))
+        self._look_at_ms(queue, min(max(due_ms, now_ms + least_ms), now_ms + LOOK_MS))
 
     def _look_at_ms(self, queue: Queue, at_ms: int) -> None:
         self._watches[queue.id] = self._context.timers.at(at_ms, lambda: self._look_at(queue))
@@ -83,10 +83,7 @@ class Unused:
         if now_ms < row.get("used_ms", 0) + unused_ms:
             if unused_ms > LOOK_MS:  # Else a start gives that time to its users anyway.
                 self._catalogue.store_row(name, row)
-            self._watch(queue)
-            if is_in_use and unused_ms < LATER_MS:
-                self._stop_watching(queue)
-                self._look_at_ms(queue, now_ms + LATER_MS)
+            self._watch(queue, LATER_MS if is_in_use else 1)
         elif len(self._jobs.running) >= DELETING_MAX:
             self._look_at_ms(queue, context.now.ms + LATER_MS)
         else:
